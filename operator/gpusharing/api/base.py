@@ -1,0 +1,21 @@
+"""How our own objects look in JSON: camelCase, frozen, documented by the docstring below each field."""
+
+from typing import Any
+
+import pydantic
+from pydantic.alias_generators import to_camel
+
+
+class ApiModel(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object as it is sent: absent fields are left out, so that nothing is written as null."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,119 @@
+"""The parts of metav1 that we read, as frozen partial types: what is not named here is ignored."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic.alias_generators import to_camel
+from pydantic.dataclasses import dataclass
+
+from gpusharing.api.base import ApiModel
+
+FROZEN_CONFIG = pydantic.ConfigDict(
+    extra="ignore", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, defer_build=True
+)
+
+# An absent list or map, and one that is null as Go clients write it, are the same thing.
+EmptyTuple = pydantic.BeforeValidator(lambda value: () if value is None else value)
+EmptyDict = pydantic.BeforeValidator(lambda value: {} if value is None else value)
+Strings = Annotated[tuple[str, ...], EmptyTuple]
+StringMap = Annotated[dict[str, str], EmptyDict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class ObjectMeta:
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    labels: StringMap = field(default_factory=dict)
+    annotations: StringMap = field(default_factory=dict)
+    finalizers: Strings = ()
+    owner_references: Annotated[tuple[dict[str, Any], ...], EmptyTuple] = ()
+
+    def for_update(self) -> dict[str, Any]:
+        """What a plain update must send, so that it takes nothing away that others put there."""
+        return {
+            "name": self.name,
+            "uid": self.uid,
+            "resourceVersion": self.resource_version,
+            "labels": dict(self.labels),
+            "annotations": dict(self.annotations),
+            "finalizers": list(self.finalizers),
+            "ownerReferences": [dict(reference) for reference in self.owner_references],
+        }
+
+
+class ConditionStatus(StrEnum):
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(ApiModel):
+    """metav1.Condition."""
+
+    type: Annotated[str, pydantic.Field(max_length=316)]
+    """What is said to be true or false."""
+    status: ConditionStatus
+    """True, False or Unknown."""
+    reason: Annotated[str, pydantic.Field(min_length=1, max_length=1024)]
+    """Why, in one word from a closed list."""
+    message: Annotated[str, pydantic.Field(max_length=32768)] = ""
+    """Why, in a sentence that says what to do."""
+    observed_generation: int | None = None
+    """The generation of the object that this was said of."""
+    last_transition_time: Annotated[str, pydantic.Field(json_schema_extra={"format": "date-time"})]
+    """When the status last changed."""
+
+
+class LabelSelectorRequirement(ApiModel):
+    model_config = pydantic.ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
+                    "message": "In and NotIn need values, Exists and DoesNotExist take none",
+                    "reason": "FieldValueInvalid",
+                }
+            ]
+        }
+    )
+
+    key: Annotated[str, pydantic.Field(min_length=1, max_length=317)]
+    """The label that is looked at."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """In and NotIn compare its value with `values`; Exists and DoesNotExist take no values."""
+    values: Annotated[tuple[Annotated[str, pydantic.Field(max_length=63)], ...], pydantic.Field(max_length=64)] = ()
+    """The values to compare with."""
+
+
+class LabelSelector(ApiModel):
+    """metav1.LabelSelector: all of it must match; empty matches everything."""
+
+    match_labels: dict[str, str] = pydantic.Field(default_factory=dict)
+    """Labels that must be there with exactly this value."""
+    match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], pydantic.Field(max_length=32)] = ()
+    """Requirements that must all hold."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            _requirement_holds(requirement, labels) for requirement in self.match_expressions
+        )
+
+
+def _requirement_holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    match requirement.operator:
+        case "In":
+            return labels.get(requirement.key) in requirement.values
+        case "NotIn":
+            # As Kubernetes has it: an object without the label is not in the set.
+            return requirement.key not in labels or labels[requirement.key] not in requirement.values
+        case "Exists":
+            return requirement.key in labels
+        case "DoesNotExist":
+            return requirement.key not in labels

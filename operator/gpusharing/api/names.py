@@ -1,0 +1,36 @@
+"""Every name that crosses a process border, spelled once."""
+
+import re
+from typing import Final
+
+GROUP: Final = "gpusharing.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+DEFAULT_DRIVER: Final = "gpu.nvidia.com"
+
+# A policy's name becomes a device attribute and part of the names of its classes (63 minus "-timeslicing").
+MAX_POLICY_NAME: Final = 52
+
+# Attributes and taints of our own on published devices.
+SHARING_ATTRIBUTE: Final = f"{GROUP}/sharing"
+POLICY_ATTRIBUTE: Final = f"{GROUP}/policy"
+CLOSING_ATTRIBUTE: Final = f"{GROUP}/closing"
+RESTRICTED_ATTRIBUTE: Final = f"{GROUP}/restricted"
+UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
+
+_DEVICE_NAME: Final = re.compile(r"gpu-(?P<slot>0|[1-9][0-9]*)(?P<timeslicing>-timeslicing)?")
+
+
+def whole_device(slot: int) -> str:
+    return f"gpu-{slot}"
+
+
+def time_sliced_device(slot: int) -> str:
+    return f"gpu-{slot}-timeslicing"
+
+
+def slot_of_device(device: str) -> int | None:
+    """The slot of the GPU that a device name of ours speaks of; None for a name that we never gave."""
+    match = _DEVICE_NAME.fullmatch(device)
+    return int(match["slot"]) if match else None

@@ -18,13 +18,6 @@ class Interval(StrEnum):
     LONG = "Long"
 
 
-class Sharing(StrEnum):
-    """The ways in which a GPU can be handed out; the value of the attribute gpusharing.dev/sharing."""
-
-    EXCLUSIVE = "Exclusive"
-    TIME_SLICING = "TimeSlicing"
-
-
 def _rule(
     rule: str, message: str, *, reason: str = "FieldValueInvalid", field_path: str | None = None
 ) -> dict[str, str]:

@@ -1,0 +1,37 @@
+"""What the scheduler wrote into a claim, as far as it concerns our driver."""
+
+import hashlib
+
+from gpusharing.api import strict_json
+from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
+
+
+def results(claim: ResourceClaim, driver: str) -> tuple[AllocationResult, ...]:
+    allocation = claim.status.allocation
+    return tuple(result for result in allocation.devices.results if result.driver == driver) if allocation else ()
+
+
+def configs(claim: ResourceClaim, driver: str) -> tuple[AllocationConfig, ...]:
+    allocation = claim.status.allocation
+    if allocation is None:
+        return ()
+    return tuple(config for config in allocation.devices.config if config.opaque and config.opaque.driver == driver)
+
+
+def digest(claim: ResourceClaim, driver: str) -> str:
+    """Names one allocation: a claim can lose its devices and get others under the same uid."""
+    told = {
+        "results": [
+            [result.request, result.pool, result.device, result.share_id, result.admin_access, result.consumed_capacity]
+            for result in results(claim, driver)
+        ],
+        "configs": [
+            [config.source, config.requests, config.opaque.parameters if config.opaque else None]
+            for config in configs(claim, driver)
+        ],
+    }
+    return hashlib.sha256(strict_json.canonical(told)).hexdigest()[:16]
+
+
+def display_name(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"

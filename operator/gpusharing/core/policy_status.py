@@ -1,0 +1,173 @@
+"""What became of a policy: conditions with reasons from closed lists, and messages that say what to do."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from gpusharing.api import names
+from gpusharing.api.meta import Condition, ConditionStatus
+from gpusharing.api.sharing import (
+    ClientCount,
+    GpuCount,
+    GpuSharing,
+    NodeCount,
+    NodeSharingSpec,
+    SharingPolicy,
+    SharingPolicyStatus,
+)
+from gpusharing.core import acceptance, allocation
+from gpusharing.core.world import NodeView
+
+_SHOWN: Final = 3
+"""So many nodes or GPUs are named in a message; the rest is counted."""
+
+
+class ReadyReason(StrEnum):
+    READY = "Ready"
+    NOT_ACCEPTED = "NotAccepted"
+    NO_MATCHING_NODES = "NoMatchingNodes"
+    LOST_ALL_GPUS = "LostAllGpus"
+    WAITING_FOR_NODES = "WaitingForNodes"
+
+
+class Finding(NamedTuple):
+    """A condition without its formalities."""
+
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShare:
+    """A node as one policy sees it."""
+
+    view: NodeView
+    selected: bool
+    won: tuple[GpuSharing, ...]
+    lost: tuple[tuple[GpuSharing, str], ...]
+    """GPUs that others won, and the reason."""
+    lagging: str | None
+    """Why what was won here is not in force yet."""
+
+
+def policy_status(policy: SharingPolicy, shares: Sequence[NodeShare], *, clients: int, now: str) -> SharingPolicyStatus:
+    """The status to be; where nothing but the time would change, it is the one that is there."""
+    won = sum(len(share.won) for share in shares)
+    lost = sum(len(share.lost) for share in shares)
+    selected = [share for share in shares if share.selected]
+    ready = [share for share in selected if share.won and share.lagging is None]
+    findings = {
+        "Accepted": _accepted(policy),
+        "Ready": _ready(policy, selected, won=won, lost=lost),
+        "Conflicted": _conflicted(shares, lost=lost),
+    }
+    conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
+    return SharingPolicyStatus(
+        observed_generation=policy.metadata.generation,
+        conditions=conditions,
+        nodes=NodeCount(selected=len(selected), ready=len(ready)),
+        gpus=GpuCount(won=won, lost=lost),
+        clients=ClientCount(current=clients, max=sum(_places(gpu) for share in shares for gpu in share.won)),
+    )
+
+
+def node_share(policy: SharingPolicy, view: NodeView, decided: NodeSharingSpec) -> NodeShare:
+    name = policy.metadata.name
+    won = tuple(gpu for gpu in decided.gpus if gpu.policy and gpu.policy.name == name)
+    lost = tuple((gpu, loser.reason) for gpu in decided.gpus for loser in gpu.losers if loser.policy == name)
+    selected = bool(decided.gpus) and policy.spec.nodes.matches(view.labels)
+    return NodeShare(view, selected, won, lost, _lagging(view, won))
+
+
+def clients_by_policy(views: Iterable[NodeView], driver: str) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for view in views:
+        policies = {gpu.slot: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
+        for claim in view.claims:
+            for result in allocation.results(claim, driver):
+                slot = names.slot_of_device(result.device)
+                if result.pool == view.name and not result.admin_access and slot in policies:
+                    counts[policies[slot]] = counts.get(policies[slot], 0) + 1
+    return counts
+
+
+def _places(gpu: GpuSharing) -> int:
+    return gpu.offers.time_slicing.max_clients if gpu.offers and gpu.offers.time_slicing else 1
+
+
+def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
+    status = view.sharing.status
+    in_force = {gpu.uuid: gpu.policy for gpu in status.gpus}
+    waiting = [gpu.uuid for gpu in won if in_force.get(gpu.uuid) != gpu.policy]
+    if not waiting:
+        return None
+    if status.observed_generation != view.sharing.metadata.generation:
+        return "its agent has not acted yet"
+    return f"{_listed(waiting)} in use: what is offered changes when the last claim has gone"
+
+
+def _accepted(policy: SharingPolicy) -> Finding:
+    if objection := acceptance.objection(policy):
+        return Finding(ConditionStatus.FALSE, *objection)
+    return Finding(ConditionStatus.TRUE, "Accepted")
+
+
+def _ready(policy: SharingPolicy, selected: Sequence[NodeShare], *, won: int, lost: int) -> Finding:
+    def not_ready(reason: ReadyReason, message: str) -> Finding:
+        return Finding(ConditionStatus.FALSE, reason, message)
+
+    if acceptance.objection(policy):
+        return not_ready(ReadyReason.NOT_ACCEPTED, "see condition Accepted")
+    if not selected:
+        return not_ready(
+            ReadyReason.NO_MATCHING_NODES,
+            "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report",
+        )
+    if not won:
+        return not_ready(
+            ReadyReason.LOST_ALL_GPUS, f"other policies won {_count(lost, 'GPU')} that it wants: see Conflicted"
+        )
+    lagging = [f"{share.view.name}: {share.lagging}" for share in selected if share.lagging]
+    if lagging:
+        return not_ready(
+            ReadyReason.WAITING_FOR_NODES,
+            f"{len(lagging)} of {_count(len(selected), 'node')} not there yet: {_listed(lagging, separator='; ')}",
+        )
+    nodes = sum(1 for share in selected if share.won)
+    message = f"in force on {_count(won, 'GPU')} of {_count(nodes, 'node')}"
+    return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
+
+
+def _conflicted(shares: Sequence[NodeShare], *, lost: int) -> Finding:
+    if not lost:
+        return Finding(ConditionStatus.FALSE, "NoConflict")
+    losses = [
+        f"{gpu.uuid} of {share.view.name} to {gpu.policy.name if gpu.policy else 'nobody'} ({reason})"
+        for share in shares
+        for gpu, reason in share.lost
+    ]
+    return Finding(ConditionStatus.TRUE, "LostGpus", f"lost {_count(lost, 'GPU')}: {_listed(losses)}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _listed(items: Sequence[str], *, separator: str = ", ") -> str:
+    rest = len(items) - _SHOWN
+    return separator.join(items[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _condition(policy: SharingPolicy, type_: str, finding: Finding, *, now: str) -> Condition:
+    before = next((condition for condition in policy.status.conditions if condition.type == type_), None)
+    unchanged = before is not None and before.status == finding.status
+    return Condition(
+        type=type_,
+        status=finding.status,
+        reason=finding.reason,
+        message=finding.message,
+        observed_generation=policy.metadata.generation,
+        last_transition_time=before.last_transition_time if before and unchanged else now,
+    )

@@ -1,0 +1,31 @@
+"""Everything that the operator decides on, as it was at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpusharing.api.dra import Node, ResourceClaim
+from gpusharing.api.sharing import NodeSharing, SharingPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    driver: str
+    policies: Mapping[str, SharingPolicy]
+    nodes: Mapping[str, Node]
+    node_sharings: Mapping[str, NodeSharing]
+    claims: Mapping[str, ResourceClaim]
+    """By uid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """One node in it: what was decided about it and what its agent reports."""
+
+    sharing: NodeSharing
+    labels: Mapping[str, str]
+    claims: tuple[ResourceClaim, ...]
+    """The claims that hold devices of this node."""
+
+    @property
+    def name(self) -> str:
+        return self.sharing.metadata.name

@@ -1,0 +1,77 @@
+"""The kinds that we read and write: where they live in the API and how their bytes become objects."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar
+
+import pydantic
+
+from gpusharing.api import dra, names, sharing, strict_json
+
+T = TypeVar("T")
+
+
+class _ListBody(pydantic.BaseModel, Generic[T]):
+    metadata: dict[str, Any] = pydantic.Field(default_factory=dict)
+    items: tuple[T, ...] | None = ()  # Go writes an empty list as null
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    items: tuple[T, ...]
+    resource_version: str
+    continue_token: str
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    api_version: str
+    kind: str
+    plural: str
+    model: type[T]
+    namespaced: bool = False
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        return self.api_version.rpartition("/")[2]
+
+    def path(self, name: str = "", namespace: str = "", subresource: str = "") -> str:
+        root = "/apis" if self.group else "/api"
+        parts = [root, self.api_version, *(("namespaces", namespace) if namespace else ()), self.plural]
+        return "/".join([*parts, *((name,) if name else ()), *((subresource,) if subresource else ())])
+
+    def decode(self, data: bytes) -> T:
+        return self.from_json(strict_json.loads(data))
+
+    def from_json(self, value: Any) -> T:
+        return self._adapter.validate_python(value)
+
+    def decode_page(self, data: bytes) -> Page[T]:
+        body: _ListBody[T] = self._list_model.model_validate_json(data)
+        return Page(body.items or (), body.metadata.get("resourceVersion", ""), body.metadata.get("continue", ""))
+
+    @cached_property
+    def _adapter(self) -> pydantic.TypeAdapter[T]:
+        return pydantic.TypeAdapter(self.model)
+
+    @cached_property
+    def _list_model(self) -> type[_ListBody[T]]:
+        generic: Any = _ListBody
+        parametrized: type[_ListBody[T]] = generic[self.model]
+        return parametrized
+
+
+SHARING_POLICIES: Final = Kind(names.API_VERSION, "SharingPolicy", "sharingpolicies", sharing.SharingPolicy)
+NODE_SHARINGS: Final = Kind(names.API_VERSION, "NodeSharing", "nodesharings", sharing.NodeSharing)
+RESOURCE_CLAIMS: Final = Kind(
+    "resource.k8s.io/v1", "ResourceClaim", "resourceclaims", dra.ResourceClaim, namespaced=True
+)
+RESOURCE_SLICES: Final = Kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", dra.ResourceSlice)
+DEVICE_CLASSES: Final = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", dra.DeviceClass)
+NODES: Final = Kind("v1", "Node", "nodes", dra.Node)
+NAMESPACES: Final = Kind("v1", "Namespace", "namespaces", dra.Namespace)
+EVENTS: Final = Kind("events.k8s.io/v1", "Event", "events", dict[str, Any], namespaced=True)

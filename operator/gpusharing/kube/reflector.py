@@ -1,0 +1,92 @@
+"""A local copy of all objects of one kind that match a selector: listed, watched, and listed again when in doubt."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+import structlog
+
+from gpusharing.api.meta import ObjectMeta
+from gpusharing.kube.kinds import Kind
+from gpusharing.kube.transport import Api, ApiError, ExpiredError, UnreachableError
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+_FIRST_BACKOFF: Final = 0.2
+_LAST_BACKOFF: Final = 15.0
+
+
+class Reflector(Generic[T]):
+    def __init__(self, api: Api, kind: Kind[T], *, on_change: Callable[[], None], field_selector: str = "") -> None:
+        self._api = api
+        self._kind = kind
+        self._on_change = on_change
+        self._field_selector = field_selector
+        self._objects: dict[tuple[str, str], T] = {}
+        self.synced = asyncio.Event()
+
+    @property
+    def objects(self) -> list[T]:
+        return list(self._objects.values())
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        return self._objects.get((namespace, name))
+
+    def put(self, value: T) -> None:
+        """Takes in what a write of our own returned, so that nothing is decided on what it replaced."""
+        known = self._objects.get(_key(value))
+        if known is None or not _is_newer(_meta(known), _meta(value)):
+            self._objects[_key(value)] = value
+
+    async def run(self) -> None:
+        backoff = _FIRST_BACKOFF
+        version = ""
+        while True:
+            try:
+                if not version:
+                    version = await self._list()
+                async for event, value in self._api.watch(self._kind, version, field_selector=self._field_selector):
+                    backoff = _FIRST_BACKOFF
+                    version = value["metadata"]["resourceVersion"]
+                    self._apply(event, value)
+            except ExpiredError:
+                version = ""
+            except (ApiError, UnreachableError) as error:
+                log.warning("watch broken", kind=self._kind.kind, error=str(error), retry_in=backoff)
+                version = "" if isinstance(error, ApiError) else version
+                await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
+                backoff = min(2 * backoff, _LAST_BACKOFF)
+
+    async def _list(self) -> str:
+        items, version = await self._api.list(self._kind, field_selector=self._field_selector)
+        self._objects = {_key(item): item for item in items}
+        self.synced.set()
+        self._on_change()
+        return version
+
+    def _apply(self, event: str, value: Any) -> None:
+        if event == "BOOKMARK":
+            return
+        item = self._kind.from_json(value)
+        if event == "DELETED":
+            self._objects.pop(_key(item), None)
+        else:
+            self._objects[_key(item)] = item
+        self._on_change()
+
+
+def _meta(value: Any) -> ObjectMeta:
+    metadata: ObjectMeta = value.metadata
+    return metadata
+
+
+def _key(value: Any) -> tuple[str, str]:
+    return _meta(value).namespace, _meta(value).name
+
+
+def _is_newer(known: ObjectMeta, other: ObjectMeta) -> bool:
+    # Kubernetes promises (since 1.35) that versions of one resource compare as numbers.
+    return known.uid == other.uid and int(known.resource_version or 0) > int(other.resource_version or 0)

@@ -1,0 +1,201 @@
+"""One thin HTTP transport to the API server, for operator and agent: canonical JSON, checked answers, honest errors."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, TypeVar
+
+import aiohttp
+
+from gpusharing.api import strict_json
+from gpusharing.kube.credentials import Credentials
+from gpusharing.kube.kinds import Kind, Page
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT: Final = 30.0
+PAGE_SIZE: Final = 500
+# The API server ends a watch by itself; a bookmark comes each minute. What is silent for longer is a dead connection.
+WATCH_SILENCE: Final = 75.0
+WATCH_LENGTH: Final = 290
+
+_ATTEMPTS: Final = 4
+_FIRST_DELAY: Final = 0.2
+_TRY_LATER: Final = frozenset({429, 500, 502, 503, 504})
+
+
+class ApiError(Exception):
+    """What the API server said, with the verb and the object it was said of."""
+
+    def __init__(self, verb: str, path: str, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{verb} {path}: {status} {reason}: {message}")
+        self.verb = verb
+        self.path = path
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class UnreachableError(Exception):
+    """No answer from the API server."""
+
+
+class ExpiredError(Exception):
+    """A watch cannot go on from where it was: list again."""
+
+
+def open_session(credentials: Credentials) -> aiohttp.ClientSession:
+    """A session that authorizes each of its requests, whoever makes them."""
+
+    async def authorize(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        if value := await credentials.authorization():
+            request.headers["Authorization"] = value
+        return await handler(request)
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=credentials.ssl, limit=100),
+        middlewares=(authorize,),
+        # Large objects come as one line of a watch.
+        read_bufsize=2**21,
+    )
+
+
+class Api:
+    def __init__(self, session: aiohttp.ClientSession, server: str, *, user_agent: str) -> None:
+        self._session = session
+        self._server = server.rstrip("/")
+        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
+
+    async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
+        return kind.decode(await self._request("GET", kind.path(name, namespace), retry=True))
+
+    async def list_page(
+        self, kind: Kind[T], *, field_selector: str = "", continue_token: str = "", limit: int = PAGE_SIZE
+    ) -> Page[T]:
+        query = _query(limit=str(limit), fieldSelector=field_selector, **{"continue": continue_token})
+        return kind.decode_page(await self._request("GET", kind.path(), query, retry=True))
+
+    async def list(self, kind: Kind[T], *, field_selector: str = "") -> tuple[list[T], str]:
+        """All objects of a kind, read in pages, and the version to watch from."""
+        items: list[T] = []
+        token = ""
+        while True:
+            page = await self.list_page(kind, field_selector=field_selector, continue_token=token)
+            items += page.items
+            token = page.continue_token
+            if not token:
+                return items, page.resource_version
+
+    async def create(self, kind: Kind[T], body: Mapping[str, Any], namespace: str = "") -> T:
+        # Never sent twice: the first one may have been stored although no answer came.
+        return kind.decode(await self._request("POST", kind.path(namespace=namespace), body=_typed(kind, body)))
+
+    async def replace(self, kind: Kind[T], name: str, body: Mapping[str, Any], namespace: str = "") -> T:
+        # Not sent twice either: the second would meet the resourceVersion of the first and fail with a conflict that
+        # nobody caused.
+        return kind.decode(await self._request("PUT", kind.path(name, namespace), body=_typed(kind, body)))
+
+    async def merge_patch(
+        self, kind: Kind[T], name: str, patch: Mapping[str, Any], *, namespace: str = "", subresource: str = ""
+    ) -> T:
+        path = kind.path(name, namespace, subresource)
+        content_type = "application/merge-patch+json"
+        return kind.decode(await self._request("PATCH", path, body=patch, content_type=content_type))
+
+    async def delete(self, kind: Kind[T], name: str, *, uid: str) -> None:
+        """Deletes exactly this object; that it is gone already is success."""
+        try:
+            await self._request("DELETE", kind.path(name), body={"preconditions": {"uid": uid}}, retry=True)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    async def watch(
+        self, kind: Kind[T], resource_version: str, *, field_selector: str = ""
+    ) -> AsyncIterator[tuple[str, Any]]:
+        """Events (type, object as JSON) from a version on, until the server ends the watch."""
+        query = _query(
+            watch="1",
+            allowWatchBookmarks="true",
+            resourceVersion=resource_version,
+            timeoutSeconds=str(WATCH_LENGTH + random.randrange(60)),  # noqa: S311 (spreads reconnects)
+            fieldSelector=field_selector,
+        )
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=WATCH_SILENCE)
+        try:
+            async with self._session.get(
+                self._server + kind.path(), params=query, headers=self._headers, timeout=timeout
+            ) as response:
+                if response.status != 200:
+                    raise await _error("WATCH", kind.path(), response)
+                async for line in response.content:
+                    event = strict_json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise _watch_error(kind.path(), event["object"])
+                    yield event["type"], event["object"]
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UnreachableError(f"WATCH {kind.path()}: {type(error).__name__}: {error}") from error
+
+    async def _request(
+        self,
+        verb: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        retry: bool = False,
+    ) -> bytes:
+        headers = self._headers | ({"Content-Type": content_type} if body is not None else {})
+        data = strict_json.canonical(body) if body is not None else None
+        delay = _FIRST_DELAY
+        for attempt in range(1, _ATTEMPTS + 1):
+            last = attempt == _ATTEMPTS
+            try:
+                async with self._session.request(
+                    verb,
+                    self._server + path,
+                    params=query,
+                    data=data,
+                    headers=headers,
+                    timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT),
+                ) as response:
+                    if response.status < 300:
+                        return await response.read()
+                    error = await _error(verb, path, response)
+                    # 429 comes before anything was done, so every verb may try again.
+                    if last or not (response.status == 429 or (retry and response.status in _TRY_LATER)):
+                        raise error
+                    delay = max(delay, float(response.headers.get("Retry-After", 0)))
+            except (aiohttp.ClientError, TimeoutError) as problem:
+                if last or not retry:
+                    raise UnreachableError(f"{verb} {path}: {type(problem).__name__}: {problem}") from problem
+            await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
+            delay *= 2
+        raise AssertionError("unreachable")
+
+
+def _typed(kind: Kind[T], body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+
+
+def _query(**parameters: str) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if value}
+
+
+async def _error(verb: str, path: str, response: aiohttp.ClientResponse) -> ApiError:
+    text = (await response.read()).decode(errors="replace")
+    try:
+        status = strict_json.loads(text)
+        reason, message = status.get("reason", ""), status.get("message", "")
+    except (ValueError, AttributeError):
+        # Not from the API server itself: a proxy's page, say.
+        reason, message = response.reason or "", text[:500]
+    return ApiError(verb, path, response.status, reason, message)
+
+
+def _watch_error(path: str, status: Mapping[str, Any]) -> Exception:
+    message = status.get("message", "")
+    if status.get("code") == 410:
+        return ExpiredError(f"WATCH {path}: {message}")
+    return ApiError("WATCH", path, int(status.get("code", 0)), status.get("reason", ""), message)

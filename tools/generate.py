@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 class _PlainDumper(yaml.SafeDumper):
     """Without anchors: people read these files."""
 
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, _data: object) -> bool:
         return True
 
 

@@ -103,7 +103,9 @@ def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
     waiting = [gpu.uuid for gpu in won if in_force.get(gpu.uuid) != gpu.policy]
     if not waiting:
         return None
-    if status.observed_generation != view.sharing.metadata.generation:
+    written = {gpu.uuid: gpu.policy for gpu in view.sharing.spec.gpus}
+    is_told = all(written.get(gpu.uuid) == gpu.policy for gpu in won)
+    if not is_told or status.observed_generation != view.sharing.metadata.generation:
         return "its agent has not acted yet"
     return f"{_listed(waiting)} in use: what is offered changes when the last claim has gone"
 

@@ -1,6 +1,7 @@
 """NVIDIA's opaque device configurations (resource.nvidia.com/v1beta1), decoded as strictly as their driver does."""
 
-from typing import Annotated, Any, Literal
+import reprlib
+from typing import Annotated, Any, Final, Literal
 
 import pydantic
 from pydantic.alias_generators import to_camel
@@ -19,15 +20,29 @@ class _Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
 
 
+def _default_if_null(value: Any) -> Any:
+    # To their decoder, in Go, an optional field that is null is an absent one.
+    return Interval.DEFAULT if value is None else value
+
+
 class TimeSlicingConfig(_Strict):
-    interval: Interval = Interval.DEFAULT
+    interval: Annotated[Interval, pydantic.BeforeValidator(_default_if_null)] = Interval.DEFAULT
+
+
+def _quantity(value: Any) -> Any:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
+        raise ValueError("must be a quantity, such as 8Gi")
+    return value
+
+
+Quantity = Annotated[Any, pydantic.BeforeValidator(_quantity)]
 
 
 class MpsConfig(_Strict):
     default_active_thread_percentage: Annotated[int, pydantic.Field(strict=True, ge=0, le=100)] | None = None
-    default_pinned_device_memory_limit: str | int | None = None
-    default_per_device_pinned_memory_limit: dict[str, str | int] | None = None
-    multi_user: bool | None = None
+    default_pinned_device_memory_limit: Quantity = None
+    default_per_device_pinned_memory_limit: dict[str, Quantity] | None = None
+    multi_user: Annotated[bool, pydantic.Field(strict=True)] | None = None
 
 
 class GpuSharing(_Strict):
@@ -67,28 +82,56 @@ _KINDS: dict[str, type[GpuConfig] | type[MigDeviceConfig]] = {
 }
 
 
+# Tenants write the parameters and our status shows the messages: short and printable, whatever is in them.
+_SHOWN_PROBLEMS: Final = 3
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = 64
+
+
 def decode(parameters: Any) -> GpuConfig | MigDeviceConfig:
     if not isinstance(parameters, dict):
         raise InvalidConfigError("parameters must be an object")
+    if strict_json.is_too_deep(parameters):
+        raise InvalidConfigError("parameters are nested too deeply: no configuration is")
     if repeated := strict_json.repeated_keys(parameters):
-        raise InvalidConfigError(f"{repeated[0]} is given twice: keep one")
+        raise InvalidConfigError(f"{_printable(repeated[0])} is given twice: keep one")
     if parameters.get("apiVersion") != API_VERSION:
-        raise InvalidConfigError(f"apiVersion is {parameters.get('apiVersion')!r}: must be {API_VERSION!r}")
+        raise InvalidConfigError(f"apiVersion is {_shown(parameters.get('apiVersion'))}: must be {API_VERSION!r}")
     kind = _KINDS.get(str(parameters.get("kind")))
     if kind is None:
-        raise InvalidConfigError(f"kind is {parameters.get('kind')!r}: must be one of {', '.join(sorted(_KINDS))}")
+        raise InvalidConfigError(
+            f"kind is {_shown(parameters.get('kind'))}: must be one of {', '.join(sorted(_KINDS))}"
+        )
     try:
         return kind.model_validate(parameters)
     except pydantic.ValidationError as error:
-        raise InvalidConfigError("; ".join(_sentence(detail) for detail in error.errors())) from error
+        problems = [_sentence(detail) for detail in error.errors()]
+        rest = len(problems) - _SHOWN_PROBLEMS
+        more = [f"and {rest} more"] if rest > 0 else []
+        raise InvalidConfigError("; ".join(problems[:_SHOWN_PROBLEMS] + more)) from error
 
 
 def _sentence(detail: Any) -> str:
-    field = ".".join(str(part) for part in detail["loc"]) or "configuration"
-    if detail["type"] == "extra_forbidden":
-        return f"{field} is not a known field: remove it"
-    if detail["type"] in {"literal_error", "enum"}:
-        return f"{field} is {detail['input']!r}: must be {detail['ctx']['expected']}"
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    return f"{field} is {detail['input']!r}: {detail['msg']}"
+    field = _printable(".".join(str(part) for part in detail["loc"])) or "configuration"
+    is_ = f"{field} is {_shown(detail['input'])}"
+    match detail["type"]:
+        case "missing":
+            return f"{field} is missing: add it"
+        case "extra_forbidden":
+            return f"{field} is not a known field: remove it"
+        case "literal_error" | "enum":
+            return f"{is_}: must be {detail['ctx']['expected']}"
+        case "model_type" | "dict_type":
+            return f"{is_}: must be an object"
+        case "value_error":
+            return f"{field}: {detail['ctx']['error']}"
+        case _:
+            return f"{is_}: {detail['msg']}"
+
+
+def _shown(value: Any) -> str:
+    return _repr.repr(value)
+
+
+def _printable(name: str) -> str:
+    return _shown(name)[1:-1]

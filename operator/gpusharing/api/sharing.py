@@ -214,6 +214,7 @@ class ClaimSharing(ApiModel):
     allocation_hash: str
     """The allocation that this entry speaks of; for any other it is void."""
     verdict: Verdict
+    """Allowed, or Denied: then nothing of it is prepared."""
     reason: str | None = None
     """Why it is denied."""
     settings: tuple[DeviceSettings, ...] = ()

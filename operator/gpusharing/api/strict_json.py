@@ -5,7 +5,12 @@ reader may see the first, so such an object must never be acted on.
 """
 
 import json
-from typing import Any
+import re
+from collections import Counter
+from typing import Any, Final
+
+MAX_DEPTH: Final = 64
+"""No object that we read is nested so deeply. Opaque parameters may be (Go reads 10,000 levels, Python a tenth)."""
 
 
 class AmbiguousObject(dict[str, Any]):
@@ -13,12 +18,43 @@ class AmbiguousObject(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        self.repeated = sorted({key for key in self if sum(key == other for other, _ in pairs) > 1})
+        self.repeated = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
 
 
 def loads(data: bytes | str) -> Any:
     """Like json.loads, but objects with repeated keys come back marked, so that who relies on them can refuse."""
-    return json.loads(data, object_pairs_hook=_object)
+    try:
+        return json.loads(data, object_pairs_hook=_object)
+    except RecursionError:
+        # Anyone who may create a claim can write such parameters: they must not hide all the others.
+        return json.loads(_cut(data if isinstance(data, str) else data.decode()), object_pairs_hook=_object)
+
+
+_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
+
+
+def _cut(text: str) -> str:
+    """The same JSON with null for what is nested too deeply."""
+    kept: list[str] = []
+    depth = position = 0
+    for token in _STRING_OR_BRACKET.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                kept += [text[position : token.start()], "null"]
+        elif token[0] in "]}":
+            if depth == MAX_DEPTH + 1:
+                position = token.end()
+            depth -= 1
+    return "".join([*kept, text[position:]])
+
+
+def is_too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
+    """Whether lists and objects are nested more deeply than the limit."""
+    if not isinstance(value, dict | list):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return limit == 0 or any(is_too_deep(item, limit - 1) for item in items)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -27,7 +63,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def repeated_keys(value: Any, path: str = "") -> list[str]:
-    """The paths of all keys that stand twice anywhere in the value."""
+    """The paths of all keys that stand twice anywhere in the value, which must not be nested too deeply."""
     if isinstance(value, dict):
         here = [f"{path}{key}" for key in value.repeated] if isinstance(value, AmbiguousObject) else []
         return here + [found for key, item in value.items() for found in repeated_keys(item, f"{path}{key}.")]
@@ -38,4 +74,6 @@ def repeated_keys(value: Any, path: str = "") -> list[str]:
 
 def canonical(value: Any) -> bytes:
     """Compact and key-sorted: opaque parameters are compared as bytes, and the API server re-encodes them so."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    # Half of a surrogate pair, which JSON can say and UTF-8 cannot, is escaped again, as it came.
+    return text.encode(errors="backslashreplace")

@@ -1,6 +1,7 @@
 """What the scheduler wrote into a claim, as far as it concerns our driver."""
 
 import hashlib
+from typing import Any
 
 from gpusharing.api import strict_json
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
@@ -26,11 +27,16 @@ def digest(claim: ResourceClaim, driver: str) -> str:
             for result in results(claim, driver)
         ],
         "configs": [
-            [config.source, config.requests, config.opaque.parameters if config.opaque else None]
+            [config.source, config.requests, _readable(config.opaque.parameters) if config.opaque else None]
             for config in configs(claim, driver)
         ],
     }
     return hashlib.sha256(strict_json.canonical(told)).hexdigest()[:16]
+
+
+def _readable(parameters: Any) -> Any:
+    # They are refused however they go on, and Python cannot write them.
+    return "nested too deeply" if strict_json.is_too_deep(parameters) else parameters
 
 
 def display_name(claim: ResourceClaim) -> str:

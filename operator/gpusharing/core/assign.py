@@ -18,10 +18,15 @@ def assign(
     winners: dict[str, SharingPolicy] = {}
     losers: dict[str, list[Loser]] = {uuid: [] for uuid in uuids}
     for policy in sorted(policies, key=_rank):
-        wanted = _wanted(policy, labels, uuids, previous)
+        had = {uuid for uuid in uuids if _had(policy, previous.get(uuid))}
+        if acceptance.objection(policy):
+            # A mistake never opens the fleet: what the policy had stays its own, and it wants nothing else.
+            winners |= {uuid: policy for uuid in had if uuid not in winners}
+            continue
+        wanted = uuids if policy.spec.nodes.matches(labels) else ()
         free = [uuid for uuid in wanted if uuid not in winners]
         limit = _limit(policy.spec.gpus.max_per_node, len(wanted))
-        won = sorted(free, key=lambda uuid: (not _had(policy, previous.get(uuid)), uuid))[:limit]
+        won = sorted(free, key=lambda uuid: (uuid not in had, uuid))[:limit]
         if len(won) < limit:
             for uuid in wanted:
                 if uuid in winners:
@@ -32,15 +37,6 @@ def assign(
 
 def _rank(policy: SharingPolicy) -> tuple[int, str]:
     return -policy.spec.priority, policy.metadata.name
-
-
-def _wanted(
-    policy: SharingPolicy, labels: Mapping[str, str], uuids: Sequence[str], previous: Mapping[str, GpuSharing]
-) -> list[str]:
-    if acceptance.objection(policy):
-        # A mistake never opens the fleet: what the policy had stays its own.
-        return [uuid for uuid in uuids if _had(policy, previous.get(uuid))]
-    return list(uuids) if policy.spec.nodes.matches(labels) else []
 
 
 def _had(policy: SharingPolicy, entry: GpuSharing | None) -> bool:

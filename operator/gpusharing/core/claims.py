@@ -30,7 +30,8 @@ def _entry(
     digest = allocation.digest(claim, driver)
     resolved: list[DeviceSettings] = []
     problems: list[str] = []
-    known = {s.request: s for s in before.settings} if before and before.allocation_hash == digest else {}
+    still_valid = before.settings if before and before.allocation_hash == digest else ()
+    known = {(entry.request, entry.device): entry for entry in still_valid}
     configs = allocation.configs(claim, driver)
     for result in allocation.results(claim, driver):
         if result.pool != node:
@@ -39,7 +40,8 @@ def _entry(
         gpu = by_slot.get(slot, _NOTHING) if slot is not None else _NOTHING
         if _is_leaving(result, gpu):
             # The policy went on while the claim stayed: it keeps what it was given.
-            resolved += [known[result.request]] if result.request in known else []
+            kept = known.get((result.request, result.device))
+            resolved += [kept] if kept else []
             continue
         try:
             resolved.append(settings.resolve(result, configs, gpu.offers or publication.AS_FOUND, gpu.policy))

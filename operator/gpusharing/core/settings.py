@@ -51,6 +51,14 @@ def _time_sliced(
     )
 
 
+def follow(settings: DeviceSettings, offers: Offers, policy: PolicyReference | None) -> DeviceSettings:
+    """What a time-sliced device has after its GPU's offer has changed under it."""
+    if offers.time_slicing is None or policy is None:
+        return settings
+    source = SettingSources(interval=f"policy/{policy.name}")
+    return settings.model_copy(update={"interval": offers.time_slicing.interval, "sources": source})
+
+
 def _whole(result: AllocationResult, asked: tuple[nvidia.GpuConfig, str] | None) -> DeviceSettings:
     interval = _interval(result, asked) if asked else None
     return DeviceSettings(

@@ -41,6 +41,12 @@ class Reflector(Generic[T]):
         if known is None or not _is_newer(_meta(known), _meta(value)):
             self._objects[_key(value)] = value
 
+    def drop(self, value: T) -> None:
+        """Forgets what a delete of our own removed."""
+        known = self._objects.get(_key(value))
+        if known is not None and _meta(known).uid == _meta(value).uid:
+            del self._objects[_key(value)]
+
     async def run(self) -> None:
         backoff = _FIRST_BACKOFF
         version = ""
@@ -71,10 +77,11 @@ class Reflector(Generic[T]):
         if event == "BOOKMARK":
             return
         item = self._kind.from_json(value)
+        # The watch may be behind what our own writes returned.
         if event == "DELETED":
-            self._objects.pop(_key(item), None)
+            self.drop(item)
         else:
-            self._objects[_key(item)] = item
+            self.put(item)
         self._on_change()
 
 
@@ -89,4 +96,4 @@ def _key(value: Any) -> tuple[str, str]:
 
 def _is_newer(known: ObjectMeta, other: ObjectMeta) -> bool:
     # Kubernetes promises (since 1.35) that versions of one resource compare as numbers.
-    return known.uid == other.uid and int(known.resource_version or 0) > int(other.resource_version or 0)
+    return int(known.resource_version or 0) > int(other.resource_version or 0)

@@ -66,6 +66,10 @@ class Api:
         self._server = server.rstrip("/")
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
 
+    async def get_json(self, path: str) -> Any:
+        """What is not an object: the version, or what is served."""
+        return strict_json.loads(await self._request("GET", path, retry=True))
+
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         return kind.decode(await self._request("GET", kind.path(name, namespace), retry=True))
 

@@ -1,0 +1,123 @@
+"""What containers are given: NVIDIA's own CDI device of the GPU, and beside it one small spec of ours a claim."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from gpusharing.agent.files import write_atomically
+from gpusharing.agent.records import PreparedDevice
+from gpusharing.api import names, strict_json
+
+NVIDIA_KIND: Final = "nvidia.com/gpu"
+OUR_KIND: Final = f"{names.GROUP}/claim"
+# What 0.5.0 has is enough, and every container runtime in use reads it.
+_VERSION: Final = "0.5.0"
+_OUR_PREFIX: Final = f"{names.GROUP}-claim_"
+_SUFFIX: Final = ".json"
+
+
+class UnresolvableError(Exception):
+    """No CDI spec on this node knows the GPU. The message says who should have written one."""
+
+
+def nvidia_device(uuid: str) -> str:
+    return f"{NVIDIA_KIND}={uuid}"
+
+
+def our_device(claim_uid: str, index: int) -> str:
+    return f"{OUR_KIND}={claim_uid}-{index}"
+
+
+class CdiDirectory:
+    """Specs are read from all directories of the container runtime; ours are written into the first."""
+
+    def __init__(self, directories: tuple[Path, ...]) -> None:
+        self._directories = directories
+        self._home = directories[0]
+        self._home.mkdir(parents=True, exist_ok=True)
+        self._names: dict[Path, tuple[int, frozenset[str]]] = {}
+
+    def require(self, uuid: str) -> str:
+        """The qualified name of the GPU's device, once it is sure that the runtime can resolve it."""
+        device = nvidia_device(uuid)
+        if not any(device in known for known in self._known_devices()):
+            searched = ", ".join(str(directory) for directory in self._directories)
+            raise UnresolvableError(
+                f"no CDI spec in {searched} has the device {device}: run `nvidia-ctk cdi generate` on the node, or "
+                "enable nvidia-cdi-refresh.service"
+            )
+        return device
+
+    def write(self, claim_uid: str, devices: tuple[PreparedDevice, ...]) -> None:
+        spec = {
+            "cdiVersion": _VERSION,
+            "kind": OUR_KIND,
+            "devices": [
+                {"name": our_device(claim_uid, index).partition("=")[2], "containerEdits": {"env": environment(device)}}
+                for index, device in enumerate(devices)
+            ],
+        }
+        path = self._path(claim_uid)
+        data = strict_json.canonical(spec)
+        if not path.exists() or path.read_bytes() != data:
+            write_atomically(path, data)
+
+    def delete(self, claim_uid: str) -> None:
+        self._path(claim_uid).unlink(missing_ok=True)
+
+    def claims(self) -> list[str]:
+        """The claims that have a spec of ours, whoever wrote it when."""
+        paths = self._home.glob(f"{_OUR_PREFIX}*{_SUFFIX}")
+        return [path.name.removeprefix(_OUR_PREFIX).removesuffix(_SUFFIX) for path in paths]
+
+    def _path(self, claim_uid: str) -> Path:
+        return self._home / f"{_OUR_PREFIX}{claim_uid}{_SUFFIX}"
+
+    def _known_devices(self) -> list[frozenset[str]]:
+        return [
+            self._devices_of(path)
+            for directory in self._directories
+            if directory.is_dir()
+            for path in directory.iterdir()
+            if path.suffix in {".json", ".yaml"} and not path.name.startswith(_OUR_PREFIX)
+        ]
+
+    def _devices_of(self, path: Path) -> frozenset[str]:
+        try:
+            modified = path.stat().st_mtime_ns
+            cached = self._names.get(path)
+            if cached is None or cached[0] != modified:
+                cached = modified, frozenset(_qualified_names(_parse(path)))
+                self._names[path] = cached
+        except (OSError, ValueError):
+            # Somebody else's broken or vanishing file: the runtime ignores it, too.
+            return frozenset()
+        return cached[1]
+
+
+def environment(device: PreparedDevice) -> list[str]:
+    """Names carry the device's own, so that those of several claims in one container stand side by side."""
+    prefix = f"GPUSHARING_{device.device.partition('-timeslicing')[0].upper().replace('-', '_')}"
+    variables = {prefix: device.uuid}
+    if sharing := names.sharing_of_device(device.device):
+        variables[f"{prefix}_SHARING"] = sharing
+    if device.settings.interval:
+        variables[f"{prefix}_INTERVAL"] = device.settings.interval
+    return [f"{name}={value}" for name, value in variables.items()]
+
+
+def _parse(path: Path) -> Any:
+    if path.suffix == ".json":
+        return json.loads(path.read_bytes())
+    import yaml  # noqa: PLC0415 (only where nvidia-ctk wrote YAML)
+
+    try:
+        return yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def _qualified_names(spec: Any) -> list[str]:
+    if not isinstance(spec, dict) or not isinstance(spec.get("devices"), list):
+        return []
+    return [f"{spec.get('kind')}={device.get('name')}" for device in spec["devices"] if isinstance(device, dict)]

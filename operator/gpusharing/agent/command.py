@@ -1,0 +1,163 @@
+"""`gpusharing agent`: one process on each GPU node."""
+
+import argparse
+import asyncio
+import fcntl
+import gc
+import os
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from gpusharing import __version__
+from gpusharing.agent.cdi import CdiDirectory
+from gpusharing.agent.claim_status import ClaimStatusWriter
+from gpusharing.agent.dra.server import PluginServer
+from gpusharing.agent.dra.service import DraService
+from gpusharing.agent.gpus import NodeGpus
+from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.hardware.node import Hardware
+from gpusharing.agent.node import NodeLoop
+from gpusharing.agent.prepare import Preparer
+from gpusharing.agent.records import Records
+from gpusharing.agent.tuning import Tuner
+from gpusharing.api import names
+from gpusharing.api.dra import Node
+from gpusharing.kube import credentials, logs
+from gpusharing.kube.kinds import NODES
+from gpusharing.kube.transport import Api, ApiError, UnreachableError, open_session
+
+log = structlog.get_logger(__name__)
+
+_LAST_BACKOFF: Final = 15.0
+
+
+class AlreadyRunningError(Exception):
+    """Two agents on one node would undo each other's work."""
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("agent", help="run the agent of a GPU node", description=__doc__)
+    parser.add_argument("--node-name", required=True, help="the Node that this agent speaks for")
+    parser.add_argument("--driver", default=names.DEFAULT_DRIVER, help="DRA driver name (default: %(default)s)")
+    parser.add_argument("--kubeconfig", type=Path, help="default: the pod's service account")
+    parser.add_argument("--driver-root", type=Path, default=Path("/"), help="where the GPU driver's files are")
+    parser.add_argument("--sysfs-root", type=Path, default=Path("/sys"), help="default: %(default)s")
+    parser.add_argument("--kubelet-root", type=Path, default=Path("/var/lib/kubelet"), help="default: %(default)s")
+    parser.add_argument(
+        "--cdi-dir",
+        type=Path,
+        action="append",
+        dest="cdi_dirs",
+        help="a CDI directory of the container runtime; the first one is written to (default: /var/run/cdi, /etc/cdi)",
+    )
+    parser.add_argument("--state-dir", type=Path, default=Path("/var/lib/gpusharing"), help="default: %(default)s")
+    parser.add_argument("--log-format", choices=["json", "console"], default="json")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    logs.configure(arguments.log_format)
+    try:
+        with _only_one(arguments.state_dir):
+            asyncio.run(_main(arguments))
+    except (AlreadyRunningError, HardwareError, credentials.CredentialsError, ValueError) as error:
+        log.critical("agent cannot run", error=str(error))
+        return 1
+    return 0
+
+
+async def _main(arguments: argparse.Namespace) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    agent = asyncio.create_task(_agent(arguments))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({agent, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    agent.cancel()
+    try:
+        await agent
+    except asyncio.CancelledError:
+        log.info("stopped")
+
+
+async def _agent(arguments: argparse.Namespace) -> None:
+    credential = credentials.load(arguments.kubeconfig)
+    hardware = Hardware(arguments.driver_root, sysfs_root=arguments.sysfs_root)
+    await hardware.open()
+    records = Records(arguments.state_dir)
+    gpus = NodeGpus(records)
+    gpus.found(await hardware.boards())
+    tuner = Tuner(hardware, records)
+    changed = asyncio.Event()
+    async with open_session(credential) as session, asyncio.TaskGroup() as tasks:
+        api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
+        writer = ClaimStatusWriter(api, arguments.driver)
+        preparer = Preparer(
+            node=arguments.node_name,
+            driver=arguments.driver,
+            api=api,
+            records=records,
+            gpus=gpus,
+            tuner=tuner,
+            cdi=CdiDirectory(tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi")))),
+            on_prepared=writer.announce,
+            on_change=changed.set,
+        )
+        await preparer.recover()
+        for claim in records.claims.values():
+            # What a predecessor may not have got round to.
+            writer.announce(claim)
+        service = DraService(preparer.prepare, preparer.unprepare)
+        async with PluginServer(service, kubelet_root=arguments.kubelet_root, driver=arguments.driver):
+            log.info("serving the kubelet", gpus=len(gpus.uuids), claims=len(records.claims), version=__version__)
+            # What is alive now lives for as long as the process: the collector need not look at it again.
+            gc.freeze()
+            tasks.create_task(writer.run())
+            node = await _node(api, arguments.node_name)
+            loop = NodeLoop(
+                node=node,
+                driver=arguments.driver,
+                api=api,
+                hardware=hardware,
+                records=records,
+                gpus=gpus,
+                tuner=tuner,
+                changed=changed,
+                preparer=preparer,
+            )
+            await loop.run()
+
+
+async def _node(api: Api, name: str) -> Node:
+    """The Node owns what we make. Pods that have their devices already need none of this, so the kubelet is served."""
+    delay = 0.5
+    while True:
+        try:
+            return await api.get(NODES, name)
+        except (ApiError, UnreachableError) as error:
+            log.warning("waiting for the API server", error=str(error), retry_in=delay)
+        await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
+        delay = min(2 * delay, _LAST_BACKOFF)
+
+
+@contextmanager
+def _only_one(state_directory: Path) -> Iterator[None]:
+    state_directory.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(state_directory / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise AlreadyRunningError(
+                f"another agent holds {state_directory / 'lock'}: there can be one on a node"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)

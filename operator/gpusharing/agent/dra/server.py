@@ -1,0 +1,45 @@
+"""The two sockets of a DRA driver."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from grpclib.server import Server
+
+from gpusharing.agent.dra.registration import RegistrationService
+from gpusharing.agent.dra.service import DraService
+
+# sockaddr_un has 108 bytes, the last one for the terminating zero.
+_LONGEST_SOCKET_PATH: Final = 107
+
+
+class PluginServer:
+    def __init__(self, service: DraService, *, kubelet_root: Path, driver: str) -> None:
+        self._endpoint = kubelet_root / "plugins" / driver / "dra.sock"
+        self._registration = kubelet_root / "plugins_registry" / f"{driver}-reg.sock"
+        for path in (self._endpoint, self._registration):
+            if len(str(path).encode()) > _LONGEST_SOCKET_PATH:
+                raise ValueError(
+                    f"socket path {path} is longer than {_LONGEST_SOCKET_PATH} bytes: set a shorter --kubelet-root"
+                )
+        self._plugin_server = Server([service])
+        self._registration_server = Server([RegistrationService(driver, self._endpoint)])
+
+    async def __aenter__(self) -> Self:
+        self._endpoint.parent.mkdir(parents=True, exist_ok=True)
+        self._registration.parent.mkdir(parents=True, exist_ok=True)
+        # The kubelet calls as soon as it sees the registration socket, so that comes second, and goes first.
+        await self._plugin_server.start(path=str(self._endpoint))
+        await self._registration_server.start(path=str(self._registration))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server, path in (
+            (self._registration_server, self._registration),
+            (self._plugin_server, self._endpoint),
+        ):
+            path.unlink(missing_ok=True)
+            server.close()
+            await server.wait_closed()

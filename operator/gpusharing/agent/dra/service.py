@@ -1,0 +1,102 @@
+"""The kubelet's gRPC API for DRA drivers, v1 and v1beta1: same messages, two names."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import structlog
+from grpclib.const import Cardinality, Handler
+from grpclib.server import Stream
+
+from gpusharing.agent.dra.pb import dra_pb2 as pb
+from gpusharing.agent.prepare import ClaimRef, PrepareError
+from gpusharing.agent.records import PreparedClaim, PreparedDevice
+
+log = structlog.get_logger(__name__)
+
+VERSIONS: Final = ("v1", "v1beta1")
+"""The kubelet takes the first that it knows."""
+
+_SERVICE: Final = "k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin"
+
+
+def supported_versions() -> list[str]:
+    return [f"{version}.DRAPlugin" for version in VERSIONS]
+
+
+class DraService:
+    def __init__(
+        self,
+        prepare: Callable[[ClaimRef], Awaitable[PreparedClaim]],
+        unprepare: Callable[[ClaimRef], Awaitable[None]],
+    ) -> None:
+        self._prepare = prepare
+        self._unprepare = unprepare
+
+    def __mapping__(self) -> dict[str, Handler]:
+        unary = Cardinality.UNARY_UNARY
+        mapping = {}
+        for version in VERSIONS:
+            service = "/" + _SERVICE.format(version=version)
+            mapping[f"{service}/NodePrepareResources"] = Handler(
+                self._node_prepare, unary, pb.NodePrepareResourcesRequest, pb.NodePrepareResourcesResponse
+            )
+            mapping[f"{service}/NodeUnprepareResources"] = Handler(
+                self._node_unprepare, unary, pb.NodeUnprepareResourcesRequest, pb.NodeUnprepareResourcesResponse
+            )
+        return mapping
+
+    async def _node_prepare(
+        self, stream: Stream[pb.NodePrepareResourcesRequest, pb.NodePrepareResourcesResponse]
+    ) -> None:
+        claims = await _claims(stream)
+        answers = await asyncio.gather(*(self._prepare_one(claim) for claim in claims))
+        await stream.send_message(
+            pb.NodePrepareResourcesResponse(
+                claims={claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
+            )
+        )
+
+    async def _node_unprepare(
+        self, stream: Stream[pb.NodeUnprepareResourcesRequest, pb.NodeUnprepareResourcesResponse]
+    ) -> None:
+        claims = await _claims(stream)
+        answers = await asyncio.gather(*(self._unprepare_one(claim) for claim in claims))
+        await stream.send_message(
+            pb.NodeUnprepareResourcesResponse(
+                claims={claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
+            )
+        )
+
+    async def _prepare_one(self, claim: ClaimRef) -> pb.NodePrepareResourceResponse:
+        try:
+            prepared = await self._prepare(claim)
+        except PrepareError as error:
+            log.warning("claim not prepared", claim=f"{claim.namespace}/{claim.name}", error=str(error))
+            return pb.NodePrepareResourceResponse(error=str(error))
+        return pb.NodePrepareResourceResponse(devices=[_device(device) for device in prepared.devices])
+
+    async def _unprepare_one(self, claim: ClaimRef) -> pb.NodeUnprepareResourceResponse:
+        try:
+            await self._unprepare(claim)
+        except PrepareError as error:
+            log.warning("claim not unprepared", claim=f"{claim.namespace}/{claim.name}", error=str(error))
+            return pb.NodeUnprepareResourceResponse(error=str(error))
+        return pb.NodeUnprepareResourceResponse()
+
+
+async def _claims(stream: Stream[Any, Any]) -> list[ClaimRef]:
+    request = await stream.recv_message()
+    claims: Iterable[pb.Claim] = request.claims if request else ()
+    return [ClaimRef(uid=claim.uid, namespace=claim.namespace, name=claim.name) for claim in claims]
+
+
+def _device(device: PreparedDevice) -> pb.Device:
+    return pb.Device(
+        # The kubelet compares with the names of requests; it knows nothing of subrequests.
+        request_names=[device.request.partition("/")[0]],
+        pool_name=device.pool,
+        device_name=device.device,
+        cdi_device_ids=device.cdi_devices,
+        share_id=device.share_id,
+    )

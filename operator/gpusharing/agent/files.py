@@ -1,0 +1,111 @@
+"""Small files that survive kill -9 and power cuts, and say so when they did not.
+
+Each is an envelope of JSON: what it is (format), in which boot of the node it was written, and a checksum. A file that
+cannot be trusted is put aside and reported, and its content is found out again from the hardware and the API.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import pydantic
+import structlog
+
+from gpusharing.api import strict_json
+from gpusharing.api.base import ApiModel
+
+M = TypeVar("M", bound=ApiModel)
+
+log = structlog.get_logger(__name__)
+
+FORMAT: Final = 1
+_SUFFIX: Final = ".json"
+_QUARANTINED: Final = ".quarantined"
+
+
+def boot_id(proc: Path = Path("/proc")) -> str:
+    return (proc / "sys/kernel/random/boot_id").read_text().strip()
+
+
+class Envelopes(Generic[M]):
+    """The files of one kind: a directory with one file for each key."""
+
+    def __init__(self, directory: Path, model: type[M], *, boot: str) -> None:
+        self._directory = directory
+        self._model = model
+        self._boot = boot
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def write(self, key: str, content: M) -> None:
+        """On disk when this returns."""
+        payload = content.to_json()
+        envelope = {"format": FORMAT, "bootID": self._boot, "checksum": _checksum(payload), "content": payload}
+        write_durably(self._path(key), strict_json.canonical(envelope))
+
+    def delete(self, key: str) -> None:
+        self._path(key).unlink(missing_ok=True)
+        _sync_directory(self._directory)
+
+    def read_all(self) -> Iterator[tuple[str, M, bool]]:
+        """Key, content, and whether it was written in this boot, for every file that can be trusted."""
+        for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
+            try:
+                content, boot = self._read(path)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                aside = path.with_name(path.name + _QUARANTINED)
+                path.replace(aside)
+                log.warning("state file cannot be trusted, put aside", file=str(aside), error=_first_line(error))
+                continue
+            yield path.name.removesuffix(_SUFFIX), content, boot == self._boot
+
+    def _read(self, path: Path) -> tuple[M, str]:
+        envelope = json.loads(path.read_bytes())
+        if envelope["format"] != FORMAT:
+            raise ValueError(f"format {envelope['format']}, this agent writes {FORMAT}")
+        if envelope["checksum"] != _checksum(envelope["content"]):
+            raise ValueError("checksum does not match")
+        try:
+            return self._model.model_validate(envelope["content"]), envelope["bootID"]
+        except pydantic.ValidationError as error:
+            raise ValueError(f"content: {error}") from error
+
+    def _path(self, key: str) -> Path:
+        return self._directory / f"{key}{_SUFFIX}"
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    write_atomically(path, data, durable=True)
+    _sync_directory(path.parent)
+
+
+def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Readers see the old file or the new one. The temporary name has no suffix that anybody looks for."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checksum(payload: dict[str, Any]) -> str:
+    return hashlib.sha256(strict_json.canonical(payload)).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

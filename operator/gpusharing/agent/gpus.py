@@ -1,0 +1,70 @@
+"""The GPUs of this node, as they are offered and as they should be."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from gpusharing.agent.hardware.nvml import Board
+from gpusharing.agent.records import Records, publish
+from gpusharing.api.sharing import GpuSharing
+from gpusharing.core import publication
+from gpusharing.core.inventory import Gpu
+from gpusharing.core.publication import OfferedGpu
+
+
+class NodeGpus:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._boards: Mapping[str, Board] = {}
+
+    def found(self, boards: Iterable[Board]) -> None:
+        self._boards = {board.uuid: board for board in sorted(boards, key=lambda board: board.minor)}
+        for uuid in self._boards:
+            self._records.gpu(uuid)
+
+    @property
+    def uuids(self) -> list[str]:
+        return sorted(self._boards, key=lambda uuid: self._records.gpu(uuid).slot)
+
+    def uuid_at(self, slot: int) -> str | None:
+        return next((uuid for uuid in self._boards if self._records.gpu(uuid).slot == slot), None)
+
+    def published(self, uuid: str) -> OfferedGpu:
+        record = self._records.gpu(uuid)
+        return OfferedGpu(
+            gpu=self._gpu(uuid),
+            offers=record.published_offers,
+            policy=record.published_policy,
+            configured=record.published_configured,
+        )
+
+    def told(self, decisions: Iterable[GpuSharing]) -> None:
+        """Keeps the operator's last word, on disk: it holds when operator and API server are away."""
+        for decision in decisions:
+            if decision.uuid in self._boards:
+                record = self._records.gpu(decision.uuid)
+                self._records.put_gpu(decision.uuid, record.model_copy(update={"decided": decision}))
+
+    def advance(self) -> list[str]:
+        """Puts in force what may be, on disk before anybody sees it. Returns the GPUs on which something changed."""
+        changed = []
+        for uuid in self._boards:
+            current = self.published(uuid)
+            in_use = bool(self._records.claims_on(uuid))
+            new = publication.in_force(current, self._wanted(uuid), in_use=in_use)
+            if new != current:
+                self._records.put_gpu(uuid, publish(self._records.gpu(uuid), new))
+                changed.append(uuid)
+        return changed
+
+    def _wanted(self, uuid: str) -> OfferedGpu:
+        decided = self._records.gpu(uuid).decided
+        return OfferedGpu(
+            gpu=self._gpu(uuid),
+            offers=(decided and decided.offers) or publication.AS_FOUND,
+            policy=decided.policy if decided else None,
+            configured=decided is not None,
+        )
+
+    def _gpu(self, uuid: str) -> Gpu:
+        # A board is a GPU that has no slot yet: the same fields.
+        return Gpu(slot=self._records.gpu(uuid).slot, **dataclasses.asdict(self._boards[uuid]))

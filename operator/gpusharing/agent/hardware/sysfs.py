@@ -1,0 +1,28 @@
+"""What the kernel knows of a PCI device and NVML does not tell."""
+
+import re
+from pathlib import Path
+
+
+def normalized_bus_id(bus_id: str) -> str:
+    """NVML's "00000000:3B:00.0" as the kernel writes it: "0000:3b:00.0"."""
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain[-4:]}:{rest}"
+
+
+def pcie_root(sysfs: Path, bus_id: str) -> str | None:
+    device = sysfs / "bus/pci/devices" / bus_id
+    if not device.exists():
+        return None
+    roots = [part for part in device.resolve().parts if re.fullmatch(r"pci[0-9a-f]{4}:[0-9a-f]{2}", part)]
+    return roots[0] if roots else None
+
+
+def numa_node(sysfs: Path, bus_id: str) -> int | None:
+    file = sysfs / "bus/pci/devices" / bus_id / "numa_node"
+    try:
+        node = int(file.read_text())
+    except (OSError, ValueError):
+        return None
+    # The kernel says -1 where there is only one.
+    return node if node >= 0 else None

@@ -1,0 +1,139 @@
+"""The agent of one node: a level-triggered loop from the operator's word to what is published, set and reported."""
+
+import asyncio
+import random
+from typing import Final
+
+import structlog
+
+from gpusharing.agent.clock import now
+from gpusharing.agent.gpus import NodeGpus
+from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.hardware.node import Hardware
+from gpusharing.agent.prepare import Preparer
+from gpusharing.agent.publisher import Publisher, owned_by
+from gpusharing.agent.records import Records
+from gpusharing.agent.report import node_status
+from gpusharing.agent.tuning import Tuner
+from gpusharing.api import names
+from gpusharing.api.dra import Node
+from gpusharing.api.sharing import NodeSharing
+from gpusharing.core import settings
+from gpusharing.kube.kinds import NODE_SHARINGS
+from gpusharing.kube.reflector import Reflector
+from gpusharing.kube.transport import Api, ApiError, UnreachableError
+
+log = structlog.get_logger(__name__)
+
+# Many events of one cause (a kubelet that deletes its slices, say) are one round.
+_COALESCE: Final = 0.02
+# So often the hardware is looked at although nothing was heard of it.
+_RESCAN: Final = 60.0
+_FIRST_BACKOFF: Final = 0.2
+_LAST_BACKOFF: Final = 15.0
+
+
+class NodeLoop:
+    def __init__(
+        self,
+        *,
+        node: Node,
+        driver: str,
+        api: Api,
+        hardware: Hardware,
+        records: Records,
+        gpus: NodeGpus,
+        tuner: Tuner,
+        changed: asyncio.Event,
+        preparer: Preparer,
+    ) -> None:
+        self._node = node
+        self._api = api
+        self._hardware = hardware
+        self._records = records
+        self._gpus = gpus
+        self._tuner = tuner
+        self._preparer = preparer
+        self._changed = changed
+        name = node.metadata.name
+        self._sharings: Reflector[NodeSharing] = Reflector(
+            api, NODE_SHARINGS, on_change=changed.set, field_selector=f"metadata.name={name}"
+        )
+        self._publisher = Publisher(
+            api=api, node=node, driver=driver, records=records, gpus=gpus, on_change=changed.set
+        )
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sharings.run())
+            tasks.create_task(self._publisher.slices.run())
+            tasks.create_task(self._rescan())
+            await self._sharings.synced.wait()
+            await self._publisher.slices.synced.wait()
+            await self._loop()
+
+    async def _loop(self) -> None:
+        backoff = _FIRST_BACKOFF
+        while True:
+            self._changed.clear()
+            try:
+                await self._round()
+                backoff = _FIRST_BACKOFF
+            except (ApiError, UnreachableError, HardwareError, OSError) as error:
+                log.warning("round failed", error=str(error), retry_in=backoff)
+                asyncio.get_running_loop().call_later(backoff * random.uniform(0.5, 1.5), self._changed.set)  # noqa: S311
+                backoff = min(2 * backoff, _LAST_BACKOFF)
+            await self._changed.wait()
+            await asyncio.sleep(_COALESCE)
+
+    async def _round(self) -> None:
+        sharing = await self._own_sharing()
+        async with self._preparer.gate:
+            self._gpus.told(sharing.spec.gpus)
+            changed = self._gpus.advance()
+            for uuid in changed:
+                self._follow_offer(uuid)
+            await self._preparer.settle({*changed, *self._records.changed_gpus})
+        await self._publisher.publish()
+        await self._report(sharing)
+
+    def _follow_offer(self, uuid: str) -> None:
+        """Claims on a shared GPU have what the GPU is set to now, not what it was set to when they came."""
+        offered = self._gpus.published(uuid)
+        for claim in {claim.uid: claim for claim, _ in self._records.claims_on(uuid)}.values():
+            devices = tuple(
+                device.model_copy(update={"settings": settings.follow(device.settings, offered.offers, offered.policy)})
+                if device.uuid == uuid and names.sharing_of_device(device.device) is names.Sharing.TIME_SLICING
+                else device
+                for device in claim.devices
+            )
+            if devices != claim.devices:
+                self._records.put_claim(claim.model_copy(update={"devices": devices}))
+
+    async def _own_sharing(self) -> NodeSharing:
+        name = self._node.metadata.name
+        sharing = self._sharings.get(name)
+        if sharing is not None:
+            return sharing
+        body = {"metadata": {"name": name, "ownerReferences": [owned_by(self._node)]}, "spec": {}}
+        sharing = await self._api.create(NODE_SHARINGS, body)
+        self._sharings.put(sharing)
+        return sharing
+
+    async def _report(self, sharing: NodeSharing) -> None:
+        status = await node_status(sharing, gpus=self._gpus, records=self._records, tuner=self._tuner, now=now())
+        if status != sharing.status:
+            patch = {"status": status.to_json()}
+            name = sharing.metadata.name
+            self._sharings.put(await self._api.merge_patch(NODE_SHARINGS, name, patch, subresource="status"))
+
+    async def _rescan(self) -> None:
+        while True:
+            await asyncio.sleep(_RESCAN)
+            try:
+                self._gpus.found(await self._hardware.boards())
+            except HardwareError as error:
+                log.warning("GPUs do not answer", error=str(error))
+                continue
+            self._tuner.forget()
+            self._changed.set()

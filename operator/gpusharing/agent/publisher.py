@@ -1,0 +1,86 @@
+"""Keeps the node's ResourceSlices in the API as the published set says, also when the kubelet deletes them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from gpusharing.agent.gpus import NodeGpus
+from gpusharing.agent.records import Records
+from gpusharing.api.dra import Node
+from gpusharing.core import pool, publication
+from gpusharing.kube.kinds import RESOURCE_SLICES
+from gpusharing.kube.reflector import Reflector
+from gpusharing.kube.transport import Api, ApiError
+
+log = structlog.get_logger(__name__)
+
+
+class Publisher:
+    def __init__(
+        self,
+        *,
+        api: Api,
+        node: Node,
+        driver: str,
+        records: Records,
+        gpus: NodeGpus,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._api = api
+        self._node = node
+        self._driver = driver
+        self._records = records
+        self._gpus = gpus
+        name = node.metadata.name
+        self.slices = Reflector(
+            api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={name},spec.driver={driver}"
+        )
+
+    async def publish(self) -> None:
+        node = self._node.metadata.name
+        offered = [self._gpus.published(uuid) for uuid in self._gpus.uuids]
+
+        def specs_at(generation: int) -> list[dict[str, Any]]:
+            return publication.slice_specs(offered, node=node, driver=self._driver, generation=generation)
+
+        plan = pool.plan_pool(
+            self.slices.objects, specs_at, node=node, driver=self._driver, last_generation=self._records.generation
+        )
+        self._records.put_generation(plan.generation)
+        for write in plan.writes:
+            await self._write(write)
+        if plan.writes:
+            log.info("devices published", generation=plan.generation, writes=len(plan.writes))
+
+    async def _write(self, write: pool.Create | pool.Update | pool.Delete) -> None:
+        match write:
+            case pool.Delete(before):
+                await self._api.delete(RESOURCE_SLICES, before.metadata.name, uid=before.metadata.uid)
+                self.slices.drop(before)
+            case pool.Update(before, spec):
+                body = {"metadata": before.metadata.for_update(), "spec": spec}
+                self.slices.put(await self._api.replace(RESOURCE_SLICES, before.metadata.name, body))
+            case pool.Create(name, spec):
+                await self._create(name, spec)
+
+    async def _create(self, name: str, spec: dict[str, Any]) -> None:
+        metadata = {"name": name, "ownerReferences": [owned_by(self._node)]}
+        try:
+            self.slices.put(await self._api.create(RESOURCE_SLICES, {"metadata": metadata, "spec": spec}))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            # Made by us, but the answer was lost or the watch is behind: the next round sees it.
+            self.slices.put(await self._api.get(RESOURCE_SLICES, name))
+            raise
+
+
+def owned_by(node: Node) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": node.metadata.name,
+        "uid": node.metadata.uid,
+        "controller": True,
+    }

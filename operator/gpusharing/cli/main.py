@@ -1,0 +1,32 @@
+"""The command `gpusharing`, also installed as the kubectl plugin `kubectl gpusharing`."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from gpusharing import __version__
+
+# Each command lives in a module that is imported only when it is the one that runs: the agent's node pays for nothing
+# of the operator's, and needs none of its packages installed.
+_COMMANDS: Final = {
+    "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
+    "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(prog="gpusharing", description="GPU sharing for Kubernetes' DRA")
+    parser.add_argument("--version", action="version", version=f"gpusharing {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chosen = next((argument for argument in given if not argument.startswith("-")), None)
+    for name, (module, summary) in _COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(module).register(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary)
+    parsed = parser.parse_args(given)
+    sys.exit(parsed.run(parsed))

@@ -1,0 +1,66 @@
+"""What Kopf calls: events of all kinds into the store, sessions for its own requests, and the end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import kopf
+
+from gpusharing.controller.store import Store
+from gpusharing.kube import kinds
+from gpusharing.kube.credentials import Credentials
+from gpusharing.kube.kinds import Kind
+from gpusharing.kube.transport import open_session
+
+WATCHED: Final[tuple[Kind[Any], ...]] = (
+    kinds.SHARING_POLICIES,
+    kinds.NODE_SHARINGS,
+    kinds.RESOURCE_CLAIMS,
+    kinds.DEVICE_CLASSES,
+    kinds.NODES,
+    kinds.NAMESPACES,
+)
+
+_LOGIN_INTERVAL: Final = 1.0
+
+
+def registry(store: Store, credentials: Credentials, *, on_stop: Callable[[], Awaitable[None]]) -> kopf.OperatorRegistry:
+    result = kopf.OperatorRegistry()
+    login, observe = _Login(credentials), _Observer(store)
+    kopf.on.login(registry=result, id="login")(login)
+    for kind in WATCHED:
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural, param=kind)(observe)
+
+    # Kopf takes every task that began after its own for one of its own and waits for them at the end: ours go first.
+    @kopf.on.cleanup(registry=result, id="stop")
+    async def stop(**_: Any) -> None:
+        await on_stop()
+
+    return result
+
+
+class _Observer:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # Must return None: Kopf writes anything else into the object.
+    async def __call__(self, *, param: Kind[Any], event: kopf.RawEvent, **_: Any) -> None:
+        if event["type"] == "DELETED":
+            self._store.gone(param, event["object"])
+        else:
+            self._store.seen(param, event["object"])
+
+
+class _Login:
+    """A session of its own for each login: Kopf closes the one it has when the API server refuses it, and at exit."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._last = float("-inf")
+
+    async def __call__(self, **_: Any) -> kopf.AiohttpSession:
+        # Refused at once and again, Kopf would come back without a pause.
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._last + _LOGIN_INTERVAL - loop.time())
+        self._last = loop.time()
+        return kopf.AiohttpSession(server=self._credentials.server, aiohttp_session=open_session(self._credentials))

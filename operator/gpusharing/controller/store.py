@@ -1,0 +1,114 @@
+"""What the operator knows of the cluster: immutable objects by kind, fed by watches and by its own writes.
+
+Events of one name can come out of order: Kopf handles each uid in a task of its own, so that the end of an object may
+come after the beginning of its successor, and what a write returned may come before or after its event.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, TypeVar
+
+import pydantic
+import structlog
+
+from gpusharing.api.meta import ObjectMeta
+from gpusharing.core.world import World
+from gpusharing.kube import kinds
+from gpusharing.kube.kinds import Kind
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+_Key = tuple[str, str]
+
+
+class Store:
+    def __init__(self, watched: Collection[Kind[Any]], *, on_change: Callable[[], None]) -> None:
+        self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
+        self._on_change = on_change
+
+    def all(self, kind: Kind[T]) -> Iterator[T]:
+        return iter(self._objects[kind].values())
+
+    def count(self, kind: Kind[Any]) -> int:
+        return len(self._objects[kind])
+
+    def seen(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
+        """Takes in an object as it was listed or watched."""
+        try:
+            item = kind.from_json(value)
+        except pydantic.ValidationError as error:
+            # Whatever was known of it stays: half an object must not look like a deleted one.
+            log.error("object cannot be read", kind=kind.kind, object=_display_name(value), error=_sentence(error))  # noqa: TRY400
+            return
+        known = self._objects[kind].get(_key(item.metadata))
+        if known is None or _version(item.metadata) > _version(known.metadata):
+            self._put(kind, item)
+
+    def written(self, kind: Kind[T], item: T) -> None:
+        """Takes in what a write of our own returned, so that the next decision does not repeat it."""
+        metadata = _metadata(item)
+        known = self._objects[kind].get(_key(metadata))
+        # An object that has gone meanwhile stays gone.
+        if known is not None and known.metadata.uid == metadata.uid and _version(metadata) > _version(known.metadata):
+            self._put(kind, item)
+
+    def gone(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
+        """Forgets an object that was deleted."""
+        metadata = value["metadata"]
+        key = metadata.get("namespace", ""), metadata["name"]
+        known = self._objects[kind].get(key)
+        if known is not None and known.metadata.uid == metadata["uid"]:
+            self._forget(kind, key)
+
+    def only(self, kind: Kind[Any], uids: Collection[str], *, as_of: str) -> None:
+        """Forgets what a complete list does not have, unless it is newer than the list."""
+        lost = [
+            key
+            for key, item in self._objects[kind].items()
+            if item.metadata.uid not in uids and _version(item.metadata) <= int(as_of)
+        ]
+        for key in lost:
+            log.info("a deletion was missed", kind=kind.kind, object="/".join(filter(None, key)))
+            self._forget(kind, key)
+
+    def _put(self, kind: Kind[T], item: T) -> None:
+        self._objects[kind][_key(_metadata(item))] = item
+        self._on_change()
+
+    def _forget(self, kind: Kind[Any], key: _Key) -> None:
+        del self._objects[kind][key]
+        self._on_change()
+
+
+def snapshot(store: Store, driver: str) -> World:
+    return World(
+        driver=driver,
+        policies={policy.metadata.name: policy for policy in store.all(kinds.SHARING_POLICIES)},
+        nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
+        node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},
+        claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
+    )
+
+
+def _metadata(item: Any) -> ObjectMeta:
+    metadata: ObjectMeta = item.metadata
+    return metadata
+
+
+def _key(metadata: ObjectMeta) -> _Key:
+    return metadata.namespace, metadata.name
+
+
+def _version(metadata: ObjectMeta) -> int:
+    # Kubernetes promises (since 1.35) that versions of one resource compare as numbers.
+    return int(metadata.resource_version)
+
+
+def _display_name(value: Mapping[str, Any]) -> str:
+    metadata = value.get("metadata", {})
+    return "/".join(filter(None, (metadata.get("namespace"), metadata.get("name", "?"))))
+
+
+def _sentence(error: pydantic.ValidationError) -> str:
+    return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())

@@ -1,0 +1,80 @@
+"""How the slices in the API become the pool that we publish: the fewest writes, and never a mix of two pools."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpusharing.api.dra import ResourceSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    name: str
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    before: ResourceSlice
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    before: ResourceSlice
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    generation: int
+    writes: tuple[Create | Update | Delete, ...]
+
+
+def slice_name(index: int, *, node: str, driver: str) -> str:
+    """The scheduler fills slices in the order of their names."""
+    return f"{index:05x}-{driver}-{node}"
+
+
+def plan_pool(
+    existing: Sequence[ResourceSlice],
+    specs_at: Callable[[int], Sequence[dict[str, Any]]],
+    *,
+    node: str,
+    driver: str,
+    last_generation: int,
+) -> PoolPlan:
+    """Where the same slices are there, only those that differ are written, each by itself. Where slices are missing or
+    too many, nobody knows what the others belong to: everything is written as a new generation, which replaces the old
+    one for the scheduler as soon as it is complete."""
+    by_name = {slice_.metadata.name: slice_ for slice_ in existing}
+    generation = max([last_generation, *(_generation(slice_) for slice_ in existing)])
+    wanted = {
+        slice_name(index, node=node, driver=driver): spec for index, spec in enumerate(specs_at(max(generation, 1)))
+    }
+    if generation == 0 or by_name.keys() != wanted.keys() or any(_generation(s) != generation for s in existing):
+        if not wanted and not existing:
+            return PoolPlan(generation, ())
+        generation += 1
+        wanted = {slice_name(index, node=node, driver=driver): spec for index, spec in enumerate(specs_at(generation))}
+    deletes = [Delete(slice_) for name, slice_ in sorted(by_name.items()) if name not in wanted]
+    updates = [
+        Update(by_name[name], spec)
+        for name, spec in wanted.items()
+        if name in by_name and _without_defaults(by_name[name].spec) != spec
+    ]
+    creates = [Create(name, spec) for name, spec in wanted.items() if name not in by_name]
+    return PoolPlan(generation, (*deletes, *updates, *creates))
+
+
+def _generation(slice_: ResourceSlice) -> int:
+    return int(slice_.spec.get("pool", {}).get("generation", 0))
+
+
+def _without_defaults(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec as it was sent: without what the API server adds."""
+    sent = copy.deepcopy(spec)
+    for device in sent.get("devices") or ():
+        for taint in device.get("taints") or ():
+            taint.pop("timeAdded", None)
+    return sent

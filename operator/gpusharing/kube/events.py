@@ -1,0 +1,48 @@
+"""Events: what is told to people who look at an object."""
+
+import secrets
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from gpusharing.api.meta import ObjectMeta
+from gpusharing.kube.kinds import EVENTS, Kind
+from gpusharing.kube.transport import Api
+
+# The API takes events about cluster-scoped objects in this namespace only.
+_NAMESPACE: Final = "default"
+_MAX_NOTE: Final = 1024
+
+
+class EventType(StrEnum):
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class Events:
+    def __init__(self, api: Api, *, controller: str, instance: str) -> None:
+        self._api = api
+        self._reporter = {"reportingController": controller, "reportingInstance": instance}
+
+    async def tell(
+        self, kind: Kind[Any], about: ObjectMeta, *, type_: EventType, action: str, reason: str, note: str
+    ) -> None:
+        namespace = about.namespace or _NAMESPACE
+        regarding = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "name": about.name,
+            "namespace": about.namespace,
+            "uid": about.uid,
+            "resourceVersion": about.resource_version,
+        }
+        event = {
+            "metadata": {"name": f"{about.name}.{secrets.token_hex(8)}", "namespace": namespace},
+            "eventTime": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "type": type_,
+            "action": action,
+            "reason": reason,
+            "note": note.encode()[:_MAX_NOTE].decode(errors="ignore"),
+            "regarding": {key: value for key, value in regarding.items() if value},
+        }
+        await self._api.create(EVENTS, event | self._reporter, namespace)

@@ -1,0 +1,5 @@
+#pragma once
+
+#include <stdbool.h>
+
+bool is_initialized(void);

@@ -20,7 +20,7 @@ class Credentials:
     server: str
     ssl: ssl.SSLContext
     authorization: Callable[[], Awaitable[str | None]]
-    """The value of the Authorization header, asked before every request, because tokens are rotated."""
+    """The Authorization header, asked before every request, because tokens are rotated. None: TLS says who we are."""
 
 
 def load(kubeconfig: Path | None) -> Credentials:
@@ -54,10 +54,7 @@ def from_kubeconfig(path: Path) -> Credentials:
         return Credentials(server, tls, _constant(f"Bearer {user['token']}"))
     if "tokenFile" in user:
         return Credentials(server, tls, _token_file(path.parent / user["tokenFile"]))
-    if "client-certificate" in user:
-        tls.load_cert_chain(path.parent / user["client-certificate"], path.parent / user["client-key"])
-        return Credentials(server, tls, _constant(None))
-    raise CredentialsError(f"kubeconfig {path}: the user needs token, tokenFile or client-certificate with client-key")
+    raise CredentialsError(f"kubeconfig {path}: the user needs token or tokenFile; agents have no other credentials")
 
 
 def _named(config: Any, section: str, name: str) -> Any:
@@ -71,15 +68,15 @@ def _decoded(data: str | None) -> str | None:
     return base64.b64decode(data).decode() if data else None
 
 
-def _constant(value: str | None) -> Callable[[], Awaitable[str | None]]:
-    async def authorization() -> str | None:
+def _constant(value: str) -> Callable[[], Awaitable[str | None]]:
+    async def authorization() -> str:
         return value
 
     return authorization
 
 
 def _token_file(path: Path) -> Callable[[], Awaitable[str | None]]:
-    async def authorization() -> str | None:
+    async def authorization() -> str:
         # A projected token is a hundred bytes in memory of the kubelet's making: reading it each time is cheaper
         # than being wrong about when it changes.
         return f"Bearer {path.read_text().strip()}"  # noqa: ASYNC240

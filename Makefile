@@ -1,0 +1,60 @@
+# Everything a developer and CI run. `make help` lists it.
+
+PYTHON ?= python3
+GPUS ?= H100-80GB:2
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PYTHONPATH := tests
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+.PHONY: setup
+setup: $(READY) ## Make the virtual environment in .venv with everything that is needed, pinned and hashed
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+.PHONY: check
+check: setup ## Check style, types, layers and that generated files are up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy operator/gpusharing tests tools
+	$(BIN)/lint-imports
+	$(BIN)/python tools/generate.py --check
+
+.PHONY: test
+test: check ## Run the checks and every test, on a real Kubernetes that is built on first use (ten minutes, then cached)
+	$(BIN)/pytest
+
+.PHONY: test-fast
+test-fast: setup ## Run the tests that need no Kubernetes
+	$(BIN)/pytest -m 'not cluster and not node'
+
+.PHONY: generate
+generate: setup ## Write the CRDs and the gRPC messages anew
+	$(BIN)/python tools/generate.py
+
+.PHONY: lock
+lock: setup ## Resolve the requirement files anew (for an upgrade: UPGRADE=--upgrade)
+	tools/lock.sh $(UPGRADE)
+
+.PHONY: bench
+bench: setup ## Measure, and write the table into docs/performance.md
+	$(BIN)/python -m bench
+
+.PHONY: cluster
+cluster: setup ## Start a cluster with a simulated GPU node and leave it running (GPUS=H100-80GB:2,A100-40GB:1; root)
+	$(BIN)/python -m harness.up --dir .cluster --gpus $(GPUS)
+
+.PHONY: cluster-down
+cluster-down: setup ## End that cluster
+	$(BIN)/python -m harness.down --dir .cluster

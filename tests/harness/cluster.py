@@ -1,0 +1,32 @@
+"""A control plane and its nodes."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from harness.controlplane import ControlPlane
+from harness.node import Node
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Cluster(ControlPlane):
+    node_names: Sequence[str] = ()
+
+    nodes: dict[str, Node] = field(init=False)
+
+    @property
+    def node(self) -> Node:
+        """The only node."""
+        (node,) = self.nodes.values()
+        return node
+
+    def _controllers(self) -> str:
+        return "*" if self.node_names else super()._controllers()
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        await super()._start(stack)
+        self.nodes = {name: Node(self, name) for name in self.node_names}
+        async with asyncio.TaskGroup() as tasks:
+            for node in self.nodes.values():
+                tasks.create_task(stack.enter_async_context(node))

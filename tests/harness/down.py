@@ -1,0 +1,16 @@
+"""Stops the cluster of harness.up. `python -m harness.down --dir .cluster`."""
+
+import argparse
+from pathlib import Path
+
+from harness import supervisor
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dir", type=Path, required=True)
+    supervisor.stop(parser.parse_args().dir)
+
+
+if __name__ == "__main__":
+    main()

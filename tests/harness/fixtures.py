@@ -1,0 +1,45 @@
+"""The harness as a pytest plugin.
+
+Nothing in the harness is bound to an event loop, so that tests, which run in loops of their own, use clusters of
+fixtures that run in the session's or a module's loop.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from harness import toolchain as programs
+from harness.cluster import Cluster
+from harness.controlplane import ControlPlane
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Builds before the first test: ten minutes are more than a test's timeout."""
+    needed = any("toolchain" in getattr(item, "fixturenames", ()) for item in session.items)
+    if needed and not session.config.option.collectonly:
+        capture = session.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            programs.build()
+
+
+@pytest.fixture(scope="session")
+def toolchain() -> Path:
+    """The directory with the programs of Kubernetes, etcd and containerd."""
+    return programs.build()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def control_plane(toolchain: Path) -> AsyncIterator[ControlPlane]:
+    """One for all tests that share it: they clean up, or use names of their own."""
+    async with ControlPlane() as control_plane:
+        yield control_plane
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node_cluster(toolchain: Path) -> AsyncIterator[Cluster]:
+    """A cluster with one node for the tests of a module."""
+    async with Cluster(node_names=["node-1"]) as cluster:
+        yield cluster

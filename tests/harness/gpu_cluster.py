@@ -1,0 +1,81 @@
+"""A cluster in which our own programs run: operator and agent, with the rights of manifests/base, on simulated GPUs."""
+
+import shutil
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpusharing import sim
+
+from harness.cluster import Cluster
+from harness.node import Node
+from harness.processes import Process
+
+MANIFESTS = Path(__file__).parents[2] / "manifests" / "base"
+NAMESPACE = "gpusharing-system"
+
+# As an image has it: modules are compiled when it is built, not each time a program starts.
+_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": ""}
+
+
+@dataclass(kw_only=True, eq=False)
+class GpuCluster(Cluster):
+    gpus: str = "H100-80GB:2"
+    """The GPUs of each node, as for `gpusharing sim create`."""
+
+    operator: Process = field(init=False)
+    agents: dict[str, Process] = field(init=False)
+    simulated: dict[str, sim.SimNode] = field(init=False)
+
+    @property
+    def agent(self) -> Process:
+        """The only node's."""
+        (agent,) = self.agents.values()
+        return agent
+
+    @property
+    def sim_node(self) -> sim.SimNode:
+        """The only node's GPUs."""
+        (node,) = self.simulated.values()
+        return node
+
+    def state_directory(self, node: Node) -> Path:
+        return node.directory / "agent"
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        await super()._start(stack)
+        await self.kubectl("apply", "--kustomize", str(MANIFESTS))
+        await self.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        self.operator = await stack.enter_async_context(await self._operator())
+        self.simulated, self.agents = {}, {}
+        for name, node in self.nodes.items():
+            self.simulated[name] = self._simulate(node)
+            self.agents[name] = await stack.enter_async_context(await self._agent(node))
+
+    def _simulate(self, node: Node) -> sim.SimNode:
+        simulated = sim.create(node.directory / "gpus", self.gpus, seed=node.name)
+        etc, _ = node.cdi_dirs
+        shutil.copytree(simulated.cdi, etc, dirs_exist_ok=True)
+        return simulated
+
+    async def _operator(self) -> Process:
+        kubeconfig = await self.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
+        return self._program(
+            "operator", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", log=self.directory / "logs"
+        )
+
+    async def _agent(self, node: Node) -> Process:
+        kubeconfig = await self.service_account_kubeconfig(NAMESPACE, "gpusharing-agent", node=node.name)
+        etc, run = node.cdi_dirs
+        simulated = self.simulated[node.name]
+        arguments: list[str | Path] = ["--node-name", node.name, "--kubeconfig", kubeconfig]
+        arguments += ["--driver-root", simulated.directory, "--sysfs-root", simulated.sys]
+        arguments += ["--kubelet-root", node.kubelet_root, "--cdi-dir", run, "--cdi-dir", etc]
+        return self._program(
+            "agent", *arguments, "--state-dir", self.state_directory(node), log=node.directory / "logs"
+        )
+
+    def _program(self, command: str, *arguments: str | Path, log: Path) -> Process:
+        argv = [sys.executable, "-m", "gpusharing", command, *arguments]
+        return Process(argv, log=log / f"{command}.log", env=_ENVIRONMENT)

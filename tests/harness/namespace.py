@@ -1,0 +1,42 @@
+"""Mount and PID namespaces of a node: when they end, its processes, mounts and network namespaces end with them."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+from harness.processes import Process
+
+_INIT = Path(__file__).with_name("namespace.sh")
+
+
+def namespace(directory: Path) -> Process:
+    ready = directory / "namespace-is-ready"
+
+    async def is_ready() -> bool:
+        return ready.exists()
+
+    return _Parent(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", _INIT, ready],
+        log=directory / "logs" / "namespace.log",
+        ready=is_ready,
+    )
+
+
+def process_in(
+    init: Process,
+    argv: Sequence[str | Path],
+    *,
+    log: Path,
+    ready: Callable[[], Awaitable[bool]] | None,
+    env: Mapping[str, str],
+) -> Process:
+    return _Parent(["nsenter", f"--target={init.pid}", "--mount", "--pid", "--", *argv], log=log, ready=ready, env=env)
+
+
+class _Parent(Process):
+    """unshare and nsenter fork to enter a PID namespace: who is meant by a signal is their only child."""
+
+    @property
+    def pid(self) -> int:
+        parent = super().pid
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        return int(children[0]) if children else parent

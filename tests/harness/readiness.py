@@ -1,0 +1,26 @@
+"""Questions whether a server is ready, for `Process`."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import aiohttp
+
+
+async def answers(url: str, *, ca: Path | None = None) -> bool:
+    """Whether a server says that it is well; `ca` signed the certificate of an https server."""
+    trust = ssl.create_default_context(cafile=ca) if ca else True
+    try:
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=trust) as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
+async def accepts(unix_socket: Path) -> bool:
+    try:
+        _, connection = await asyncio.open_unix_connection(unix_socket)
+    except OSError:
+        return False
+    connection.close()
+    return True

@@ -1,0 +1,84 @@
+"""A cluster that runs until it is told to stop, in the foreground or in the background."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+
+class SupervisorError(Exception):
+    pass
+
+
+def hold(directory: Path, cluster: AbstractAsyncContextManager[Any]) -> None:
+    """Enters `cluster`, prints one line, and leaves it on SIGTERM or Ctrl-C."""
+    with _claimed(directory):
+        asyncio.run(_until_terminated(cluster))
+
+
+def start_in_background(directory: Path, argv: Sequence[str]) -> str:
+    """Starts a program that calls `hold`, and returns the line that it prints when the cluster runs."""
+    with _claimed(directory):
+        log = directory / "supervisor.log"
+    with log.open("w") as errors:
+        program = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        )
+    assert program.stdout
+    try:
+        line = program.stdout.readline()
+    except BaseException:
+        program.terminate()
+        program.wait()
+        raise
+    if not line:
+        program.wait()
+        raise SupervisorError(log.read_text())
+    return line.rstrip()
+
+
+def stop(directory: Path) -> None:
+    """Ends what runs for this directory, if anything, and returns when it has ended."""
+    with contextlib.suppress(FileNotFoundError), (directory / "pid").open() as pid_file:
+        try:
+            fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.kill(int(pid_file.read()), signal.SIGTERM)
+            fcntl.flock(pid_file, fcntl.LOCK_EX)
+
+
+@contextlib.contextmanager
+def _claimed(directory: Path) -> Iterator[None]:
+    """The lock says whether the process lives; the number alone may have gone to another one."""
+    with (directory / "pid").open("a+") as pid_file:
+        try:
+            fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SupervisorError(f"{directory} has a running cluster") from None
+        pid_file.truncate(0)
+        pid_file.write(str(os.getpid()))
+        pid_file.flush()
+        yield
+
+
+async def _until_terminated(cluster: AbstractAsyncContextManager[Any]) -> None:
+    task = asyncio.current_task()
+    assert task
+
+    def terminate() -> None:
+        # Once only: a second signal must not interrupt the cleaning up.
+        if not task.cancelling():
+            task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, terminate)
+    with contextlib.suppress(asyncio.CancelledError):
+        async with cluster as running:
+            print(running, flush=True)
+            await asyncio.Event().wait()

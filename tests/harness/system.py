@@ -1,0 +1,35 @@
+"""Programs that come from the distribution."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+
+class MissingProgramError(Exception):
+    pass
+
+
+def system_program(name: str, *, package: str) -> Path:
+    """Where a program is; root on Debian gets it installed."""
+    found = _find(name)
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        _install(package)
+        found = _find(name)
+    if found is None:
+        raise MissingProgramError(f"the program {name} is missing: install the package {package}")
+    return found
+
+
+def _find(name: str) -> Path | None:
+    # Users have no sbin in their PATH on Debian.
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    return Path(found) if found else None
+
+
+def _install(package: str) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", package]):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise MissingProgramError(f"{' '.join(command)} failed:\n{done.stderr}")

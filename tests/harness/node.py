@@ -160,6 +160,9 @@ class Node:
             "volumePluginDir": str(self.directory / "volume-plugins"),
             "resolvConf": "",
             "makeIPTablesUtilChains": False,
+            # A pod whose devices could not be prepared is tried again at the next sync, not before: by default after
+            # one to one and a half minutes.
+            "syncFrequency": "5s",
             # A machine of any kind: cgroup v1 too, swap, a disk that is nearly full.
             "failCgroupV1": False,
             "cgroupDriver": "cgroupfs",

@@ -11,9 +11,12 @@ async def answers(url: str, *, ca: Path | None = None) -> bool:
     """Whether a server says that it is well; `ca` signed the certificate of an https server."""
     trust = ssl.create_default_context(cafile=ca) if ca else True
     try:
-        async with aiohttp.ClientSession() as session, session.get(url, ssl=trust) as response:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session,
+            session.get(url, ssl=trust) as response,
+        ):
             return response.status == 200
-    except aiohttp.ClientError:
+    except (aiohttp.ClientError, TimeoutError):
         return False
 
 

@@ -9,15 +9,14 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 
 class SupervisorError(Exception):
     pass
 
 
-def hold(directory: Path, cluster: AbstractAsyncContextManager[Any]) -> None:
-    """Enters `cluster`, prints one line, and leaves it on SIGTERM or Ctrl-C."""
+def hold(directory: Path, cluster: AbstractAsyncContextManager[str]) -> None:
+    """Enters `cluster`, prints the line that it gives, and leaves it on SIGTERM or Ctrl-C."""
     with _claimed(directory):
         asyncio.run(_until_terminated(cluster))
 
@@ -67,7 +66,7 @@ def _claimed(directory: Path) -> Iterator[None]:
         yield
 
 
-async def _until_terminated(cluster: AbstractAsyncContextManager[Any]) -> None:
+async def _until_terminated(cluster: AbstractAsyncContextManager[str]) -> None:
     task = asyncio.current_task()
     assert task
 
@@ -79,6 +78,6 @@ async def _until_terminated(cluster: AbstractAsyncContextManager[Any]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, terminate)
     with contextlib.suppress(asyncio.CancelledError):
-        async with cluster as running:
-            print(running, flush=True)
+        async with cluster as line:
+            print(line, flush=True)
             await asyncio.Event().wait()

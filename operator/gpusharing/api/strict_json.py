@@ -30,20 +30,22 @@ def loads(data: bytes | str) -> Any:
         return json.loads(_cut(data if isinstance(data, str) else data.decode()), object_pairs_hook=_object)
 
 
+# So far down that what is left is still too deep: cut or not depends on the reader's stack, the verdict must not.
+_CUT_DEPTH: Final = 4 * MAX_DEPTH
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
 
 def _cut(text: str) -> str:
-    """The same JSON with null for what is nested too deeply."""
+    """The same JSON with null for what is nested far too deeply."""
     kept: list[str] = []
     depth = position = 0
     for token in _STRING_OR_BRACKET.finditer(text):
         if token[0] in "[{":
             depth += 1
-            if depth == MAX_DEPTH + 1:
+            if depth == _CUT_DEPTH + 1:
                 kept += [text[position : token.start()], "null"]
         elif token[0] in "]}":
-            if depth == MAX_DEPTH + 1:
+            if depth == _CUT_DEPTH + 1:
                 position = token.end()
             depth -= 1
     return "".join([*kept, text[position:]])

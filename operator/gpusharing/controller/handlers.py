@@ -24,12 +24,13 @@ WATCHED: Final[tuple[Kind[Any], ...]] = (
 _LOGIN_INTERVAL: Final = 1.0
 
 
-def registry(store: Store, credentials: Credentials, *, on_stop: Callable[[], Awaitable[None]]) -> kopf.OperatorRegistry:
+def registry(
+    store: Store, credentials: Credentials, *, on_stop: Callable[[], Awaitable[None]]
+) -> kopf.OperatorRegistry:
     result = kopf.OperatorRegistry()
-    login, observe = _Login(credentials), _Observer(store)
-    kopf.on.login(registry=result, id="login")(login)
+    kopf.on.login(registry=result, id="login")(_Logins(credentials).login)
     for kind in WATCHED:
-        kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural, param=kind)(observe)
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural)(_observer(store, kind))
 
     # Kopf takes every task that began after its own for one of its own and waits for them at the end: ours go first.
     @kopf.on.cleanup(registry=result, id="stop")
@@ -39,26 +40,25 @@ def registry(store: Store, credentials: Credentials, *, on_stop: Callable[[], Aw
     return result
 
 
-class _Observer:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
+def _observer(store: Store, kind: Kind[Any]) -> Callable[..., Awaitable[None]]:
     # Must return None: Kopf writes anything else into the object.
-    async def __call__(self, *, param: Kind[Any], event: kopf.RawEvent, **_: Any) -> None:
+    async def observe(*, event: kopf.RawEvent, **_: Any) -> None:
         if event["type"] == "DELETED":
-            self._store.gone(param, event["object"])
+            store.gone(kind, event["object"])
         else:
-            self._store.seen(param, event["object"])
+            store.seen(kind, event["object"])
+
+    return observe
 
 
-class _Login:
+class _Logins:
     """A session of its own for each login: Kopf closes the one it has when the API server refuses it, and at exit."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._last = float("-inf")
 
-    async def __call__(self, **_: Any) -> kopf.AiohttpSession:
+    async def login(self, **_: Any) -> kopf.AiohttpSession:
         # Refused at once and again, Kopf would come back without a pause.
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self._last + _LOGIN_INTERVAL - loop.time())

@@ -8,36 +8,29 @@ from typing import Any, Final
 
 import structlog
 
+from gpusharing.controller.patience import NotYetError
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import Kind, Page
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
 
-_FIRST_BACKOFF: Final = 0.2
-_LAST_BACKOFF: Final = 15.0
 # What is deleted between our list and the beginning of Kopf's watch is found soon.
 _FIRST_AUDIT: Final = 30.0
 _AUDIT_INTERVAL: Final = 600.0
 
 
 async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
-    """Returns when everything has been listed once, however long that takes."""
-    backoff = _FIRST_BACKOFF
-    while True:
-        try:
-            await _list_all(api, store, watched)
-        except (ApiError, UnreachableError, _NotServedError) as error:
-            log.warning("not ready to start", error=str(error), retry_in=backoff)
-            await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
-            backoff = min(2 * backoff, _LAST_BACKOFF)
-        else:
-            log.info("listed", **{kind.plural: store.count(kind) for kind in watched})
-            return
+    for kind in watched:
+        async for page in _pages(api, kind):
+            for item in page.items:
+                store.seen(kind, item)
+        await _require_discovery(api, kind)
+    log.info("listed", **{kind.plural: store.count(kind) for kind in watched})
 
 
 async def audit(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
-    """Kopf does not see what is deleted while a watch of it is broken: forgets such objects, for ever."""
+    """Forgets, now and then and without end, what was deleted while a watch was broken: Kopf does not see that."""
     pause = _FIRST_AUDIT
     while True:
         await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311
@@ -58,19 +51,11 @@ async def forget_deleted(api: Api, store: Store, kind: Kind[Any]) -> None:
     store.only(kind, uids, as_of=version)
 
 
-class _NotServedError(Exception):
-    """The API server does not tell its clients of a kind yet."""
-
-
-async def _list_all(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
-    for kind in watched:
-        async for page in _pages(api, kind):
-            for item in page.items:
-                store.seen(kind, item)
-        # A definition is served a moment before it is told of, and Kopf asks only once what there is.
-        discovery = await api.get_json(kind.path().rpartition("/")[0])
-        if kind.plural not in {resource["name"] for resource in discovery["resources"]}:
-            raise _NotServedError(f"{kind.api_version} has no {kind.plural} yet")
+async def _require_discovery(api: Api, kind: Kind[Any]) -> None:
+    """A new definition is served a moment before it is told of, and Kopf asks only once what there is."""
+    discovery = await api.get_json(kind.path().rpartition("/")[0])
+    if kind.plural not in {resource["name"] for resource in discovery["resources"]}:
+        raise NotYetError(f"{kind.api_version} has no {kind.plural} yet")
 
 
 async def _pages(api: Api, kind: Kind[Any]) -> AsyncIterator[Page[dict[str, Any]]]:

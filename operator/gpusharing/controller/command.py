@@ -1,0 +1,50 @@
+"""`gpusharing operator`."""
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from gpusharing.api import names
+from gpusharing.controller import kopf_settings
+from gpusharing.controller.endpoints import Address
+from gpusharing.controller.operate import operate
+from gpusharing.controller.server_version import UnsupportedVersionError
+from gpusharing.kube import logs
+from gpusharing.kube.credentials import CredentialsError
+
+log = structlog.get_logger(__name__)
+
+
+def register(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "operator", help="run the operator: resolves sharing policies into a configuration for each node"
+    )
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's own ServiceAccount")
+    parser.add_argument(
+        "--driver", default=names.DEFAULT_DRIVER, help="the DRA driver that the agents serve (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--listen",
+        type=Address.parse,
+        default="0.0.0.0:8080",
+        metavar="HOST:PORT",
+        help="where /healthz, /readyz and /metrics are served (default: %(default)s)",
+    )
+    parser.add_argument("--log-format", choices=logs.FORMATS, default="json", help="default: %(default)s")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    logs.configure(args.log_format)
+    kopf_settings.quieten()
+    try:
+        asyncio.run(operate(kubeconfig=args.kubeconfig, driver=args.driver, listen=args.listen))
+    except asyncio.CancelledError:
+        log.info("stopped before the start")
+    except (CredentialsError, UnsupportedVersionError, OSError) as error:
+        log.error("cannot run", error=str(error))  # noqa: TRY400
+        return 1
+    return 0

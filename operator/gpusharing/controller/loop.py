@@ -1,0 +1,107 @@
+"""One loop for all events: look at everything, decide, write what is missing; then wait for the next change."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import structlog
+
+from gpusharing.controller.metrics import Metrics
+from gpusharing.core.decide import Intent
+from gpusharing.core.world import World
+
+log = structlog.get_logger(__name__)
+
+# Changes come in crowds: so long the first one waits for the others.
+_SETTLE: Final = 0.05
+# Each request has a timeout; a round that takes longer than all of them hangs.
+_STUCK_AFTER: Final = 180.0
+
+
+class Decide(Protocol):
+    def __call__(self, world: World, /, *, now: str) -> Sequence[Intent]: ...
+
+
+class Applier(Protocol):
+    @property
+    def retry_in(self) -> float | None: ...
+
+    async def apply(self, intents: Sequence[Intent], /) -> None: ...
+
+
+class Loop:
+    def __init__(
+        self, look: Callable[[], World], decide: Decide, applier: Applier, metrics: Metrics, changed: "Changes"
+    ) -> None:
+        self._look = look
+        self._decide = decide
+        self._applier = applier
+        self._metrics = metrics
+        self._changes = changed
+        self._round_began: float | None = None
+        self._succeeded = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the last decision was made, and all that it asked for was written."""
+        return self._succeeded
+
+    @property
+    def is_stuck(self) -> bool:
+        return self._round_began is not None and time.monotonic() - self._round_began > _STUCK_AFTER
+
+    async def run(self) -> None:
+        while True:
+            self._round_began = time.monotonic()
+            await self._round()
+            self._round_began = None
+            await self._changes.wait(self._applier.retry_in)
+
+    async def _round(self) -> None:
+        self._changes.seen()
+        began = time.perf_counter()
+        try:
+            intents = self._decide(self._look(), now=_now())
+        except Exception:
+            # Nothing to try again: on the same world it would fail the same way.
+            log.exception("cannot decide")
+            self._metrics.could_not_decide()
+            self._succeeded = False
+            return
+        self._metrics.decided(time.perf_counter() - began)
+        await self._applier.apply(intents)
+        self._succeeded = self._applier.retry_in is None
+
+
+class Changes:
+    """Whether anything has changed that no decision has seen, and for how long."""
+
+    def __init__(self) -> None:
+        self._happened = asyncio.Event()
+        self._since: float | None = None
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self._since if self._since is not None else 0.0
+
+    def happened(self) -> None:
+        if self._since is None:
+            self._since = time.monotonic()
+            self._happened.set()
+
+    def seen(self) -> None:
+        self._since = None
+        self._happened.clear()
+
+    async def wait(self, at_most: float | None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most):
+                await self._happened.wait()
+        await asyncio.sleep(_SETTLE)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,76 @@
+"""What the operator tells Prometheus."""
+
+from collections.abc import Callable, Collection
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec
+from gpusharing.kube.kinds import Kind
+
+
+class Result(StrEnum):
+    WRITTEN = "written"
+    CONFLICT = "conflict"
+    """Somebody else was faster; the next decision is made on what that was."""
+    FAILED = "failed"
+    UNANNOUNCED = "unannounced"
+    """Written, but the Event about it was refused."""
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        self._decisions = Counter(
+            "gpusharing_decisions", "Decisions on the whole cluster", ["result"], registry=self._registry
+        )
+        self._duration = Histogram(
+            "gpusharing_decision_duration_seconds",
+            "Time to decide, without writing",
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+            registry=self._registry,
+        )
+        self._intents = Counter(
+            "gpusharing_intents", "Writes that decisions asked for", ["kind", "result"], registry=self._registry
+        )
+        self._objects = Gauge("gpusharing_objects", "Objects in the store", ["kind"], registry=self._registry)
+        self._lag = Gauge(
+            "gpusharing_loop_lag_seconds", "Age of the oldest change that no decision has seen", registry=self._registry
+        )
+        for result in ("succeeded", "failed"):
+            self._decisions.labels(result=result)
+        for intent in (ReplaceSpec, PatchStatus):
+            for outcome in Result:
+                self._intents.labels(kind=intent.__name__, result=outcome)
+
+    def decided(self, seconds: float) -> None:
+        self._decisions.labels(result="succeeded").inc()
+        self._duration.observe(seconds)
+
+    def could_not_decide(self) -> None:
+        self._decisions.labels(result="failed").inc()
+
+    def applied(self, intent: Intent, result: Result) -> None:
+        self._intents.labels(kind=type(intent).__name__, result=result).inc()
+
+    def watch_store(self, kinds: Collection[Kind[Any]], count: Callable[[Kind[Any]], int]) -> None:
+        for kind in kinds:
+            self._objects.labels(kind=kind.kind).set_function(partial(count, kind))
+
+    def watch_lag(self, seconds: Callable[[], float]) -> None:
+        self._lag.set_function(seconds)
+
+    def exposition(self) -> bytes:
+        return generate_latest(self._registry)

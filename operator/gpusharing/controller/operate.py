@@ -1,0 +1,74 @@
+"""The operator put together."""
+
+import asyncio
+import gc
+import signal
+import socket
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+import kopf
+import structlog
+
+from gpusharing import __version__
+from gpusharing.controller import handlers, kopf_settings, listing, server_version
+from gpusharing.controller.endpoints import Address, serving
+from gpusharing.controller.loop import Changes, Loop
+from gpusharing.controller.metrics import Metrics
+from gpusharing.controller.patience import patiently
+from gpusharing.controller.store import Store, snapshot
+from gpusharing.controller.writer import Writer
+from gpusharing.core.decide import decide
+from gpusharing.kube import client_credentials
+from gpusharing.kube.events import Events
+from gpusharing.kube.transport import Api, open_session
+
+log = structlog.get_logger(__name__)
+
+_NAME: Final = "gpusharing-operator"
+
+
+async def operate(*, kubeconfig: Path | None, driver: str, listen: Address) -> None:
+    """Runs until SIGTERM or SIGINT."""
+    # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
+    gc.set_threshold(50_000, 20, 100)
+    _end_by_signal()
+    credentials = await client_credentials.load(kubeconfig)
+    metrics, changes = Metrics(), Changes()
+    store = Store(handlers.WATCHED, on_change=changes.happened)
+    metrics.watch_store(handlers.WATCHED, store.count)
+    metrics.watch_lag(lambda: changes.age)
+
+    async with open_session(credentials) as session, AsyncExitStack() as ours:
+        api = Api(session, credentials.server, user_agent=f"{_NAME}/{__version__}")
+        events = Events(api, controller=_NAME, instance=socket.gethostname())
+        loop = Loop(lambda: snapshot(store, driver), decide, Writer(api, store, events, metrics), metrics, changes)
+        await ours.enter_async_context(
+            serving(listen, is_alive=lambda: not loop.is_stuck, is_ready=lambda: loop.is_ready, metrics=metrics)
+        )
+        version = await patiently(lambda: server_version.require_supported(api))
+        log.info("connected", server=credentials.server, kubernetes=version, driver=driver)
+        await patiently(lambda: listing.prime(api, store, handlers.WATCHED))
+        async with asyncio.TaskGroup() as tasks:
+            for work in (loop.run(), listing.audit(api, store, handlers.WATCHED)):
+                ours.push_async_callback(_cancel, tasks.create_task(work))
+            await kopf.operator(
+                registry=handlers.registry(store, credentials, on_stop=ours.aclose),
+                settings=kopf_settings.settings(),
+                clusterwide=True,
+            )
+    log.info("stopped")
+
+
+def _end_by_signal() -> None:
+    """Until Kopf puts its own way of ending in the place of this one."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 (for mypy: a coroutine runs in a task)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])

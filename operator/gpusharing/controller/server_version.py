@@ -1,0 +1,38 @@
+"""The Kubernetes that we need: older ones lack parts of the API on which no promise of ours would hold."""
+
+import re
+from typing import Final
+
+from gpusharing.kube.transport import Api
+
+FLOOR: Final = (1, 36)
+
+
+class UnsupportedVersionError(Exception):
+    pass
+
+
+async def require_supported(api: Api) -> str:
+    """The API server's version; an error if it is too old."""
+    answer = await api.get_json("/version")
+    version: str = answer["gitVersion"]
+    # During an upgrade a new server may behave as its predecessor.
+    behaves_as = (
+        _number(answer.get("emulationMajor", answer["major"])),
+        _number(answer.get("emulationMinor", answer["minor"])),
+    )
+    if behaves_as < FLOOR:
+        raise UnsupportedVersionError(
+            f"the API server is Kubernetes {_dotted(behaves_as)} ({version}), but the oldest that is supported is "
+            f"{_dotted(FLOOR)}: upgrade the cluster"
+        )
+    return version
+
+
+def _number(text: str) -> int:
+    # Some vendors write "36+".
+    return int(re.sub(r"[^0-9].*", "", text) or 0)
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

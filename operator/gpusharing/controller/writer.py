@@ -1,0 +1,121 @@
+"""From intents to writes: each by itself, so that the failure of one stops no other."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import structlog
+
+from gpusharing.api.meta import ConditionStatus
+from gpusharing.controller.backoff import Backoff
+from gpusharing.controller.metrics import Metrics, Result
+from gpusharing.controller.store import Store
+from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec
+from gpusharing.kube.events import Events, EventType
+from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
+from gpusharing.kube.transport import Api, ApiError, UnreachableError
+
+log = structlog.get_logger(__name__)
+
+_AT_ONCE: Final = 16
+
+_Key = tuple[type[Intent], str]
+
+
+class Writer:
+    def __init__(self, api: Api, store: Store, events: Events, metrics: Metrics) -> None:
+        self._api = api
+        self._store = store
+        self._events = events
+        self._metrics = metrics
+        self._backoff = Backoff()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    @property
+    def retry_in(self) -> float | None:
+        """Seconds until something that failed is to be tried again; None if nothing failed."""
+        return self._backoff.next_in
+
+    async def apply(self, intents: Sequence[Intent]) -> None:
+        self._backoff.only({_key(intent) for intent in intents})
+        due = [intent for intent in intents if self._backoff.is_due(_key(intent))]
+        # Statuses speak of what is written.
+        await self._all([intent for intent in due if isinstance(intent, ReplaceSpec)])
+        await self._all([intent for intent in due if isinstance(intent, PatchStatus)])
+
+    async def _all(self, intents: Collection[Intent]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for intent in intents:
+                tasks.create_task(self._one(intent))
+
+    async def _one(self, intent: Intent) -> None:
+        async with self._slots:
+            result = await self._result(intent)
+        self._metrics.applied(intent, result)
+        if result is Result.FAILED:
+            self._backoff.failed(_key(intent))
+        else:
+            self._backoff.succeeded(_key(intent))
+
+    async def _result(self, intent: Intent) -> Result:
+        kind, name = type(intent).__name__, intent.before.metadata.name
+        try:
+            if isinstance(intent, ReplaceSpec):
+                await self._replace(intent)
+                return Result.WRITTEN
+            return await self._patch(intent)
+        except ApiError as error:
+            if error.status in {404, 409}:
+                # What it is now comes by the watch, and with it the next decision.
+                log.info("overtaken", intent=kind, object=name, verb=error.verb, error=str(error))
+                return Result.CONFLICT
+            log.error("write refused", intent=kind, object=name, verb=error.verb, error=str(error))  # noqa: TRY400
+        except UnreachableError as error:
+            log.error("write failed", intent=kind, object=name, error=str(error))  # noqa: TRY400
+        except Exception:
+            log.exception("write failed", intent=kind, object=name)
+        return Result.FAILED
+
+    async def _replace(self, intent: ReplaceSpec) -> None:
+        metadata = intent.before.metadata
+        body = {"metadata": metadata.for_update(), "spec": intent.spec.to_json()}
+        written = await self._api.replace(NODE_SHARINGS, metadata.name, body)
+        self._store.written(NODE_SHARINGS, written)
+        log.info("spec written", object=metadata.name, generation=written.metadata.generation)
+
+    async def _patch(self, intent: PatchStatus) -> Result:
+        metadata = intent.before.metadata
+        # A merge patch keeps what it does not name.
+        left_out = dict.fromkeys(intent.before.status.to_json())
+        patch = {
+            "metadata": {"resourceVersion": metadata.resource_version},
+            "status": left_out | intent.status.to_json(),
+        }
+        written = await self._api.merge_patch(SHARING_POLICIES, metadata.name, patch, subresource="status")
+        self._store.written(SHARING_POLICIES, written)
+        return await self._announce(intent)
+
+    async def _announce(self, intent: PatchStatus) -> Result:
+        ready = intent.announcement
+        if ready is None:
+            return Result.WRITTEN
+        name = intent.before.metadata.name
+        log.info("policy", object=name, ready=ready.status, reason=ready.reason, message=ready.message)
+        try:
+            await self._events.tell(
+                SHARING_POLICIES,
+                intent.before.metadata,
+                type_=EventType.NORMAL if ready.status is ConditionStatus.TRUE else EventType.WARNING,
+                action="Reconcile",
+                reason=ready.reason,
+                note=ready.message,
+            )
+        except (ApiError, UnreachableError) as error:
+            # The status says the same; telling it later could tell it twice.
+            log.warning("event not written", object=name, error=str(error))
+            return Result.UNANNOUNCED
+        return Result.WRITTEN
+
+
+def _key(intent: Intent) -> _Key:
+    return type(intent), intent.before.metadata.name

@@ -77,9 +77,9 @@ class ControlPlane:
         return self._write_kubeconfig(f"{namespace}-{name}-{node}" if node else f"{namespace}-{name}", token)
 
     def _write_kubeconfig(self, name: str, user: Certificate | str) -> Path:
-        return write_kubeconfig(
-            self.directory / f"{name}.kubeconfig", server=self.url, ca=self.ca.certificate, user=user
-        )
+        # A colon would separate two files in the variable KUBECONFIG.
+        path = self.directory / f"{name.replace(':', '-')}.kubeconfig"
+        return write_kubeconfig(path, server=self.url, ca=self.ca.certificate, user=user)
 
     def _controllers(self) -> str:
         """Nobody renews the Leases of the tests' Node objects: they would be tainted after 40 s."""

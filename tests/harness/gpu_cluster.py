@@ -1,5 +1,6 @@
 """A cluster in which our own programs run: operator and agent, with the rights of manifests/base, on simulated GPUs."""
 
+import os
 import shutil
 import sys
 from contextlib import AsyncExitStack
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusharing import sim
+from harness import agent_environment
 from harness.cluster import Cluster
 from harness.node import Node
 from harness.processes import Process
@@ -14,8 +16,9 @@ from harness.processes import Process
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "base"
 NAMESPACE = "gpusharing-system"
 
-# As an image has it: modules are compiled when it is built, not each time a program starts.
-_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": ""}
+# As an image has it: modules are compiled when it is built, not each time a program starts, and nobody trusts the
+# authorities of the public web.
+_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "", "SSL_CERT_FILE": os.devnull}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -62,8 +65,14 @@ class GpuCluster(Cluster):
 
     async def _operator(self) -> Process:
         kubeconfig = await self.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
-        return self._program(
-            "operator", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", log=self.directory / "logs"
+        return _program(
+            sys.executable,
+            "operator",
+            "--kubeconfig",
+            kubeconfig,
+            "--listen",
+            "127.0.0.1:0",
+            log=self.directory / "logs",
         )
 
     async def _agent(self, node: Node) -> Process:
@@ -73,10 +82,16 @@ class GpuCluster(Cluster):
         arguments: list[str | Path] = ["--node-name", node.name, "--kubeconfig", kubeconfig]
         arguments += ["--driver-root", simulated.directory, "--sysfs-root", simulated.sys]
         arguments += ["--kubelet-root", node.kubelet_root, "--cdi-dir", run, "--cdi-dir", etc]
-        return self._program(
-            "agent", *arguments, "--state-dir", self.state_directory(node), log=node.directory / "logs"
+        return _program(
+            agent_environment.python(),
+            "agent",
+            *arguments,
+            "--state-dir",
+            self.state_directory(node),
+            log=node.directory / "logs",
         )
 
-    def _program(self, command: str, *arguments: str | Path, log: Path) -> Process:
-        argv = [sys.executable, "-m", "gpusharing", command, *arguments]
-        return Process(argv, log=log / f"{command}.log", env=_ENVIRONMENT)
+
+def _program(python: str | Path, command: str, *arguments: str | Path, log: Path) -> Process:
+    argv = [python, "-m", "gpusharing", command, *arguments]
+    return Process(argv, log=log / f"{command}.log", env=_ENVIRONMENT)

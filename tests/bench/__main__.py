@@ -1,0 +1,50 @@
+"""`make bench`: measures on a real cluster with simulated GPUs, prints the table and writes it into the docs."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from bench import agent, cluster
+from bench.figures import HEADER, Figure
+from gpusharing.kube import client_credentials
+from gpusharing.kube.transport import Api, open_session
+from harness import toolchain
+from harness.gpu_cluster import GpuCluster
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
+BEGIN, END = "<!-- begin: make bench -->", "<!-- end: make bench -->"
+
+
+async def measure() -> list[Figure]:
+    async with GpuCluster(node_names=["node-1"], gpus="H100-80GB:2") as gpu_cluster:
+        credentials = await client_credentials.load(gpu_cluster.kubeconfig)
+        async with open_session(credentials) as session:
+            api = Api(session, credentials.server, user_agent="gpusharing-bench")
+            await gpu_cluster.kubectl("wait", "--for=create", "nodesharing/node-1", "--timeout=30s")
+            figures = await cluster.policy_to_slices(api)
+            await cluster.offered(gpu_cluster, api, clients=8)
+            figures += await cluster.claim_to_prepared(gpu_cluster, api)
+            figures += await agent.prepare(gpu_cluster, api)
+            figures += await agent.memory_and_start(gpu_cluster)
+            return figures
+
+
+def write(table: str) -> None:
+    text = DOCUMENT.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+
+
+def main() -> None:
+    toolchain.build()
+    figures = asyncio.run(measure())
+    table = "\n".join([HEADER, *(figure.row() for figure in figures)])
+    print(table)
+    write(table)
+    if not all(figure.reached for figure in figures):
+        print("a goal was missed", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

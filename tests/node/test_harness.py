@@ -1,0 +1,117 @@
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import images
+from harness.cluster import Cluster
+from harness.commands import run
+from harness.eventually import eventually
+from harness.leftovers import traces_of
+
+pytestmark = pytest.mark.node
+
+
+def _pod(name: str, node: str = "node-1") -> str:
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "containers": [
+                {"name": "shell", "image": images.SHELL, "command": ["sh", "-c", "echo started; sleep 1000"]},
+            ],
+        },
+    }
+    return json.dumps(pod)
+
+
+async def _run_pod(cluster: Cluster, name: str, node: str = "node-1") -> None:
+    await cluster.kubectl("create", "--filename=-", stdin=_pod(name, node))
+    await cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+
+
+async def test_pod_runs_with_logs_and_exec(node_cluster: Cluster) -> None:
+    await _run_pod(node_cluster, "talks")
+    assert await node_cluster.kubectl("logs", "talks") == "started\n"
+    assert "sleep 1000" in await node_cluster.kubectl("exec", "talks", "--", "ps")
+    await node_cluster.kubectl("delete", "pod", "talks")
+
+
+async def test_pod_survives_a_killed_kubelet(node_cluster: Cluster) -> None:
+    await _run_pod(node_cluster, "stays")
+    await node_cluster.node.kubelet.kill()
+    assert not node_cluster.node.kubelet.running
+    await node_cluster.node.kubelet.start()
+    await _run_pod(node_cluster, "comes")
+
+    assert await node_cluster.kubectl("logs", "stays") == "started\n"
+    assert (await node_cluster.kubectl("get", "pod", "stays", "--output=jsonpath={..restartCount}")) == "0"
+    await node_cluster.kubectl("delete", "pod", "stays", "comes")
+
+
+async def test_sockets_of_plugins_have_room(node_cluster: Cluster) -> None:
+    root = node_cluster.node.kubelet_root
+    for path in ("plugins/gpu.nvidia.com/dra.sock", "plugins_registry/gpu.nvidia.com-reg.sock"):
+        assert len(os.fsencode(root / path)) <= 107
+    assert (root / "plugins_registry").is_dir()
+
+
+async def test_processes_on_the_node_see_the_mounts_of_pods(node_cluster: Cluster, tmp_path: Path) -> None:
+    await _run_pod(node_cluster, "mounts")
+    process = node_cluster.node.process(["cat", "/proc/self/mounts"], log=tmp_path / "mounts.log")
+
+    async def mounts_are_seen() -> None:
+        assert f"{node_cluster.node.kubelet_root}/pods/" in process.last_lines(1000)
+
+    async with process:
+        await eventually(mounts_are_seen)
+    await node_cluster.kubectl("delete", "pod", "mounts")
+
+
+async def test_two_nodes_side_by_side(toolchain: Path) -> None:
+    started = time.monotonic()
+    async with Cluster(node_names=["node-1", "node-2"]) as cluster:
+        seconds = time.monotonic() - started
+        print(f"control plane with two nodes: {seconds:.1f} s")
+        assert seconds < 60
+        for name in cluster.nodes:
+            await _run_pod(cluster, f"on-{name}", name)
+            assert await cluster.kubectl("logs", f"on-{name}") == "started\n"
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Signals) -> None:
+    sysctls = [Path("/proc/sys/vm/overcommit_memory"), Path("/proc/sys/kernel/panic")]
+    before = [sysctl.read_text() for sysctl in sysctls]
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "harness.up", f"--dir={tmp_path}", "--foreground", cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert holder.stdout
+    await holder.stdout.readline()
+    kubectl: list[str | Path] = [tmp_path / "bin" / "kubectl", f"--kubeconfig={tmp_path}/kubeconfig"]
+    await run([*kubectl, "create", "--filename=-"], stdin=_pod("left"))
+    await run([*kubectl, "wait", "--for=condition=Ready", "pod/left", "--timeout=60s"])
+    directories = [logs.resolve().parent for logs in (tmp_path / "logs").iterdir()]
+    assert len(directories) == 2
+    traces = traces_of(holder.pid, *directories)
+    assert any(cgroup.exists() for cgroup in traces.cgroups)
+
+    holder.send_signal(end)
+    await holder.wait()
+
+    async def nothing_remains() -> None:
+        assert traces.remaining() == []
+
+    await eventually(nothing_remains)
+    assert [sysctl.read_text() for sysctl in sysctls] == before

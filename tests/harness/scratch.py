@@ -24,7 +24,7 @@ def scratch_directory() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="gs-", dir="/tmp"))
     # A session of its own: Ctrl-C must not end the guard before its work.
     command = [sys.executable, "-I", __file__, str(directory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
         yield directory
 
 

@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -16,13 +17,13 @@ class SupervisorError(Exception):
 
 
 def hold(directory: Path, cluster: AbstractAsyncContextManager[str]) -> None:
-    """Enters `cluster`, prints the line that it gives, and leaves it on SIGTERM or Ctrl-C."""
+    """Enters `cluster`, prints the text that it gives, and leaves it on SIGTERM or Ctrl-C."""
     with _claimed(directory):
         asyncio.run(_until_terminated(cluster))
 
 
 def start_in_background(directory: Path, argv: Sequence[str]) -> str:
-    """Starts a program that calls `hold`, and returns the line that it prints when the cluster runs."""
+    """Starts a program that calls `hold`, and returns the text that it prints when the cluster runs."""
     with _claimed(directory):
         log = directory / "supervisor.log"
     with log.open("w") as errors:
@@ -31,15 +32,15 @@ def start_in_background(directory: Path, argv: Sequence[str]) -> str:
         )
     assert program.stdout
     try:
-        line = program.stdout.readline()
+        text = program.stdout.read()
     except BaseException:
         program.terminate()
         program.wait()
         raise
-    if not line:
+    if not text:
         program.wait()
         raise SupervisorError(log.read_text())
-    return line.rstrip()
+    return text.rstrip()
 
 
 def stop(directory: Path) -> None:
@@ -78,6 +79,8 @@ async def _until_terminated(cluster: AbstractAsyncContextManager[str]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, terminate)
     with contextlib.suppress(asyncio.CancelledError):
-        async with cluster as line:
-            print(line, flush=True)
+        async with cluster as text:
+            print(text, flush=True)
+            # Who started this one in the background reads up to here.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             await asyncio.Event().wait()

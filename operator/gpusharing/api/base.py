@@ -14,6 +14,8 @@ class ApiModel(pydantic.BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         use_attribute_docstrings=True,
+        # Validators are built for those types that are used: an agent knows nothing of policies, and starts sooner.
+        defer_build=True,
     )
 
     def to_json(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ class InvalidConfigError(ValueError):
 
 
 class _Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, defer_build=True)
 
 
 def _default_if_null(value: Any) -> Any:

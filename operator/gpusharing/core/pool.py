@@ -1,9 +1,10 @@
 """How the slices in the API become the pool that we publish: the fewest writes, and never a mix of two pools."""
 
 import copy
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gpusharing.api.dra import ResourceSlice
 
@@ -61,7 +62,7 @@ def plan_pool(
     updates = [
         Update(by_name[name], spec)
         for name, spec in wanted.items()
-        if name in by_name and _without_defaults(by_name[name].spec) != spec
+        if name in by_name and _without_defaults(by_name[name].spec) != _as_stored(spec)
     ]
     creates = [Create(name, spec) for name, spec in wanted.items() if name not in by_name]
     return PoolPlan(generation, (*deletes, *updates, *creates))
@@ -69,6 +70,24 @@ def plan_pool(
 
 def _generation(slice_: ResourceSlice) -> int:
     return int(slice_.spec.get("pool", {}).get("generation", 0))
+
+
+_BINARY_SUFFIXES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_BINARY_QUANTITY: Final = re.compile(r"([1-9][0-9]*)([KMGTP]i)")
+
+
+def _as_stored(value: Any) -> Any:
+    """What is sent, as the API server gives it back: 40960Mi as 40Gi."""
+    if isinstance(value, dict):
+        return {key: _as_stored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_stored(item) for item in value]
+    if isinstance(value, str) and (match := _BINARY_QUANTITY.fullmatch(value)):
+        amount, suffix = int(match[1]), match[2]
+        while amount % 1024 == 0 and suffix != _BINARY_SUFFIXES[-1]:
+            amount, suffix = amount // 1024, _BINARY_SUFFIXES[_BINARY_SUFFIXES.index(suffix) + 1]
+        return f"{amount}{suffix}"
+    return value
 
 
 def _without_defaults(spec: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,184 @@
+"""The partial types of resource.k8s.io and core, decoded as the API server sends them."""
+
+import json
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import json_values
+from gpusharing.api import dra, strict_json
+from gpusharing.api.meta import ObjectMeta
+
+
+def decode(type_: type, value: Any) -> Any:
+    return pydantic.TypeAdapter(type_).validate_python(strict_json.loads(json.dumps(value).encode()))
+
+
+CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "c1", "namespace": "team", "uid": "u1", "managedFields": [{"manager": "kubectl"}]},
+    "spec": {"devices": {"requests": [{"name": "gpu"}]}},
+    "status": {
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "u2"}],
+        "allocation": {
+            "nodeSelector": {"nodeSelectorTerms": []},
+            "devices": {
+                "results": [
+                    {
+                        "request": "gpu/big",
+                        "driver": "gpu.nvidia.com",
+                        "pool": "n1",
+                        "device": "gpu-0-timeslicing",
+                        "shareID": "7ae4",
+                        "adminAccess": True,
+                        "consumedCapacity": {"shares": "1", "memory": "0"},
+                        "bindingConditions": None,
+                    }
+                ],
+                "config": [
+                    {
+                        "source": "FromClaim",
+                        "requests": ["gpu"],
+                        "opaque": {"driver": "gpu.nvidia.com", "parameters": {"b": None, "a": [1]}},
+                    }
+                ],
+            },
+        },
+        "devices": [{"driver": "other", "device": "nic-0", "data": {"x": None}}],
+    },
+}
+
+
+def test_a_claim_and_what_is_not_read_of_it() -> None:
+    assert decode(dra.ResourceClaim, CLAIM) == dra.ResourceClaim(
+        metadata=ObjectMeta(name="c1", namespace="team", uid="u1"),
+        status=dra.ResourceClaimStatus(
+            allocation=dra.Allocation(
+                devices=dra.DeviceAllocation(
+                    results=(
+                        dra.AllocationResult(
+                            request="gpu/big",
+                            driver="gpu.nvidia.com",
+                            pool="n1",
+                            device="gpu-0-timeslicing",
+                            share_id="7ae4",
+                            admin_access=True,
+                            consumed_capacity={"shares": "1", "memory": "0"},
+                        ),
+                    ),
+                    config=(
+                        dra.AllocationConfig(
+                            source="FromClaim",
+                            requests=("gpu",),
+                            opaque=dra.OpaqueConfig(driver="gpu.nvidia.com", parameters={"b": None, "a": [1]}),
+                        ),
+                    ),
+                )
+            ),
+            devices=({"driver": "other", "device": "nic-0", "data": {"x": None}},),
+        ),
+    )
+
+
+RESULT = {"request": "g", "driver": "d", "pool": "p", "device": "gpu-0"}
+NULL_RESULT = {"shareID": None, "adminAccess": None, "consumedCapacity": None}
+
+
+@pytest.mark.parametrize(
+    ("type_", "absent", "null"),
+    [
+        pytest.param(
+            ObjectMeta,
+            {"name": "x"},
+            {
+                "name": "x",
+                "labels": None,
+                "annotations": None,
+                "finalizers": None,
+                "ownerReferences": None,
+                "deletionTimestamp": None,
+            },
+            id="metadata",
+        ),
+        pytest.param(dra.AllocationResult, RESULT, RESULT | NULL_RESULT, id="result"),
+        pytest.param(
+            dra.AllocationConfig,
+            {"source": "FromClass"},
+            {"source": "FromClass", "requests": None, "opaque": None},
+            id="config",
+        ),
+        pytest.param(dra.DeviceAllocation, {}, {"results": None, "config": None}, id="devices"),
+        pytest.param(dra.ResourceClaimStatus, {}, {"allocation": None, "devices": None}, id="claim status"),
+        pytest.param(
+            dra.DeviceClassSpec, {}, {"selectors": None, "config": None, "extendedResourceName": None}, id="class"
+        ),
+        pytest.param(dra.PodSpec, {}, {"resourceClaims": None}, id="pod"),
+    ],
+)
+def test_null_is_absent_as_go_writes_it(type_: type, absent: dict[str, Any], null: dict[str, Any]) -> None:
+    assert decode(type_, null) == decode(type_, absent)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (dra.ResourceClaim, {"metadata": {"name": "x"}}),
+        (dra.DeviceClass, {"metadata": {"name": "x"}, "spec": {}}),
+        (dra.ResourceSlice, {"metadata": {"name": "x"}, "spec": {"pool": {"name": "n1"}}}),
+        (dra.Node, {"metadata": {"name": "x"}, "spec": {}, "status": {}}),
+        (dra.Namespace, {"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}}),
+        (dra.Pod, {"metadata": {"name": "x"}, "spec": {"containers": []}}),
+    ],
+)
+def test_the_smallest_objects_and_unknown_fields(type_: type, value: dict[str, Any]) -> None:
+    plain = decode(type_, value)
+    assert plain.metadata.name == "x"
+    assert decode(type_, value | {"apiVersion": "v9", "unknown": [1]}) == plain
+
+
+def test_a_slice_is_kept_as_it_was_read() -> None:
+    spec = {"pool": {"name": "n1", "generation": 3}, "unknown": {"deep": [None]}}
+    assert decode(dra.ResourceSlice, {"metadata": {"name": "x"}, "spec": spec}).spec == spec
+
+
+def test_repeated_keys_of_opaque_parameters_are_still_known_after_decoding() -> None:
+    text = '{"source":"FromClaim","opaque":{"driver":"d","parameters":{"a":{"b":1,"b":2}}}}'
+    config = pydantic.TypeAdapter(dra.AllocationConfig).validate_python(strict_json.loads(text))
+    assert config.opaque is not None
+    assert strict_json.repeated_keys(config.opaque.parameters) == ["a.b"]
+
+
+@given(json_values.values)
+def test_opaque_parameters_may_be_anything(parameters: Any) -> None:
+    read = decode(dra.OpaqueConfig, {"driver": "d", "parameters": parameters})
+    assert json.dumps(read.parameters) == json.dumps(parameters)
+
+
+names = st.text(min_size=1, max_size=5)
+string_maps = st.dictionaries(names, names, max_size=3)
+
+
+@given(
+    string_maps,
+    string_maps,
+    st.lists(names),
+    st.lists(st.fixed_dictionaries({"kind": names, "controller": st.booleans()})),
+)
+def test_an_update_takes_nothing_away_that_others_put_there(
+    labels: dict[str, str], annotations: dict[str, str], finalizers: list[str], owners: list[dict[str, Any]]
+) -> None:
+    stored = {
+        "name": "x",
+        "uid": "u",
+        "resourceVersion": "7",
+        "labels": labels,
+        "annotations": annotations,
+        "finalizers": finalizers,
+        "ownerReferences": owners,
+    }
+    served_as_well = {"generation": 3, "creationTimestamp": "2026-11-18T12:00:00Z", "managedFields": [{}]}
+    assert decode(ObjectMeta, stored | served_as_well).for_update() == stored

@@ -1,0 +1,179 @@
+"""Our own objects, as they are sent and read again."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import NOW
+from gpusharing.api import sharing, strict_json
+from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, LabelSelectorRequirement, ObjectMeta
+
+text = st.text(min_size=1, max_size=8)
+counts = st.integers(min_value=0, max_value=1_000)
+metadata = st.builds(
+    ObjectMeta,
+    name=text,
+    uid=text,
+    resource_version=text,
+    generation=counts,
+    deletion_timestamp=st.none() | st.just(NOW),
+    labels=st.dictionaries(text, text, max_size=2),
+    finalizers=st.lists(text, max_size=2).map(tuple),
+)
+# Spelled out: hypothesis cannot see the fields of a type that pydantic has not built yet.
+conditions = st.lists(
+    st.builds(
+        Condition,
+        type=text,
+        status=st.sampled_from(ConditionStatus),
+        reason=text,
+        message=st.text(max_size=8),
+        observed_generation=st.none() | counts,
+        last_transition_time=st.just(NOW),
+    ),
+    max_size=2,
+).map(tuple)
+offers = st.builds(
+    sharing.Offers,
+    exclusive=st.none() | st.just(sharing.ExclusiveOffer()),
+    time_slicing=st.none()
+    | st.builds(
+        sharing.TimeSlicingOffer,
+        max_clients=st.integers(min_value=2, max_value=256),
+        interval=st.sampled_from(sharing.Interval),
+    ),
+)
+selectors = st.builds(
+    LabelSelector,
+    match_labels=st.dictionaries(text, text, max_size=2),
+    match_expressions=st.lists(
+        st.builds(
+            LabelSelectorRequirement,
+            key=text,
+            operator=st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+            values=st.lists(text, max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+specs = st.builds(
+    sharing.SharingPolicySpec,
+    priority=st.integers(min_value=-1_000_000, max_value=1_000_000),
+    nodes=selectors,
+    gpus=st.builds(sharing.GpuSelection, max_per_node=st.none() | counts | st.just("50%")),
+    offers=offers,
+)
+statuses = st.builds(
+    sharing.SharingPolicyStatus,
+    observed_generation=st.none() | counts,
+    conditions=conditions,
+    nodes=st.none() | st.builds(sharing.NodeCount, selected=counts, ready=counts),
+    gpus=st.none() | st.builds(sharing.GpuCount, won=counts, lost=counts),
+    clients=st.none() | st.builds(sharing.ClientCount, current=counts, max=counts),
+)
+policies = st.builds(sharing.SharingPolicy, metadata=metadata, spec=specs, status=statuses)
+
+references = st.none() | st.builds(sharing.PolicyReference, name=text, generation=counts)
+settings = st.builds(
+    sharing.DeviceSettings,
+    request=text,
+    device=text,
+    interval=st.none() | st.sampled_from(sharing.Interval),
+    sources=st.none() | st.builds(sharing.SettingSources, interval=st.none() | text),
+    ignored=st.lists(text, max_size=2).map(tuple),
+)
+node_specs = st.builds(
+    sharing.NodeSharingSpec,
+    gpus=st.lists(
+        st.builds(
+            sharing.GpuSharing,
+            uuid=text,
+            policy=references,
+            losers=st.lists(
+                st.builds(sharing.Loser, policy=text, reason=st.sampled_from(sharing.LossReason)), max_size=2
+            ).map(tuple),
+            offers=st.none() | offers,
+        ),
+        max_size=2,
+    ).map(tuple),
+    claims=st.lists(
+        st.builds(
+            sharing.ClaimSharing,
+            uid=text,
+            claim=text,
+            allocation_hash=text,
+            verdict=st.sampled_from(sharing.Verdict),
+            reason=st.none() | text,
+            settings=st.lists(settings, max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+node_statuses = st.builds(
+    sharing.NodeSharingStatus,
+    observed_generation=st.none() | counts,
+    boot_id=st.none() | text,
+    gpus=st.lists(
+        st.builds(
+            sharing.GpuStatus,
+            uuid=text,
+            slot=counts,
+            minor=counts,
+            model=text,
+            memory=text,
+            policy=references,
+            time_slice=st.none() | st.sampled_from(sharing.Interval),
+            conditions=conditions,
+        ),
+        max_size=2,
+    ).map(tuple),
+    conditions=conditions,
+)
+node_sharings = st.builds(sharing.NodeSharing, metadata=metadata, spec=node_specs, status=node_statuses)
+
+
+@given(policies)
+def test_policies_survive_the_wire(policy: sharing.SharingPolicy) -> None:
+    sent = strict_json.canonical(policy.to_json())
+    assert b":null" not in sent
+    assert sharing.SharingPolicy.model_validate(strict_json.loads(sent)) == policy
+    assert sharing.SharingPolicy.model_validate_json(sent) == policy
+
+
+@given(node_sharings)
+def test_node_sharings_survive_the_wire(node_sharing: sharing.NodeSharing) -> None:
+    sent = strict_json.canonical(node_sharing.to_json())
+    assert b":null" not in sent
+    assert sharing.NodeSharing.model_validate(strict_json.loads(sent)) == node_sharing
+    assert sharing.NodeSharing.model_validate_json(sent) == node_sharing
+
+
+def test_names_on_the_wire() -> None:
+    """Spelled out once, because a renamed field would still survive the way there and back."""
+    settings_ = sharing.DeviceSettings(request="g", device="gpu-0", sources=sharing.SettingSources(interval="claim"))
+    entry = sharing.ClaimSharing(
+        uid="u", claim="ns/c", allocation_hash="h", verdict=sharing.Verdict.ALLOWED, settings=(settings_,)
+    )
+    assert entry.to_json() == {
+        "uid": "u",
+        "claim": "ns/c",
+        "allocationHash": "h",
+        "verdict": "Allowed",
+        "settings": [{"request": "g", "device": "gpu-0", "from": {"interval": "claim"}, "ignored": []}],
+    }
+    assert sharing.NodeSharingStatus(boot_id="b").to_json()["bootID"] == "b"
+    spec = sharing.SharingPolicySpec(offers=sharing.Offers(time_slicing=sharing.TimeSlicingOffer(max_clients=4)))
+    assert spec.to_json() == {
+        "priority": 0,
+        "nodes": {"matchLabels": {}, "matchExpressions": []},
+        "gpus": {"selectors": []},
+        "offers": {"timeSlicing": {"maxClients": 4, "interval": "Default"}},
+    }
+
+
+def test_fields_of_a_newer_version_are_passed_over() -> None:
+    stored = {"metadata": {"name": "x"}, "spec": {"offers": {"exclusive": {}, "teleporting": {}}, "rollout": {}}}
+    assert sharing.SharingPolicy.model_validate_json(json.dumps(stored)).spec.offers == sharing.Offers(
+        exclusive=sharing.ExclusiveOffer()
+    )

@@ -1,0 +1,202 @@
+"""Builders of what the decisions take in: everything has a default, so that a test names only what it is about."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gpusharing.api.dra import (
+    Allocation,
+    AllocationConfig,
+    AllocationResult,
+    DeviceAllocation,
+    Node,
+    OpaqueConfig,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
+from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.sharing import (
+    CelSelector,
+    DeviceSelector,
+    ExclusiveOffer,
+    GpuSelection,
+    GpuSharing,
+    GpuStatus,
+    Interval,
+    NodeSharing,
+    NodeSharingSpec,
+    NodeSharingStatus,
+    Offers,
+    PolicyReference,
+    SharingPolicy,
+    SharingPolicySpec,
+    SharingPolicyStatus,
+    TimeSlicingOffer,
+)
+from gpusharing.core.inventory import Gpu
+from gpusharing.core.world import World
+
+DRIVER: Final = "gpu.nvidia.com"
+NOW: Final = "2026-11-18T12:00:00Z"
+LATER: Final = "2026-11-18T13:00:00Z"
+
+EXCLUSIVE: Final = Offers(exclusive=ExclusiveOffer())
+UNACCEPTABLE: Final = (DeviceSelector(cel=CelSelector(expression="true")),)
+"""Selectors, which are not supported yet, make a policy one that is not accepted."""
+
+
+def time_slicing(max_clients: int = 4, interval: Interval = Interval.DEFAULT, *, exclusive: bool = False) -> Offers:
+    return Offers(
+        exclusive=ExclusiveOffer() if exclusive else None,
+        time_slicing=TimeSlicingOffer(max_clients=max_clients, interval=interval),
+    )
+
+
+def policy(
+    name: str = "shared",
+    *,
+    priority: int = 0,
+    generation: int = 1,
+    nodes: Mapping[str, str] | None = None,
+    max_per_node: int | str | None = None,
+    accepted: bool = True,
+    offers: Offers | None = None,
+    status: SharingPolicyStatus | None = None,
+) -> SharingPolicy:
+    return SharingPolicy(
+        metadata=ObjectMeta(name=name, uid=f"uid-{name}", resource_version="1", generation=generation),
+        spec=SharingPolicySpec(
+            priority=priority,
+            nodes=LabelSelector(match_labels=dict(nodes or {})),
+            gpus=GpuSelection(selectors=() if accepted else UNACCEPTABLE, max_per_node=max_per_node),
+            offers=offers or time_slicing(),
+        ),
+        status=status or SharingPolicyStatus(),
+    )
+
+
+def uuid(slot: int, node: str = "n1") -> str:
+    return f"GPU-{node}-{slot}"
+
+
+def gpu(slot: int = 0, **changes: Any) -> Gpu:
+    facts: dict[str, Any] = {
+        "uuid": uuid(slot),
+        "slot": slot,
+        "minor": slot,
+        "product_name": "NVIDIA H100 80GB HBM3",
+        "brand": "Nvidia",
+        "architecture": "Hopper",
+        "memory_mib": 81559,
+        "compute_capability": (9, 0),
+        "driver_version": "580.173.02",
+        "cuda_driver_version": (13, 0),
+        "pci_bus_id": f"0000:{slot + 1:02x}:00.0",
+    }
+    return Gpu(**(facts | changes))
+
+
+def gpu_status(slot: int = 0, *, node: str = "n1", in_force: PolicyReference | None = None) -> GpuStatus:
+    return GpuStatus(
+        uuid=uuid(slot, node),
+        slot=slot,
+        minor=slot,
+        model="NVIDIA H100 80GB HBM3",
+        memory="81559Mi",
+        policy=in_force,
+    )
+
+
+def decided(slot: int, winner: SharingPolicy | None = None, *, node: str = "n1") -> GpuSharing:
+    """What the operator decided earlier about a GPU."""
+    if winner is None:
+        return GpuSharing(uuid=uuid(slot, node))
+    return GpuSharing(uuid=uuid(slot, node), policy=reference(winner), offers=winner.spec.offers)
+
+
+def reference(of: SharingPolicy) -> PolicyReference:
+    return PolicyReference(name=of.metadata.name, generation=of.metadata.generation)
+
+
+def node(name: str = "n1", **labels: str) -> Node:
+    return Node(metadata=ObjectMeta(name=name, labels=labels))
+
+
+def node_sharing(
+    name: str = "n1",
+    *,
+    gpus: Sequence[GpuStatus] | int = 1,
+    spec: NodeSharingSpec | None = None,
+    generation: int = 1,
+    observed_generation: int | None = None,
+) -> NodeSharing:
+    reported = [gpu_status(slot, node=name) for slot in range(gpus)] if isinstance(gpus, int) else gpus
+    return NodeSharing(
+        metadata=ObjectMeta(name=name, uid=f"uid-{name}", resource_version="1", generation=generation),
+        spec=spec or NodeSharingSpec(),
+        status=NodeSharingStatus(observed_generation=observed_generation, gpus=tuple(reported)),
+    )
+
+
+def result(
+    device: str = "gpu-0",
+    *,
+    request: str = "gpu",
+    pool: str = "n1",
+    driver: str = DRIVER,
+    admin_access: bool | None = None,
+    share_id: str | None = None,
+) -> AllocationResult:
+    return AllocationResult(
+        request=request, driver=driver, pool=pool, device=device, admin_access=admin_access, share_id=share_id
+    )
+
+
+def config(
+    parameters: Any, *, source: str = "FromClaim", requests: Sequence[str] = (), driver: str = DRIVER
+) -> AllocationConfig:
+    return AllocationConfig(
+        source=source, requests=tuple(requests), opaque=OpaqueConfig(driver=driver, parameters=parameters)
+    )
+
+
+def gpu_config(sharing: Mapping[str, Any] | None = None, *, kind: str = "GpuConfig") -> dict[str, Any]:
+    """NVIDIA's opaque parameters."""
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": kind}
+    return parameters | ({"sharing": dict(sharing)} if sharing is not None else {})
+
+
+def interval_config(interval: str) -> dict[str, Any]:
+    return gpu_config({"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": interval}})
+
+
+def claim(
+    name: str = "c1",
+    *results: AllocationResult,
+    configs: Iterable[AllocationConfig] = (),
+    allocated: bool = True,
+    namespace: str = "default",
+) -> ResourceClaim:
+    devices = DeviceAllocation(results=results or (result(),), config=tuple(configs))
+    return ResourceClaim(
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}"),
+        status=ResourceClaimStatus(allocation=Allocation(devices=devices) if allocated else None),
+    )
+
+
+def world(
+    *,
+    policies: Iterable[SharingPolicy] = (),
+    nodes: Iterable[Node] = (),
+    node_sharings: Iterable[NodeSharing] = (),
+    claims: Iterable[ResourceClaim] = (),
+) -> World:
+    """NodeSharings without a Node of their own get one."""
+    sharings = {sharing.metadata.name: sharing for sharing in node_sharings}
+    named = {name: node(name) for name in sharings} | {item.metadata.name: item for item in nodes}
+    return World(
+        driver=DRIVER,
+        policies={item.metadata.name: item for item in policies},
+        nodes=named,
+        node_sharings=sharings,
+        claims={item.metadata.uid: item for item in claims},
+    )

@@ -1,0 +1,70 @@
+"""A small model of what happens around the decisions: the API server keeps what is written, agents act on it."""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from gpusharing.api import names
+from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharing, Offers, PublishedDevice, SharingPolicy
+from gpusharing.core import allocation
+from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.publication import AS_FOUND
+from gpusharing.core.world import World
+
+
+def apply(world: World, intents: Iterable[Intent]) -> World:
+    """The world after the writes: a new spec is a new generation."""
+    policies, sharings = dict(world.policies), dict(world.node_sharings)
+    for intent in intents:
+        match intent:
+            case ReplaceSpec(before, spec):
+                metadata = replace(before.metadata, generation=before.metadata.generation + 1)
+                sharings[metadata.name] = before.model_copy(update={"metadata": metadata, "spec": spec})
+            case PatchStatus(before=policy, status=status):
+                policies[policy.metadata.name] = policy.model_copy(update={"status": status})
+    return replace(world, policies=policies, node_sharings=sharings)
+
+
+def agents_act(world: World) -> World:
+    """Each agent puts in force what its node's spec says, unless that needs a GPU which somebody holds."""
+    held = {
+        (result.pool, names.slot_of_device(result.device))
+        for claim in world.claims.values()
+        for result in allocation.results(claim, world.driver)
+    }
+    sharings = {name: _act(sharing, held) for name, sharing in world.node_sharings.items()}
+    return replace(world, node_sharings=sharings)
+
+
+def _act(sharing: NodeSharing, held: AbstractSet[tuple[str, int | None]]) -> NodeSharing:
+    wanted = {gpu.uuid: gpu for gpu in sharing.spec.gpus}
+    gpus = tuple(
+        _put_in_force(gpu, wanted.get(gpu.uuid), in_use=(sharing.metadata.name, gpu.slot) in held)
+        for gpu in sharing.status.gpus
+    )
+    status = sharing.status.model_copy(update={"observed_generation": sharing.metadata.generation, "gpus": gpus})
+    return sharing.model_copy(update={"status": status})
+
+
+def _put_in_force(status: GpuStatus, wanted: GpuSharing | None, *, in_use: bool) -> GpuStatus:
+    if wanted is None:
+        return status
+    published = _devices(status.slot, wanted.offers or AS_FOUND)
+    if in_use and published != (status.published or _devices(status.slot, AS_FOUND)):
+        return status
+    return status.model_copy(update={"policy": wanted.policy, "published": published})
+
+
+def _devices(slot: int, offers: Offers) -> tuple[PublishedDevice, ...]:
+    whole = [names.whole_device(slot)] if offers.exclusive else []
+    shared = [names.time_sliced_device(slot)] if offers.time_slicing else []
+    return tuple(PublishedDevice(device=device) for device in whole + shared)
+
+
+def with_claims(world: World, *claims: ResourceClaim) -> World:
+    return replace(world, claims={**world.claims, **{claim.metadata.uid: claim for claim in claims}})
+
+
+def with_policies(world: World, *policies: SharingPolicy) -> World:
+    return replace(world, policies={**world.policies, **{policy.metadata.name: policy for policy in policies}})

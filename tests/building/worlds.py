@@ -1,0 +1,99 @@
+"""Random worlds: a few nodes and policies that differ in everything that decisions look at."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from building import (
+    EXCLUSIVE,
+    config,
+    decided,
+    gpu_config,
+    gpu_status,
+    interval_config,
+    node,
+    node_sharing,
+    policy,
+    reference,
+    result,
+    time_slicing,
+    world,
+)
+from building import claim as build_claim
+from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.sharing import Interval, NodeSharing, NodeSharingSpec, SharingPolicy
+from gpusharing.core.world import World
+
+NODES = ("n1", "n2", "n3")
+POLICIES = ("a", "b", "c")
+
+offers = st.one_of(
+    st.just(EXCLUSIVE),
+    st.builds(time_slicing, st.integers(min_value=2, max_value=8), st.sampled_from(Interval), exclusive=st.booleans()),
+)
+policies = st.builds(
+    policy,
+    name=st.sampled_from(POLICIES),
+    priority=st.integers(min_value=0, max_value=1),
+    generation=st.integers(min_value=1, max_value=3),
+    nodes=st.sampled_from([{}, {"pool": "x"}]),
+    max_per_node=st.sampled_from([None, 1, 2, "50%"]),
+    accepted=st.sampled_from([True, True, True, False]),
+    offers=offers,
+)
+devices = st.builds(
+    result,
+    st.sampled_from(["gpu-0", "gpu-1", "gpu-0-timeslicing", "gpu-1-timeslicing", "gpu-7", "nic-0"]),
+    request=st.sampled_from(["gpu", "gpu/big", "other"]),
+    pool=st.sampled_from([*NODES, "n9"]),
+    driver=st.sampled_from(["gpu.nvidia.com", "gpu.nvidia.com", "other"]),
+    admin_access=st.sampled_from([None, None, True]),
+)
+configs = st.builds(
+    config,
+    st.sampled_from([interval_config("Short"), gpu_config(), gpu_config({"strategy": "MPS"}), ["broken"]]),
+    source=st.sampled_from(["FromClaim", "FromClass"]),
+    requests=st.sampled_from([(), ("gpu",), ("other",)]),
+)
+
+
+@st.composite
+def claims(draw: st.DrawFn, names: Sequence[str] = ("c1", "c2", "c3")) -> ResourceClaim:
+    results = draw(st.lists(devices, min_size=1, max_size=3))
+    return build_claim(
+        draw(st.sampled_from(names)),
+        *results,
+        configs=draw(st.lists(configs, max_size=2)),
+        allocated=draw(st.integers(0, 5)) > 0,
+    )
+
+
+@st.composite
+def node_sharings(draw: st.DrawFn, name: str, known: list[SharingPolicy]) -> NodeSharing:
+    """A node in any state of affairs: what was decided and what is in force need not fit together."""
+    some: st.SearchStrategy[Any] = st.sampled_from([None, *known])
+    some_references = some.map(lambda of: of and reference(of))
+    slots = range(draw(st.integers(min_value=0, max_value=3)))
+    gpus = [gpu_status(slot, node=name).model_copy(update={"policy": draw(some_references)}) for slot in slots]
+    before = NodeSharingSpec(gpus=tuple(decided(slot, draw(some), node=name) for slot in slots))
+    generation = draw(st.integers(min_value=1, max_value=3))
+    return node_sharing(
+        name,
+        gpus=gpus,
+        spec=draw(st.sampled_from([NodeSharingSpec(), before])),
+        generation=generation,
+        observed_generation=draw(st.sampled_from([None, generation - 1, generation])),
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    known = draw(st.lists(policies, max_size=3, unique_by=lambda item: item.metadata.name))
+    names = draw(st.lists(st.sampled_from(NODES), unique=True, max_size=3))
+    return world(
+        policies=known,
+        nodes=[node(name, **draw(st.sampled_from([{}, {"pool": "x"}]))) for name in names],
+        node_sharings=[draw(node_sharings(name, known)) for name in names],
+        claims=draw(st.lists(claims(), max_size=3)),
+    )

@@ -1,0 +1,309 @@
+"""Which policy wins which GPU of a node."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import decided, policy, reference, time_slicing, uuid
+from gpusharing.api.sharing import GpuSharing, Loser, LossReason, SharingPolicy
+from gpusharing.core import acceptance
+from gpusharing.core.assign import assign
+
+Outcome = Sequence[GpuSharing]
+Labels = Mapping[str, str]
+NONE: Labels = MappingProxyType({})
+
+
+def run(
+    policies: Sequence[SharingPolicy], *, gpus: int, before: Outcome = (), labels: Labels = MappingProxyType({})
+) -> Outcome:
+    return assign(policies, labels=labels, uuids=[uuid(slot) for slot in range(gpus)], before=before)
+
+
+def winners(outcome: Outcome) -> list[str | None]:
+    return [gpu.policy.name if gpu.policy else None for gpu in outcome]
+
+
+def losses(outcome: Outcome) -> list[list[tuple[str, str]]]:
+    return [[(loser.policy, loser.reason.value) for loser in gpu.losers] for gpu in outcome]
+
+
+LOWER, LATER = LossReason.LOWER_PRIORITY.value, LossReason.NAME_SORTS_LATER.value
+
+
+class Case(NamedTuple):
+    policies: list[SharingPolicy]
+    expected: list[str | None]
+    lost: Mapping[int, list[tuple[str, str]]] = {}
+    """By GPU; the others have no losers."""
+    before: Outcome = ()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(Case([], [None, None]), id="no policies"),
+        pytest.param(Case([policy("a")], ["a", "a"]), id="one policy takes all"),
+        pytest.param(
+            Case([policy("b", priority=1), policy("a")], ["b", "b"], {0: [("a", LOWER)], 1: [("a", LOWER)]}),
+            id="the higher priority wins, whatever the names",
+        ),
+        pytest.param(
+            Case([policy("b"), policy("a")], ["a", "a"], {0: [("b", LATER)], 1: [("b", LATER)]}),
+            id="among equals the name that sorts first wins",
+        ),
+        pytest.param(
+            Case(
+                [policy("c", priority=-1), policy("a"), policy("b")],
+                ["a", "a"],
+                {slot: [("b", LATER), ("c", LOWER)] for slot in (0, 1)},
+            ),
+            id="losers in the order of their rank, each with its own reason",
+        ),
+        pytest.param(
+            Case(
+                [policy("a", priority=2, max_per_node=1), policy("b", priority=1, max_per_node=1), policy("c")],
+                ["a", "b", "c", "c"],
+                {0: [("c", LOWER)], 1: [("c", LOWER)]},
+            ),
+            id="who gets as many as it wants has not lost, who wants all has",
+        ),
+        pytest.param(
+            Case([policy("a", priority=1, max_per_node=3), policy("b", max_per_node=2)], ["a", "a", "a", "b"], {
+                slot: [("b", LOWER)] for slot in range(3)
+            }),
+            id="maxPerNode counts GPUs that no higher priority won",
+        ),
+        pytest.param(Case([policy("a", max_per_node=2)], ["a", "a", None]), id="maxPerNode as a number"),
+        pytest.param(Case([policy("a", max_per_node=9)], ["a", "a", "a"]), id="maxPerNode over the number of GPUs"),
+        pytest.param(Case([policy("a", max_per_node="50%")], ["a", "a", None, None]), id="percent"),
+        pytest.param(Case([policy("a", max_per_node="50%")], ["a", None, None]), id="percent rounds down"),
+        pytest.param(Case([policy("a", max_per_node="99%")], ["a", "a", None]), id="99 % is not all"),
+        pytest.param(Case([policy("a", max_per_node="1%")], ["a", None]), id="percent is at least one"),
+        pytest.param(Case([policy("a", max_per_node="100%")], ["a", "a"]), id="all of them"),
+        pytest.param(
+            Case([policy("a", max_per_node=2)], [None, "a", None, "a"], before=[
+                decided(1, policy("a")), decided(3, policy("a"))
+            ]),
+            id="GPUs that it had come first when new ones appear",
+        ),
+        pytest.param(
+            Case([policy("a", max_per_node=1)], [None, "a"], before=[
+                decided(1, policy("a", generation=7))
+            ]),
+            id="also after its spec has changed",
+        ),
+        pytest.param(
+            Case([policy("a", max_per_node=2)], ["a", None, None, "a"], before=[
+                decided(3, policy("a")), decided(7, policy("a"))
+            ]),
+            id="one that is gone is replaced by uuid",
+        ),
+        pytest.param(
+            Case([policy("a", priority=1, max_per_node=1), policy("b")], ["b", "a"], {1: [("b", LOWER)]}, [
+                decided(0, policy("b")), decided(1, policy("a"))
+            ]),
+            id="stability is no reason to lose a GPU",
+        ),
+        pytest.param(
+            Case([policy("a", accepted=False, max_per_node="50%"), policy("b", priority=-1)], ["a", "a", "b", "b"], {
+                0: [("b", LOWER)], 1: [("b", LOWER)]
+            }, [decided(0, policy("a")), decided(1, policy("a"))]),
+            id="a policy that is not accepted keeps what it had, all of it",
+        ),
+        pytest.param(
+            Case([policy("a", accepted=False, max_per_node=1)], ["a", "a", None], before=[
+                decided(0, policy("a")), decided(1, policy("a"))
+            ]),
+            id="also where the edit that is not accepted wants fewer",
+        ),
+        pytest.param(
+            Case([policy("a", accepted=False, nodes={"pool": "x"})], ["a", None], before=[decided(0, policy("a"))]),
+            id="or other nodes",
+        ),
+        pytest.param(
+            Case([policy("a", accepted=False), policy("b", priority=1, max_per_node=1)], ["b", "a", None], before=[
+                decided(0, policy("a")), decided(1, policy("a"))
+            ]),
+            id="but it is outranked as before, and is no loser: it wants nothing",
+        ),
+        pytest.param(Case([policy("a", accepted=False)], [None, None]), id="one that is not accepted gains nothing"),
+        pytest.param(Case([policy("a", nodes={"pool": "x"})], [None]), id="other nodes are none of its business"),
+        pytest.param(Case([], [None], before=[decided(0, policy("a"))]), id="a deleted policy leaves nothing"),
+    ],
+)  # fmt: skip
+def test_assignments(case: Case) -> None:
+    outcome = run(case.policies, gpus=len(case.expected), before=case.before)
+    assert winners(outcome) == case.expected
+    assert losses(outcome) == [case.lost.get(slot, []) for slot in range(len(case.expected))]
+
+
+@pytest.mark.parametrize(("labels", "expected"), [({"pool": "x"}, ["a"]), ({"pool": "y"}, ["b"]), ({}, ["b"])])
+def test_node_labels_select(labels: dict[str, str], expected: list[str]) -> None:
+    assert winners(run([policy("a", nodes={"pool": "x"}, priority=1), policy("b")], gpus=1, labels=labels)) == expected
+
+
+def test_an_entry_carries_the_winners_offers_and_generation() -> None:
+    winner = policy("a", generation=3, offers=time_slicing(8))
+    loser = policy("b")
+    [entry] = run([winner, loser], gpus=1)
+    assert entry == GpuSharing(
+        uuid=uuid(0),
+        policy=reference(winner),
+        offers=winner.spec.offers,
+        losers=(Loser(policy="b", reason=LossReason.NAME_SORTS_LATER),),
+    )
+
+
+def test_what_is_not_accepted_leaves_the_offers_in_force() -> None:
+    accepted = policy("a", generation=3, offers=time_slicing(8))
+    edited = policy("a", generation=4, offers=time_slicing(2), accepted=False)
+    [entry] = run([edited], gpus=1, before=run([accepted], gpus=1))
+    assert entry == decided(0, accepted)
+
+
+names = st.sampled_from("abcd")
+policies_ = st.lists(
+    st.builds(
+        policy,
+        name=names,
+        priority=st.integers(min_value=-1, max_value=1),
+        nodes=st.sampled_from([{}, {"pool": "x"}]),
+        max_per_node=st.none() | st.integers(min_value=1, max_value=5) | st.sampled_from(["1%", "34%", "50%", "100%"]),
+        accepted=st.sampled_from([True, True, False]),
+    ),
+    unique_by=lambda item: item.metadata.name,
+    max_size=4,
+)
+slots = st.lists(st.integers(min_value=0, max_value=9), unique=True, max_size=8)
+before_ = st.dictionaries(st.integers(min_value=0, max_value=9), names).map(
+    lambda held: [decided(slot, policy(name)) for slot, name in held.items()]
+)
+labels_ = st.sampled_from([{}, {"pool": "x"}])
+
+
+class Situation(NamedTuple):
+    policies: list[SharingPolicy]
+    slots: list[int]
+    before: list[GpuSharing]
+    labels: dict[str, str]
+
+    @property
+    def uuids(self) -> list[str]:
+        return [uuid(slot) for slot in self.slots]
+
+    def decide(self, *, before: Outcome | None = None) -> Outcome:
+        return assign(
+            self.policies, labels=self.labels, uuids=self.uuids, before=self.before if before is None else before
+        )
+
+    def rank(self, name: str) -> tuple[int, str]:
+        return next((-item.spec.priority, name) for item in self.policies if item.metadata.name == name)
+
+    def had(self, name: str) -> set[str]:
+        return {gpu.uuid for gpu in self.before if gpu.policy and gpu.policy.name == name} & set(self.uuids)
+
+    def wants(self, item: SharingPolicy) -> bool:
+        return acceptance.objection(item) is None and item.spec.nodes.matches(self.labels)
+
+    def room(self, item: SharingPolicy) -> int:
+        """Said again, without the code's own words."""
+        match item.spec.gpus.max_per_node:
+            case str(percent):
+                return max(1, int(len(self.slots) * int(percent[:-1]) / 100))
+            case None:
+                return len(self.slots)
+            case number:
+                return number
+
+
+situations = st.builds(Situation, policies=policies_, slots=slots, before=before_, labels=labels_)
+
+
+def won(outcome: Outcome, name: str) -> set[str]:
+    return {gpu.uuid for gpu in outcome if gpu.policy and gpu.policy.name == name}
+
+
+@given(situations)
+def test_every_gpu_is_decided_once_in_order(situation: Situation) -> None:
+    assert [gpu.uuid for gpu in situation.decide()] == situation.uuids
+
+
+@given(situations)
+def test_nobody_with_room_is_outranked(situation: Situation) -> None:
+    outcome = situation.decide()
+    for item in situation.policies:
+        name = item.metadata.name
+        if not situation.wants(item):
+            continue
+        mine = won(outcome, name)
+        assert len(mine) <= situation.room(item)
+        for gpu in outcome:
+            lost = [loser for loser in gpu.losers if loser.policy == name]
+            outranked = gpu.policy is not None and situation.rank(gpu.policy.name) < situation.rank(name)
+            has_room = len(mine) < situation.room(item)
+            if gpu.uuid not in mine and has_room:
+                assert outranked, "it had room, and the GPU went to a lower rank or to nobody"
+            # Named as a loser exactly where that was somebody's better rank, and it would have taken the GPU.
+            assert len(lost) == (1 if outranked and has_room else 0)
+
+
+@given(situations)
+def test_who_may_not_want_gains_nothing_and_keeps_what_no_better_one_takes(situation: Situation) -> None:
+    outcome = situation.decide()
+    for item in situation.policies:
+        name = item.metadata.name
+        if situation.wants(item):
+            continue
+        mine, had = won(outcome, name), situation.had(name)
+        assert not any(loser.policy == name for gpu in outcome for loser in gpu.losers)
+        assert mine <= had
+        if acceptance.objection(item) is None:
+            assert mine == set()
+            continue
+        for gpu in outcome:
+            if gpu.uuid in had - mine:
+                assert gpu.policy is not None
+                assert situation.rank(gpu.policy.name) < situation.rank(name)
+
+
+@given(situations)
+def test_nobody_changes_gpus_without_need(situation: Situation) -> None:
+    """A GPU that was its own is only left for a better rank, or because maxPerNode is full of such GPUs."""
+    outcome = situation.decide()
+    for item in situation.policies:
+        name = item.metadata.name
+        mine, had = won(outcome, name), situation.had(name)
+        if not situation.wants(item) or not mine - had:
+            continue
+        for gpu in outcome:
+            if gpu.uuid in had - mine:
+                assert gpu.policy is not None
+                assert situation.rank(gpu.policy.name) < situation.rank(name)
+
+
+@given(st.data(), situations)
+def test_the_order_of_policies_does_not_matter(data: st.DataObject, situation: Situation) -> None:
+    shuffled = data.draw(st.permutations(situation.policies))
+    assert situation._replace(policies=shuffled).decide() == situation.decide()
+
+
+@given(situations)
+def test_what_was_decided_stays_decided(situation: Situation) -> None:
+    outcome = situation.decide()
+    assert situation.decide(before=outcome) == outcome
+    assert situation.decide(before=outcome[::-1]) == outcome
+
+
+@given(situations, st.integers(min_value=10, max_value=20))
+def test_a_new_gpu_moves_no_policy_with_a_number(situation: Situation, new: int) -> None:
+    for item in situation.policies:
+        if isinstance(item.spec.gpus.max_per_node, int):
+            alone = situation._replace(policies=[item])
+            first = alone.decide()
+            second = alone._replace(slots=[new, *situation.slots], before=list(first)).decide()
+            assert won(first, item.metadata.name) <= won(second, item.metadata.name)

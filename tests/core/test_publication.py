@@ -1,0 +1,402 @@
+"""What a node offers the scheduler."""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import DRIVER, EXCLUSIVE, gpu, time_slicing
+from gpusharing.api.sharing import Interval, Offers, PolicyReference
+from gpusharing.core import publication
+from gpusharing.core.inventory import Gpu
+from gpusharing.core.publication import AS_FOUND, OfferedGpu, device_names, devices, in_force, slice_specs
+
+THIRDS = PolicyReference(name="thirds", generation=3)
+
+
+def offered(
+    found: Gpu | None = None,
+    offers: Offers = EXCLUSIVE,
+    policy: PolicyReference | None = THIRDS,
+    *,
+    configured: bool = True,
+) -> OfferedGpu:
+    return OfferedGpu(gpu=found or gpu(), offers=offers, policy=policy, configured=configured)
+
+
+class Model(NamedTuple):
+    gpu: Gpu
+    attributes: dict[str, Any]
+    """Those that all devices of this GPU have."""
+    memory: str
+
+
+# As nodes with these boards report them; written out, because users select by them.
+MODELS = {
+    "T4": Model(
+        Gpu(
+            uuid="GPU-8a2c1b7e-1111-4a7b-9d9e-000000000001",
+            slot=0,
+            minor=0,
+            product_name="Tesla T4",
+            brand="Nvidia",
+            architecture="Turing",
+            memory_mib=15360,
+            compute_capability=(7, 5),
+            driver_version="535.104.05",
+            cuda_driver_version=(12, 2),
+            pci_bus_id="0000:00:04.0",
+        ),
+        {
+            "uuid": {"string": "GPU-8a2c1b7e-1111-4a7b-9d9e-000000000001"},
+            "productName": {"string": "Tesla T4"},
+            "brand": {"string": "Nvidia"},
+            "architecture": {"string": "Turing"},
+            "cudaComputeCapability": {"version": "7.5.0"},
+            "driverVersion": {"version": "535.104.5"},
+            "cudaDriverVersion": {"version": "12.2.0"},
+            "resource.kubernetes.io/pciBusID": {"string": "0000:00:04.0"},
+        },
+        "15360Mi",
+    ),
+    "A100": Model(
+        Gpu(
+            uuid="GPU-8a2c1b7e-2222-4a7b-9d9e-000000000002",
+            slot=3,
+            minor=5,
+            product_name="NVIDIA A100-SXM4-40GB",
+            brand="Nvidia",
+            architecture="Ampere",
+            memory_mib=40960,
+            compute_capability=(8, 0),
+            driver_version="580.173.02",
+            cuda_driver_version=(13, 0),
+            pci_bus_id="0000:07:00.0",
+            pcie_root="pci0000:00",
+            numa_node=0,
+        ),
+        {
+            "uuid": {"string": "GPU-8a2c1b7e-2222-4a7b-9d9e-000000000002"},
+            "productName": {"string": "NVIDIA A100-SXM4-40GB"},
+            "brand": {"string": "Nvidia"},
+            "architecture": {"string": "Ampere"},
+            "cudaComputeCapability": {"version": "8.0.0"},
+            "driverVersion": {"version": "580.173.2"},
+            "cudaDriverVersion": {"version": "13.0.0"},
+            "resource.kubernetes.io/pciBusID": {"string": "0000:07:00.0"},
+            "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"},
+            "resource.kubernetes.io/numaNode": {"int": 0},
+        },
+        "40960Mi",
+    ),
+    "H100": Model(
+        Gpu(
+            uuid="GPU-8a2c1b7e-3333-4a7b-9d9e-000000000003",
+            slot=0,
+            minor=0,
+            product_name="NVIDIA H100 80GB HBM3",
+            brand="Nvidia",
+            architecture="Hopper",
+            memory_mib=81559,
+            compute_capability=(9, 0),
+            driver_version="610.10",
+            cuda_driver_version=(13, 4),
+            pci_bus_id="0000:1b:00.0",
+            numa_node=1,
+        ),
+        {
+            "uuid": {"string": "GPU-8a2c1b7e-3333-4a7b-9d9e-000000000003"},
+            "productName": {"string": "NVIDIA H100 80GB HBM3"},
+            "brand": {"string": "Nvidia"},
+            "architecture": {"string": "Hopper"},
+            "cudaComputeCapability": {"version": "9.0.0"},
+            "driverVersion": {"version": "610.10.0"},
+            "cudaDriverVersion": {"version": "13.4.0"},
+            "resource.kubernetes.io/pciBusID": {"string": "0000:1b:00.0"},
+            "resource.kubernetes.io/numaNode": {"int": 1},
+        },
+        "81559Mi",
+    ),
+    "B200": Model(
+        Gpu(
+            uuid="GPU-8a2c1b7e-4444-4a7b-9d9e-000000000004",
+            slot=7,
+            minor=7,
+            product_name="NVIDIA B200",
+            brand="Nvidia",
+            architecture="Blackwell",
+            memory_mib=183359,
+            compute_capability=(10, 0),
+            driver_version="580.65.06",
+            cuda_driver_version=(13, 0),
+            pci_bus_id="0001:8f:00.0",
+            pcie_root="pci0001:80",
+        ),
+        {
+            "uuid": {"string": "GPU-8a2c1b7e-4444-4a7b-9d9e-000000000004"},
+            "productName": {"string": "NVIDIA B200"},
+            "brand": {"string": "Nvidia"},
+            "architecture": {"string": "Blackwell"},
+            "cudaComputeCapability": {"version": "10.0.0"},
+            "driverVersion": {"version": "580.65.6"},
+            "cudaDriverVersion": {"version": "13.0.0"},
+            "resource.kubernetes.io/pciBusID": {"string": "0001:8f:00.0"},
+            "resource.kubernetes.io/pcieRoot": {"string": "pci0001:80"},
+        },
+        "183359Mi",
+    ),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> Model:
+    return MODELS[request.param]
+
+
+POLICY = {"gpusharing.dev/policy": {"string": "thirds"}}
+
+
+def whole(model: Model, **more: Any) -> dict[str, Any]:
+    attributes = {"type": {"string": "gpu"}, "gpusharing.dev/sharing": {"string": "Exclusive"}}
+    return {
+        "name": f"gpu-{model.gpu.slot}",
+        "attributes": model.attributes | attributes | more.pop("attributes", POLICY),
+        "capacity": {"memory": {"value": model.memory}},
+        **more,
+    }
+
+
+def shared(model: Model, **more: Any) -> dict[str, Any]:
+    attributes = {"type": {"string": "shared"}, "gpusharing.dev/sharing": {"string": "TimeSlicing"}}
+    return {
+        "name": f"gpu-{model.gpu.slot}-timeslicing",
+        "attributes": model.attributes | attributes | more.pop("attributes", POLICY),
+        "allowMultipleAllocations": True,
+        "capacity": {
+            "shares": {
+                "value": "6",
+                "requestPolicy": {"default": "1", "validRange": {"min": "1", "step": "1", "max": "6"}},
+            },
+            "memory": {"value": model.memory, "requestPolicy": {"default": "0", "validRange": {"min": "0"}}},
+        },
+        **more,
+    }
+
+
+def test_a_whole_gpu(model: Model) -> None:
+    assert devices(offered(model.gpu)) == [whole(model)]
+
+
+def test_a_gpu_as_it_is_found_belongs_to_no_policy(model: Model) -> None:
+    assert devices(offered(model.gpu, AS_FOUND, None)) == [whole(model, attributes={})]
+
+
+def test_a_time_sliced_gpu(model: Model) -> None:
+    assert devices(offered(model.gpu, time_slicing(6, Interval.LONG))) == [shared(model)]
+
+
+def test_both_ways_exclude_each_other_by_counters(model: Model) -> None:
+    counters = [{"counterSet": f"gpu-{model.gpu.slot}-counter-set", "counters": {"memory": {"value": model.memory}}}]
+    assert devices(offered(model.gpu, time_slicing(6, exclusive=True))) == [
+        whole(model, consumesCounters=counters),
+        shared(model, consumesCounters=counters),
+    ]
+
+
+def test_a_node_that_has_not_been_told_offers_nothing_without_a_taint(model: Model) -> None:
+    taints = [{"key": "gpusharing.dev/unconfigured", "effect": "NoSchedule"}]
+    assert devices(offered(model.gpu, AS_FOUND, None, configured=False)) == [whole(model, attributes={}, taints=taints)]
+    both = offered(model.gpu, time_slicing(6, exclusive=True), configured=False)
+    assert [device["taints"] for device in devices(both)] == [taints, taints]
+
+
+def test_the_slices_of_a_pool() -> None:
+    a, b = offered(gpu(0), time_slicing(exclusive=True)), offered(gpu(1))
+    pool = {"name": "n1", "generation": 5, "resourceSliceCount": 3}
+    common = {"driver": DRIVER, "nodeName": "n1", "pool": pool}
+    assert slice_specs([b, a], node="n1", driver=DRIVER, generation=5) == [
+        common
+        | {
+            "sharedCounters": [
+                {"name": "gpu-0-counter-set", "counters": {"memory": {"value": "81559Mi"}}},
+                {"name": "gpu-1-counter-set", "counters": {"memory": {"value": "81559Mi"}}},
+            ]
+        },
+        common | {"devices": devices(a)},
+        common | {"devices": devices(b)},
+    ]
+
+
+def test_a_node_without_gpus_has_no_slices() -> None:
+    assert slice_specs([], node="n1", driver=DRIVER, generation=1) == []
+
+
+@pytest.mark.parametrize(
+    ("reported", "published"),
+    [
+        ("580.173.02", "580.173.2"),
+        ("535.104.05", "535.104.5"),
+        ("610.10", "610.10.0"),
+        ("9", "9.0.0"),
+        ("", "0.0.0"),
+        ("580.00.00", "580.0.0"),
+        ("580.65.06-beta2", "580.65.6"),
+        ("v1.2.3.4", "1.2.3"),
+    ],
+)
+def test_driver_versions(reported: str, published: str) -> None:
+    assert publication.semantic_version(reported) == published
+
+
+# https://semver.org, without pre-release and build, which we never write.
+SEMVER = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=100)
+versions = st.tuples(st.integers(min_value=0, max_value=99), st.integers(min_value=0, max_value=99))
+offers = st.builds(
+    time_slicing, st.integers(min_value=2, max_value=256), st.sampled_from(Interval), exclusive=st.booleans()
+) | st.just(EXCLUSIVE)
+gpus = st.builds(
+    gpu,
+    st.just(0),
+    product_name=words,
+    brand=words,
+    driver_version=st.from_regex(r"\A[0-9]{1,4}(\.[0-9]{1,3}){0,3}[a-z-]{0,5}\Z"),
+    compute_capability=versions,
+    cuda_driver_version=versions,
+    memory_mib=st.integers(min_value=1, max_value=10**6),
+    pcie_root=st.none() | words,
+    numa_node=st.none() | st.integers(min_value=0, max_value=16),
+)
+policies = st.none() | st.builds(PolicyReference, name=st.just("p" * 52), generation=st.just(1))
+offered_gpus = st.builds(OfferedGpu, gpu=gpus, offers=offers, policy=policies, configured=st.booleans())
+nodes = st.lists(offered_gpus, max_size=20).map(
+    lambda items: [
+        OfferedGpu(
+            gpu=gpu(slot, memory_mib=item.gpu.memory_mib),
+            offers=item.offers,
+            policy=item.policy,
+            configured=item.configured,
+        )
+        for slot, item in enumerate(items)
+    ]
+)
+
+
+@given(offered_gpus)
+def test_attributes_keep_to_the_limits_of_the_api(item: OfferedGpu) -> None:
+    for device in devices(item):
+        assert len(device["attributes"]) + len(device["capacity"]) <= 32
+        for name, attribute in device["attributes"].items():
+            [(kind, value)] = attribute.items()
+            match kind:
+                case "string":
+                    assert len(value.encode()) <= 64, name
+                case "version":
+                    assert SEMVER.fullmatch(value), name
+                    assert len(value) <= 64, name
+                case _:
+                    assert (kind, type(value)) == ("int", int), name
+
+
+@given(offered_gpus)
+def test_a_plain_request_never_takes_all_of_a_shared_device(item: OfferedGpu) -> None:
+    for device in devices(item):
+        shareable = device.get("allowMultipleAllocations", False)
+        for name, capacity in device["capacity"].items():
+            # The API refuses a policy where nothing is shared, and without one all of it is consumed.
+            assert ("requestPolicy" in capacity) == shareable, name
+            if shareable and name == "shares":
+                policy = capacity["requestPolicy"]
+                limits = {key: int(value) for key, value in policy["validRange"].items()}
+                assert limits["min"] <= int(policy["default"]) <= limits["max"] == int(capacity["value"])
+                assert limits["min"] + limits["step"] <= int(capacity["value"])
+
+
+@given(nodes, st.integers(min_value=1, max_value=99))
+def test_pools_keep_to_the_limits_of_the_api(items: Sequence[OfferedGpu], generation: int) -> None:
+    slices = slice_specs(items, node="n1", driver=DRIVER, generation=generation)
+    # One for each GPU, and one for each eight sets of counters.
+    assert len(slices) == len(items) + math.ceil(len(items) / 8)
+    assert all(
+        slice_["pool"] == {"name": "n1", "generation": generation, "resourceSliceCount": len(slices)}
+        for slice_ in slices
+    )
+    sets: dict[str, Any] = {}
+    names: list[str] = []
+    for slice_ in slices:
+        assert ("devices" in slice_) != ("sharedCounters" in slice_)
+        assert len(slice_.get("sharedCounters", [])) <= 8
+        assert len(slice_.get("devices", [])) <= 64
+        sets |= {item["name"]: item["counters"] for item in slice_.get("sharedCounters", [])}
+        names += [device["name"] for device in slice_.get("devices", [])]
+    assert len(sets) == len(items)
+    assert len(set(names)) == len(names)
+    for slice_ in slices:
+        for device in slice_.get("devices", []):
+            for consumed in device.get("consumesCounters", []):
+                # Each way takes all of the GPU: that is what makes them exclude each other.
+                assert consumed["counters"] == sets[consumed["counterSet"]]
+
+
+@given(nodes)
+def test_counters_only_where_two_ways_are_offered(items: Sequence[OfferedGpu]) -> None:
+    for item in items:
+        published = devices(item)
+        assert [("consumesCounters" in device) for device in published] == [len(published) > 1] * len(published)
+
+
+@given(st.data(), nodes)
+def test_the_order_is_by_slot_whatever_came_first(data: st.DataObject, items: Sequence[OfferedGpu]) -> None:
+    slices = slice_specs(items, node="n1", driver=DRIVER, generation=1)
+    assert slice_specs(data.draw(st.permutations(items)), node="n1", driver=DRIVER, generation=1) == slices
+    slots = [int(re.findall("[0-9]+", device["name"])[0]) for item in slices for device in item.get("devices", [])]
+    assert slots == sorted(slots)
+
+
+@given(nodes, st.data())
+def test_a_gpu_changes_what_it_offers_in_its_own_slice_only(items: Sequence[OfferedGpu], data: st.DataObject) -> None:
+    if not items:
+        return
+    changed = data.draw(st.integers(min_value=0, max_value=len(items) - 1))
+    other = OfferedGpu(gpu=items[changed].gpu, offers=data.draw(offers), policy=None, configured=True)
+    before = slice_specs(items, node="n1", driver=DRIVER, generation=1)
+    after = slice_specs(
+        [other if index == changed else item for index, item in enumerate(items)],
+        node="n1",
+        driver=DRIVER,
+        generation=1,
+    )
+    different = [index for index, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    assert set(different) <= {math.ceil(len(items) / 8) + changed}
+
+
+@given(current=offered_gpus, wanted=offered_gpus, in_use=st.booleans())
+def test_devices_never_come_or_go_while_the_gpu_is_in_use(
+    current: OfferedGpu, wanted: OfferedGpu, *, in_use: bool
+) -> None:
+    force = in_force(current, wanted, in_use=in_use)
+    if in_use:
+        assert device_names(force) == device_names(current)
+    # What can be had is had: free GPUs at once, and in use whatever keeps the devices (maxClients, labels, taints).
+    if not in_use or device_names(current) == device_names(wanted):
+        assert force is wanted
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted"),
+    [
+        (EXCLUSIVE, time_slicing()),
+        (time_slicing(), EXCLUSIVE),
+        (time_slicing(exclusive=True), EXCLUSIVE),
+        (EXCLUSIVE, time_slicing(exclusive=True)),
+    ],
+)
+def test_other_modes_wait_until_the_gpu_is_free(current: Offers, wanted: Offers) -> None:
+    now, then = offered(offers=current), offered(offers=wanted)
+    assert in_force(now, then, in_use=True) is now
+    assert in_force(now, then, in_use=False) is then

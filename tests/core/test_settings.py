@@ -1,0 +1,256 @@
+"""What a claim's devices are set to."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import DRIVER, EXCLUSIVE, claim, config, gpu_config, interval_config, json_values, result, time_slicing
+from gpusharing.api.dra import AllocationConfig, AllocationResult
+from gpusharing.api.sharing import DeviceSettings, Interval, Offers, PolicyReference, SettingSources
+from gpusharing.core import allocation
+from gpusharing.core.settings import SettingsError, follow, resolve
+
+THIRDS = PolicyReference(name="thirds", generation=3)
+LONG = time_slicing(4, Interval.LONG)
+
+SHORT, MEDIUM = interval_config("Short"), interval_config("Medium")
+MPS = gpu_config({"strategy": "MPS"})
+MIG = gpu_config(kind="MigDeviceConfig")
+
+
+class Whole(NamedTuple):
+    """A whole GPU: only the claim and its class say how it is set."""
+
+    configs: Sequence[AllocationConfig]
+    interval: Interval | None = None
+    source: str | None = None
+    request: str = "gpu"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(Whole([]), id="nothing asked, nothing set"),
+        pytest.param(Whole([config(gpu_config())]), id="a config without sharing"),
+        pytest.param(Whole([config(SHORT)], Interval.SHORT, "claim"), id="of the claim"),
+        pytest.param(Whole([config(SHORT, source="FromClass")], Interval.SHORT, "class"), id="of the class"),
+        pytest.param(
+            Whole([config(SHORT, requests=["gpu"])], Interval.SHORT, "claim"),
+            id="for this request",
+        ),
+        pytest.param(Whole([config(SHORT, requests=["other"])]), id="for another request"),
+        pytest.param(Whole([config(SHORT, requests=["gp"])]), id="for a request whose name begins alike"),
+        pytest.param(
+            Whole([config(SHORT, requests=["other", "gpu"])], Interval.SHORT, "claim"), id="for two requests"
+        ),
+        pytest.param(
+            Whole([config(SHORT, requests=["gpu"])], Interval.SHORT, "claim", request="gpu/big"),
+            id="a request covers its subrequests",
+        ),
+        pytest.param(
+            Whole([config(SHORT, requests=["gpu/big"])], Interval.SHORT, "claim", request="gpu/big"),
+            id="for this subrequest",
+        ),
+        pytest.param(Whole([config(SHORT, requests=["gpu/small"])], request="gpu/big"), id="for its sibling"),
+        pytest.param(Whole([config(SHORT, requests=["gpu/big"])]), id="for a subrequest, but the request has none"),
+        pytest.param(
+            Whole([config(SHORT, source="FromClass"), config(MEDIUM)], Interval.MEDIUM, "claim"),
+            id="class, then claim: the claim wins",
+        ),
+        pytest.param(
+            Whole([config(SHORT), config(MEDIUM, requests=["gpu"]), config(SHORT, requests=["other"])],
+                  Interval.MEDIUM, "claim"),
+            id="the last that matches wins",
+        ),
+        pytest.param(Whole([config(SHORT), config(gpu_config())]), id="it wins whole: nothing is left of the others"),
+        pytest.param(
+            Whole([config(gpu_config({"strategy": "TimeSlicing", "timeSlicingConfig": {}}))],
+                  Interval.DEFAULT, "claim"),
+            id="timeSlicingConfig {} is Default",
+        ),
+        pytest.param(
+            Whole([config(gpu_config({"strategy": "TimeSlicing"}))], Interval.DEFAULT, "claim"),
+            id="no timeSlicingConfig is Default",
+        ),
+        pytest.param(
+            Whole([config(MEDIUM), config(MIG)], Interval.MEDIUM, "claim"),
+            id="MigDeviceConfig for all requests is for the MIG devices among them",
+        ),
+        pytest.param(Whole([config(MPS), config(SHORT)], Interval.SHORT, "claim"), id="MPS, but a later one wins"),
+    ],
+)  # fmt: skip
+def test_whole_gpus(case: Whole) -> None:
+    asked = result("gpu-0", request=case.request)
+    expected = DeviceSettings(
+        request=case.request,
+        device="gpu-0",
+        interval=case.interval,
+        sources=SettingSources(interval=case.source) if case.source else None,
+    )
+    # What the policy offers beside it changes nothing for a whole GPU.
+    for offers, policy in ((EXCLUSIVE, None), (EXCLUSIVE, THIRDS), (time_slicing(exclusive=True), THIRDS)):
+        assert resolve(asked, case.configs, offers, policy) == expected
+
+
+@pytest.mark.parametrize(
+    ("configs", "ignored"),
+    [
+        pytest.param([], (), id="the policy's interval"),
+        pytest.param([config(gpu_config())], (), id="a config that asks for nothing"),
+        pytest.param([config(interval_config("Long"))], (), id="the same interval"),
+        pytest.param(
+            [config(SHORT)],
+            (
+                (
+                    "interval Short of the claim: the interval of a shared GPU belongs to the GPU, "
+                    "and policy thirds sets Long"
+                ),
+            ),
+            id="another interval is ignored and reported",
+        ),
+        pytest.param(
+            [config(MEDIUM, source="FromClass")],
+            (
+                (
+                    "interval Medium of the class: the interval of a shared GPU belongs to the GPU, "
+                    "and policy thirds sets Long"
+                ),
+            ),
+            id="of the class too",
+        ),
+        pytest.param([config(SHORT), config(interval_config("Long"))], (), id="only of the config that wins"),
+    ],
+)
+def test_time_sliced_gpus(configs: Sequence[AllocationConfig], ignored: tuple[str, ...]) -> None:
+    settings = resolve(result("gpu-0-timeslicing"), configs, LONG, THIRDS)
+    assert settings == DeviceSettings(
+        request="gpu",
+        device="gpu-0-timeslicing",
+        interval=Interval.LONG,
+        sources=SettingSources(interval="policy/thirds"),
+        ignored=ignored,
+    )
+
+
+WHOLE, SHARED = result("gpu-0"), result("gpu-0-timeslicing")
+
+
+def test_settings_follow_the_offer_that_changes_under_them() -> None:
+    before = resolve(SHARED, [config(SHORT)], LONG, THIRDS)
+    other = PolicyReference(name="halves", generation=1)
+    after = follow(before, time_slicing(2, Interval.MEDIUM), other)
+    sources = SettingSources(interval="policy/halves")
+    assert after == before.model_copy(update={"interval": Interval.MEDIUM, "sources": sources})
+
+
+@pytest.mark.parametrize(("offers", "policy"), [(EXCLUSIVE, THIRDS), (EXCLUSIVE, None), (LONG, None)])
+def test_settings_stay_where_the_mode_is_no_longer_offered(offers: Offers, policy: PolicyReference | None) -> None:
+    before = resolve(SHARED, [], time_slicing(2, Interval.MEDIUM), THIRDS)
+    assert follow(before, offers, policy) == before
+
+
+class Refusal(NamedTuple):
+    result: AllocationResult
+    configs: Sequence[AllocationConfig]
+    message: str
+    offers: Offers = LONG
+    policy: PolicyReference | None = THIRDS
+
+
+def no_mps(device: str, source: str = "claim") -> str:
+    return (
+        f"request gpu: config of the {source}: sharing.strategy is MPS, which device {device} is not offered with: "
+        "use TimeSlicing, or remove the config"
+    )
+
+
+NOT_MIG = (
+    "request gpu: config of the claim: MigDeviceConfig names this request, but device gpu-0 is not a MIG device: "
+    "use GpuConfig"
+)
+GONE = "request gpu: device gpu-0-timeslicing is not offered any more: delete the pod and the claim"
+BROKEN = "request gpu: config of the class: parameters must be an object"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(Refusal(WHOLE, [config(MPS)], no_mps("gpu-0")), id="MPS on a whole GPU"),
+        pytest.param(Refusal(SHARED, [config(MPS)], no_mps("gpu-0-timeslicing")), id="MPS on a time-sliced GPU"),
+        pytest.param(
+            Refusal(SHARED, [config(MPS, source="FromClass")], no_mps("gpu-0-timeslicing", "class")), id="of a class"
+        ),
+        pytest.param(Refusal(WHOLE, [config(MIG, requests=["gpu"])], NOT_MIG), id="MigDeviceConfig by name"),
+        pytest.param(
+            Refusal(WHOLE, [config(MIG, requests=["gpu"]), config(SHORT)], NOT_MIG), id="even where a later one wins"
+        ),
+        pytest.param(
+            Refusal(WHOLE, [config([], source="FromClass"), config(SHORT)], BROKEN), id="so does what cannot be read"
+        ),
+        pytest.param(Refusal(SHARED, [], GONE, EXCLUSIVE), id="no longer offered"),
+        pytest.param(Refusal(SHARED, [], GONE, EXCLUSIVE, None), id="as found"),
+    ],
+)
+def test_refusals(case: Refusal) -> None:
+    with pytest.raises(SettingsError) as refused:
+        resolve(case.result, case.configs, case.offers, case.policy)
+    assert str(refused.value) == case.message
+
+
+def test_only_configs_and_results_of_our_driver_count() -> None:
+    item = claim(
+        "c1",
+        result("nic-0", driver="other"),
+        result("gpu-0"),
+        configs=[config(SHORT), config({"what": "ever"}, driver="other"), AllocationConfig(source="FromClass")],
+    )
+    assert allocation.results(item, DRIVER) == (result("gpu-0"),)
+    assert allocation.configs(item, DRIVER) == (config(SHORT),)
+    pending = claim("c2", allocated=False)
+    assert (allocation.results(pending, DRIVER), allocation.configs(pending, DRIVER)) == ((), ())
+
+
+@given(json_values.values, st.sampled_from([WHOLE, SHARED]))
+def test_whatever_is_asked_is_set_or_refused_in_words_that_can_be_written(
+    parameters: Any, asked: AllocationResult
+) -> None:
+    said = ""
+    try:
+        resolve(asked, [config(parameters)], LONG, THIRDS)
+    except SettingsError as refusal:
+        said = str(refusal)
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        claim("c1", result("gpu-1")),
+        claim("c1", result(pool="n2")),
+        claim("c1", result(request="gpu/big")),
+        claim("c1", result(share_id="b")),
+        claim("c1", result(admin_access=True)),
+        claim("c1", result(), result("gpu-1")),
+        claim("c1", configs=[config(SHORT)]),
+        claim("c1", configs=[config(MEDIUM, source="FromClass")]),
+        claim("c1", configs=[config(MEDIUM, requests=["gpu"])]),
+        claim("c1", allocated=False),
+    ],
+)
+def test_each_allocation_has_a_digest_of_its_own(other: Any) -> None:
+    assert allocation.digest(other, DRIVER) != allocation.digest(claim("c1", configs=[config(MEDIUM)]), DRIVER)
+    assert allocation.digest(other, DRIVER) != allocation.digest(claim("c1"), DRIVER)
+
+
+def test_a_digest_speaks_of_the_allocation_only() -> None:
+    one = claim("c1", result(), result("nic-0", driver="other"), configs=[config({"a": 1, "b": 2})])
+    same = claim("c2", result(), configs=[config({"b": 2, "a": 1}), config({}, driver="other")], namespace="team")
+    assert allocation.digest(one, DRIVER) == allocation.digest(same, DRIVER)
+
+
+@given(json_values.values | st.integers(min_value=1, max_value=3_000).map(json_values.nested))
+def test_every_allocation_has_a_digest(parameters: Any) -> None:
+    assert len(allocation.digest(claim(configs=[config(parameters)]), DRIVER)) == 16

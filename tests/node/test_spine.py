@@ -2,6 +2,7 @@
 but the GPUs."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -277,5 +278,38 @@ async def test_both_ways_at_once_exclude_each_other(user: User) -> None:
     await user.running(3, pending=2)
     await user.delete("pods", "--all")
     await user.delete("sharingpolicy", "either")
+    await user.published("gpu-0", "gpu-1")
+    await user.nothing_prepared()
+
+
+async def test_a_claim_that_nobody_can_read_stops_nobody(user: User, tmp_path: Path) -> None:
+    """Opaque parameters are kept as a tenant wrote them, whatever that is, and come with every list of claims."""
+    cluster = user.cluster
+    hostile = {"nested": "[" * 4990 + "]" * 4990, "surrogate": '"\\ud800"', "twice": '1,"x":2'}
+    for name, value in hostile.items():
+        config = {"opaque": {"driver": "gpu.nvidia.com", "parameters": "PARAMETERS"}}
+        body = json.dumps(claim(name, claim_spec(WHOLE, config=[config])))
+        file = tmp_path / name
+        file.write_text(body.replace('"PARAMETERS"', f'{{"x":{value}}}'))
+        path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+        await cluster.kubectl("create", f"--raw={path}", f"--filename={file}")
+
+    # Before and after a start: Kopf and our own list both read them all.
+    for name in ("running", "restarted"):
+        await user.apply(time_slicing(name))
+        await user.wait(f"sharingpolicy/{name}", "--for=condition=Ready")
+        await user.delete("sharingpolicy", name)
+        await cluster.operator.restart()
+
+    async def is_told_why(name: str) -> None:
+        events = (await user.get("events", f"--field-selector=involvedObject.name={name}"))["items"]
+        told = [event["message"] for event in events if event["reason"] == "FailedPrepareDynamicResources"]
+        assert any(f"claim default/{name}: request gpu: config of the claim" in message for message in told), told
+
+    for name in hostile:
+        await user.apply(pod(name, claim=name))
+        await eventually(lambda name=name: is_told_why(name))  # type: ignore[misc]
+        await user.delete("pod", name)
+    await user.delete("resourceclaims", "--all")
     await user.published("gpu-0", "gpu-1")
     await user.nothing_prepared()

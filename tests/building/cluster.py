@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharing, Offers, PublishedDevice, SharingPolicy
+from gpusharing.api.sharing import (
+    ClaimStatus,
+    DeviceSettings,
+    GpuSharing,
+    GpuStatus,
+    NodeSharing,
+    Offers,
+    PublishedDevice,
+    SharingPolicy,
+)
 from gpusharing.core import allocation
 from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.publication import AS_FOUND
@@ -29,7 +38,7 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
 def agents_act(world: World) -> World:
     """Each agent puts in force what its node's spec says, unless that needs a GPU which somebody holds."""
     held = {
-        (result.pool, names.slot_of_device(result.device))
+        (result.pool, result.device)
         for claim in world.claims.values()
         for result in allocation.results(claim, world.driver)
     }
@@ -37,14 +46,22 @@ def agents_act(world: World) -> World:
     return replace(world, node_sharings=sharings)
 
 
-def _act(sharing: NodeSharing, held: AbstractSet[tuple[str, int | None]]) -> NodeSharing:
+def _act(sharing: NodeSharing, held: AbstractSet[tuple[str, str]]) -> NodeSharing:
     wanted = {gpu.uuid: gpu for gpu in sharing.spec.gpus}
-    gpus = tuple(
-        _put_in_force(gpu, wanted.get(gpu.uuid), in_use=(sharing.metadata.name, gpu.slot) in held)
-        for gpu in sharing.status.gpus
-    )
-    status = sharing.status.model_copy(update={"observed_generation": sharing.metadata.generation, "gpus": gpus})
+    devices = sorted(device for node, device in held if node == sharing.metadata.name)
+    slots = {names.slot_of_device(device) for device in devices}
+    gpus = tuple(_put_in_force(gpu, wanted.get(gpu.uuid), in_use=gpu.slot in slots) for gpu in sharing.status.gpus)
+    generation = sharing.metadata.generation
+    update = {"observed_generation": generation, "gpus": gpus, "claims": tuple(map(claim_status, devices))}
+    status = sharing.status.model_copy(update=update)
     return sharing.model_copy(update={"status": status})
+
+
+def claim_status(device: str) -> ClaimStatus:
+    """What an agent reports of a claim that holds the device."""
+    return ClaimStatus(
+        uid=f"uid-{device}", claim=f"default/{device}", settings=(DeviceSettings(request="gpu", device=device),)
+    )
 
 
 def _put_in_force(status: GpuStatus, wanted: GpuSharing | None, *, in_use: bool) -> GpuStatus:

@@ -13,7 +13,7 @@ def load_profile() -> None:
         deadline=None,
         database=None,
         derandomize=not examples,
-        max_examples=examples or 40,
+        max_examples=examples or 30,
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("gpusharing")

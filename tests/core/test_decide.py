@@ -104,6 +104,7 @@ def test_a_claim_on_two_nodes_is_told_to_both() -> None:
     ("item", "entries"),
     [
         (claim("c1"), 1),
+        (claim("c1", result("gpu-0"), result("gpu-1")), 1),
         (claim("c1", allocated=False), 0),
         (claim("c1", result(driver="other")), 0),
         (claim("c1", result(pool="n9")), 0),

@@ -22,7 +22,7 @@ from building import (
     time_slicing,
     world,
 )
-from building.cluster import agents_act, apply
+from building.cluster import agents_act, apply, claim_status
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import (
@@ -41,9 +41,14 @@ from gpusharing.core.world import NodeView, World
 THIRDS = policy("thirds", generation=3)
 RIVAL = policy("rival", priority=10)
 
+FIVE_WHOLE = [f"gpu-{slot}" for slot in range(5)]
+
 
 def node_with(
-    name: str, winners: Sequence[SharingPolicy | None], in_force: Sequence[SharingPolicy | None] | None = None
+    name: str,
+    winners: Sequence[SharingPolicy | None],
+    in_force: Sequence[SharingPolicy | None] | None = None,
+    held: Sequence[str] = (),
 ) -> NodeSharing:
     """A node whose spec is written; its agent has seen it, and says what is in force."""
     spec = NodeSharingSpec(gpus=tuple(decided(slot, winner, node=name) for slot, winner in enumerate(winners)))
@@ -51,7 +56,9 @@ def node_with(
         gpu_status(slot, node=name, in_force=reference(winner) if winner else None)
         for slot, winner in enumerate(winners if in_force is None else in_force)
     ]
-    return node_sharing(name, gpus=gpus, spec=spec, generation=4, observed_generation=4)
+    sharing = node_sharing(name, gpus=gpus, spec=spec, generation=4, observed_generation=4)
+    claims = tuple(map(claim_status, held))
+    return sharing.model_copy(update={"status": sharing.status.model_copy(update={"claims": claims})})
 
 
 def status_of(name: str, at: World, now: str = NOW) -> SharingPolicyStatus:
@@ -153,7 +160,10 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
             Case(
                 world(
                     policies=[THIRDS],
-                    node_sharings=[node_with("n1", [THIRDS] * 2), node_with("n2", [THIRDS] * 5, [THIRDS] + [None] * 4)],
+                    node_sharings=[
+                        node_with("n1", [THIRDS] * 2),
+                        node_with("n2", [THIRDS] * 5, [THIRDS] + [None] * 4, FIVE_WHOLE),
+                    ],
                 ),
                 ready=(
                     "False",
@@ -169,7 +179,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
         ),
         pytest.param(
             Case(
-                world(policies=[EDITED], node_sharings=[node_with("n1", [EDITED], [THIRDS])]),
+                world(policies=[EDITED], node_sharings=[node_with("n1", [EDITED], [THIRDS], ["gpu-0-timeslicing"])]),
                 ready=(
                     "False",
                     "WaitingForNodes",

@@ -252,6 +252,15 @@ def test_driver_versions(reported: str, published: str) -> None:
     assert publication.semantic_version(reported) == published
 
 
+@pytest.mark.parametrize(
+    ("reported", "published"),
+    [("x" * 64, "x" * 64), ("x" * 65, "x" * 64), ("é" * 40, "é" * 32), ("x" + "é" * 40, "x" + "é" * 31)],
+)
+def test_long_strings_are_cut_between_characters(reported: str, published: str) -> None:
+    [device] = devices(offered(gpu(product_name=reported)))
+    assert device["attributes"]["productName"] == {"string": published}
+
+
 # https://semver.org, without pre-release and build, which we never write.
 SEMVER = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 

@@ -101,6 +101,7 @@ def test_whole_gpus(case: Whole) -> None:
         pytest.param([], (), id="the policy's interval"),
         pytest.param([config(gpu_config())], (), id="a config that asks for nothing"),
         pytest.param([config(interval_config("Long"))], (), id="the same interval"),
+        pytest.param([config(gpu_config({"strategy": "TimeSlicing"}))], (), id="the strategy, and no interval"),
         pytest.param(
             [config(SHORT)],
             (
@@ -172,6 +173,7 @@ NOT_MIG = (
     "use GpuConfig"
 )
 GONE = "request gpu: device gpu-0-timeslicing is not offered any more: delete the pod and the claim"
+UNKNOWN = "request gpu: this driver has no device of the name gpu-0-mps: delete the pod, so that it is scheduled again"
 BROKEN = "request gpu: config of the class: parameters must be an object"
 
 
@@ -191,6 +193,7 @@ BROKEN = "request gpu: config of the class: parameters must be an object"
             Refusal(WHOLE, [config([], source="FromClass"), config(SHORT)], BROKEN), id="so does what cannot be read"
         ),
         pytest.param(Refusal(SHARED, [], GONE, EXCLUSIVE), id="no longer offered"),
+        pytest.param(Refusal(result("gpu-0-mps"), [], UNKNOWN), id="a device that this driver never published"),
         pytest.param(Refusal(SHARED, [], GONE, EXCLUSIVE, None), id="as found"),
     ],
 )

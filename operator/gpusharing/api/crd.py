@@ -63,7 +63,7 @@ SHARING_POLICY = Definition(
         {
             "rule": f"self.metadata.name.size() <= {names.MAX_POLICY_NAME}",
             "message": f"metadata.name must have at most {names.MAX_POLICY_NAME} characters: "
-            "it becomes a device attribute and part of device class names",
+            "it becomes part of the names of device classes",
             "reason": "FieldValueInvalid",
         },
     ),

@@ -10,8 +10,9 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 DEFAULT_DRIVER: Final = "gpu.nvidia.com"
 
-# A policy's name becomes a device attribute and part of the names of its classes (63 minus "-timeslicing").
-MAX_POLICY_NAME: Final = 52
+# A policy's name becomes part of the names of its classes, which are names of extended resources too: 63 characters,
+# less "-timeslicing".
+MAX_POLICY_NAME: Final = 51
 
 # Attributes and taints of our own on published devices.
 SHARING_ATTRIBUTE: Final = f"{GROUP}/sharing"

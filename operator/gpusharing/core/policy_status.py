@@ -78,7 +78,7 @@ def node_share(policy: SharingPolicy, view: NodeView, decided: NodeSharingSpec) 
     won = tuple(gpu for gpu in decided.gpus if gpu.policy and gpu.policy.name == name)
     lost = tuple((gpu, loser.reason) for gpu in decided.gpus for loser in gpu.losers if loser.policy == name)
     selected = bool(decided.gpus) and policy.spec.nodes.matches(view.labels)
-    return NodeShare(view, selected, won, lost, _lagging(view, decided, won))
+    return NodeShare(view, selected, won, lost, _lagging(view, won))
 
 
 def clients_by_policy(views: Iterable[NodeView], driver: str) -> Mapping[str, int]:
@@ -97,17 +97,17 @@ def _places(gpu: GpuSharing) -> int:
     return gpu.offers.time_slicing.max_clients if gpu.offers and gpu.offers.time_slicing else 1
 
 
-def _lagging(view: NodeView, decided: NodeSharingSpec, won: Sequence[GpuSharing]) -> str | None:
+def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
     status = view.sharing.status
     in_force = {gpu.uuid: gpu.policy for gpu in status.gpus}
     waiting = [gpu.uuid for gpu in won if in_force.get(gpu.uuid) != gpu.policy]
     if not waiting:
         return None
-    # Compared whole: whatever is about to be written gets a new generation, and then the agent has not seen that.
-    is_told = view.sharing.spec == decided
-    if not is_told or status.observed_generation != view.sharing.metadata.generation:
-        return "its agent has not acted yet"
-    return f"{_listed(waiting)} in use: what is offered changes when the last claim has gone"
+    held = {names.slot_of_device(device.device) for claim in status.claims for device in claim.settings}
+    in_use = {gpu.uuid for gpu in status.gpus if gpu.slot in held}
+    if in_use.issuperset(waiting):
+        return f"{_listed(waiting)} in use: what is offered changes when the last claim has gone"
+    return "its agent has not acted yet"
 
 
 def _accepted(policy: SharingPolicy) -> Finding:

@@ -18,9 +18,16 @@ def resolve(
     result: AllocationResult, configs: Sequence[AllocationConfig], offers: Offers, policy: PolicyReference | None
 ) -> DeviceSettings:
     asked = _last_matching(result, configs)
-    if names.sharing_of_device(result.device) is names.Sharing.TIME_SLICING:
-        return _time_sliced(result, asked, offers, policy)
-    return _whole(result, asked)
+    match names.sharing_of_device(result.device):
+        case names.Sharing.TIME_SLICING:
+            return _time_sliced(result, asked, offers, policy)
+        case names.Sharing.EXCLUSIVE:
+            return _whole(result, asked)
+        case None:
+            raise SettingsError(
+                f"request {result.request}: this driver has no device of the name {result.device}: delete the pod, so "
+                "that it is scheduled again"
+            )
 
 
 def _time_sliced(
@@ -35,7 +42,8 @@ def _time_sliced(
             f"request {result.request}: device {result.device} is not offered any more: delete the pod and the claim"
         )
     ignored: tuple[str, ...] = ()
-    if asked and (wanted := _interval(result, asked)) not in {None, offer.interval}:
+    wanted = _interval(result, asked) if asked else None
+    if asked and wanted not in {None, offer.interval}:
         ignored = (
             (
                 f"interval {wanted} of the {asked[1]}: the interval of a shared GPU belongs to the GPU, "
@@ -61,6 +69,9 @@ def follow(settings: DeviceSettings, offers: Offers, policy: PolicyReference | N
 
 def _whole(result: AllocationResult, asked: tuple[nvidia.GpuConfig, str] | None) -> DeviceSettings:
     interval = _interval(result, asked) if asked else None
+    if asked and interval is None and asked[0].sharing is not None:
+        # The strategy alone: NVIDIA's driver sets the default then, and so do we.
+        interval = Interval.DEFAULT
     return DeviceSettings(
         request=result.request,
         device=result.device,
@@ -78,7 +89,7 @@ def _interval(result: AllocationResult, asked: tuple[nvidia.GpuConfig, str]) -> 
             f"request {result.request}: config of the {source}: sharing.strategy is MPS, which device {result.device} "
             f"is not offered with: use TimeSlicing, or remove the config"
         )
-    return config.sharing.time_slicing_config.interval if config.sharing.time_slicing_config else Interval.DEFAULT
+    return config.sharing.time_slicing_config.interval if config.sharing.time_slicing_config else None
 
 
 def _last_matching(

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from gpusharing.agent.files import write_atomically
+from gpusharing.agent.files import remove_leftovers, write_atomically
 from gpusharing.agent.records import PreparedDevice
 from gpusharing.api import names, strict_json
 
@@ -35,6 +35,7 @@ class CdiDirectory:
         self._directories = directories
         self._home = directories[0]
         self._home.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self._home, _OUR_PREFIX)
         self._names: dict[Path, tuple[int, frozenset[str]]] = {}
 
     def require(self, uuid: str) -> str:

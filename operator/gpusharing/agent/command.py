@@ -5,12 +5,10 @@ import asyncio
 import fcntl
 import gc
 import os
-import random
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import structlog
 
@@ -27,14 +25,10 @@ from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.records import Records
 from gpusharing.agent.tuning import Tuner
 from gpusharing.api import names
-from gpusharing.api.dra import Node
 from gpusharing.kube import credentials, logs
-from gpusharing.kube.kinds import NODES
-from gpusharing.kube.transport import Api, ApiError, UnreachableError, open_session
+from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
-
-_LAST_BACKOFF: Final = 15.0
 
 
 class AlreadyRunningError(Exception):
@@ -66,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with _only_one(arguments.state_dir):
             asyncio.run(_main(arguments))
-    except (AlreadyRunningError, HardwareError, credentials.CredentialsError, ValueError) as error:
+    except (AlreadyRunningError, HardwareError, credentials.CredentialsError, OSError, ValueError) as error:
         log.critical("agent cannot run", error=str(error))
         return 1
     return 0
@@ -95,8 +89,9 @@ async def _agent(arguments: argparse.Namespace) -> None:
     gpus = NodeGpus(records)
     gpus.found(await hardware.boards())
     tuner = Tuner(hardware, records)
+    cdi = CdiDirectory(tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi"))))
     changed = asyncio.Event()
-    async with open_session(credential) as session, asyncio.TaskGroup() as tasks:
+    async with open_session(credential) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
         writer = ClaimStatusWriter(api, arguments.driver)
         preparer = Preparer(
@@ -106,7 +101,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             records=records,
             gpus=gpus,
             tuner=tuner,
-            cdi=CdiDirectory(tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi")))),
+            cdi=cdi,
             on_prepared=writer.announce,
             on_change=changed.set,
         )
@@ -115,14 +110,15 @@ async def _agent(arguments: argparse.Namespace) -> None:
             # What a predecessor may not have got round to.
             writer.announce(claim)
         service = DraService(preparer.prepare, preparer.unprepare)
-        async with PluginServer(service, kubelet_root=arguments.kubelet_root, driver=arguments.driver):
+        server = PluginServer(service, kubelet_root=arguments.kubelet_root, driver=arguments.driver)
+        # What can fail at a start stands before the group, which would wrap its error.
+        async with server, asyncio.TaskGroup() as tasks:
             log.info("serving the kubelet", gpus=len(gpus.uuids), claims=len(records.claims), version=__version__)
             # What is alive now lives for as long as the process: the collector need not look at it again.
             gc.freeze()
             tasks.create_task(writer.run())
-            node = await _node(api, arguments.node_name)
             loop = NodeLoop(
-                node=node,
+                node=arguments.node_name,
                 driver=arguments.driver,
                 api=api,
                 hardware=hardware,
@@ -133,18 +129,6 @@ async def _agent(arguments: argparse.Namespace) -> None:
                 preparer=preparer,
             )
             await loop.run()
-
-
-async def _node(api: Api, name: str) -> Node:
-    """The Node owns what we make. Pods that have their devices already need none of this, so the kubelet is served."""
-    delay = 0.5
-    while True:
-        try:
-            return await api.get(NODES, name)
-        except (ApiError, UnreachableError) as error:
-            log.warning("waiting for the API server", error=str(error), retry_in=delay)
-        await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
-        delay = min(2 * delay, _LAST_BACKOFF)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ log = structlog.get_logger(__name__)
 
 FORMAT: Final = 1
 _SUFFIX: Final = ".json"
+_TEMPORARY: Final = ".tmp"
 _QUARANTINED: Final = ".quarantined"
 
 
@@ -38,12 +39,12 @@ class Envelopes(Generic[M]):
         self._model = model
         self._boot = boot
         directory.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(directory)
 
     def write(self, key: str, content: M) -> None:
         """On disk when this returns."""
-        payload = content.to_json()
-        envelope = {"format": FORMAT, "bootID": self._boot, "checksum": _checksum(payload), "content": payload}
-        write_durably(self._path(key), strict_json.canonical(envelope))
+        envelope = {"format": FORMAT, "bootID": self._boot, "content": content.to_json()}
+        write_durably(self._path(key), strict_json.canonical(envelope | {"checksum": _checksum(envelope)}))
 
     def delete(self, key: str) -> None:
         self._path(key).unlink(missing_ok=True)
@@ -54,7 +55,7 @@ class Envelopes(Generic[M]):
         for path in sorted(self._directory.glob(f"*{_SUFFIX}")):
             try:
                 content, boot = self._read(path)
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 aside = path.with_name(path.name + _QUARANTINED)
                 path.replace(aside)
                 log.warning("state file cannot be trusted, put aside", file=str(aside), error=_first_line(error))
@@ -62,10 +63,11 @@ class Envelopes(Generic[M]):
             yield path.name.removesuffix(_SUFFIX), content, boot == self._boot
 
     def _read(self, path: Path) -> tuple[M, str]:
-        envelope = json.loads(path.read_bytes())
+        envelope = dict(json.loads(path.read_bytes()))
+        checksum = envelope.pop("checksum")
         if envelope["format"] != FORMAT:
             raise ValueError(f"format {envelope['format']}, this agent writes {FORMAT}")
-        if envelope["checksum"] != _checksum(envelope["content"]):
+        if checksum != _checksum(envelope):
             raise ValueError("checksum does not match")
         try:
             return self._model.model_validate(envelope["content"]), envelope["bootID"]
@@ -83,7 +85,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Readers see the old file or the new one. The temporary name has no suffix that anybody looks for."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
     try:
         with temporary.open("wb") as file:
             file.write(data)
@@ -95,6 +97,12 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def remove_leftovers(directory: Path, prefix: str = "") -> None:
+    """Temporary files of writers that were killed. There is one agent on a node: nobody is at work on them."""
+    for leftover in directory.glob(f".{prefix}*{_TEMPORARY}"):
+        leftover.unlink()
+
+
 def _sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -103,8 +111,9 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _checksum(payload: dict[str, Any]) -> str:
-    return hashlib.sha256(strict_json.canonical(payload)).hexdigest()
+def _checksum(envelope: dict[str, Any]) -> str:
+    """Of everything, also the boot: a GPU's former setting is thrown away when it seems to be of an earlier one."""
+    return hashlib.sha256(strict_json.canonical(envelope)).hexdigest()
 
 
 def _first_line(error: Exception) -> str:

@@ -44,17 +44,14 @@ class NodeGpus:
                 record = self._records.gpu(decision.uuid)
                 self._records.put_gpu(decision.uuid, record.model_copy(update={"decided": decision}))
 
-    def advance(self) -> list[str]:
-        """Puts in force what may be, on disk before anybody sees it. Returns the GPUs on which something changed."""
-        changed = []
+    def advance(self) -> None:
+        """Puts in force what may be, on disk before anybody sees it."""
         for uuid in self._boards:
             current = self.published(uuid)
             in_use = bool(self._records.claims_on(uuid))
             new = publication.in_force(current, self._wanted(uuid), in_use=in_use)
             if new != current:
                 self._records.put_gpu(uuid, publish(self._records.gpu(uuid), new))
-                changed.append(uuid)
-        return changed
 
     def _wanted(self, uuid: str) -> OfferedGpu:
         decided = self._records.gpu(uuid).decided

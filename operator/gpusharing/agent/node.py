@@ -1,6 +1,7 @@
 """The agent of one node: a level-triggered loop from the operator's word to what is published, set and reported."""
 
 import asyncio
+import math
 import random
 from typing import Final
 
@@ -11,14 +12,11 @@ from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.prepare import Preparer
-from gpusharing.agent.publisher import Publisher, owned_by
+from gpusharing.agent.publisher import Publisher, owner
 from gpusharing.agent.records import Records
 from gpusharing.agent.report import node_status
 from gpusharing.agent.tuning import Tuner
-from gpusharing.api import names
-from gpusharing.api.dra import Node
 from gpusharing.api.sharing import NodeSharing
-from gpusharing.core import settings
 from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
@@ -27,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 # Many events of one cause (a kubelet that deletes its slices, say) are one round.
 _COALESCE: Final = 0.02
+# A node on which many pods start at once reports so often, not for each of them.
+_REPORT_EVERY: Final = 0.25
 # So often the hardware is looked at although nothing was heard of it.
 _RESCAN: Final = 60.0
 _FIRST_BACKOFF: Final = 0.2
@@ -37,7 +37,7 @@ class NodeLoop:
     def __init__(
         self,
         *,
-        node: Node,
+        node: str,
         driver: str,
         api: Api,
         hardware: Hardware,
@@ -55,10 +55,10 @@ class NodeLoop:
         self._tuner = tuner
         self._preparer = preparer
         self._changed = changed
-        name = node.metadata.name
         self._sharings: Reflector[NodeSharing] = Reflector(
-            api, NODE_SHARINGS, on_change=changed.set, field_selector=f"metadata.name={name}"
+            api, NODE_SHARINGS, on_change=changed.set, field_selector=f"metadata.name={node}"
         )
+        self._reported = -math.inf
         self._publisher = Publisher(
             api=api, node=node, driver=driver, records=records, gpus=gpus, on_change=changed.set
         )
@@ -90,42 +90,34 @@ class NodeLoop:
         sharing = await self._own_sharing()
         async with self._preparer.gate:
             self._gpus.told(sharing.spec.gpus)
-            changed = self._gpus.advance()
-            for uuid in changed:
-                self._follow_offer(uuid)
-            await self._preparer.settle({*changed, *self._records.changed_gpus})
+            self._gpus.advance()
+            self._preparer.follow()
+            await self._preparer.settle({*self._gpus.uuids, *self._records.changed_gpus})
         await self._publisher.publish()
         await self._report(sharing)
 
-    def _follow_offer(self, uuid: str) -> None:
-        """Claims on a shared GPU have what the GPU is set to now, not what it was set to when they came."""
-        offered = self._gpus.published(uuid)
-        for claim in {claim.uid: claim for claim, _ in self._records.claims_on(uuid)}.values():
-            devices = tuple(
-                device.model_copy(update={"settings": settings.follow(device.settings, offered.offers, offered.policy)})
-                if device.uuid == uuid and names.sharing_of_device(device.device) is names.Sharing.TIME_SLICING
-                else device
-                for device in claim.devices
-            )
-            if devices != claim.devices:
-                self._records.put_claim(claim.model_copy(update={"devices": devices}))
-
     async def _own_sharing(self) -> NodeSharing:
-        name = self._node.metadata.name
-        sharing = self._sharings.get(name)
+        sharing = self._sharings.get(self._node)
         if sharing is not None:
             return sharing
-        body = {"metadata": {"name": name, "ownerReferences": [owned_by(self._node)]}, "spec": {}}
+        body = {"metadata": {"name": self._node, "ownerReferences": [await owner(self._api, self._node)]}, "spec": {}}
         sharing = await self._api.create(NODE_SHARINGS, body)
         self._sharings.put(sharing)
         return sharing
 
     async def _report(self, sharing: NodeSharing) -> None:
         status = await node_status(sharing, gpus=self._gpus, records=self._records, tuner=self._tuner, now=now())
-        if status != sharing.status:
-            patch = {"status": status.to_json()}
-            name = sharing.metadata.name
-            self._sharings.put(await self._api.merge_patch(NODE_SHARINGS, name, patch, subresource="status"))
+        if status == sharing.status:
+            return
+        loop = asyncio.get_running_loop()
+        wait = self._reported + _REPORT_EVERY - loop.time()
+        if wait > 0:
+            loop.call_later(wait, self._changed.set)
+            return
+        self._reported = loop.time()
+        patch = {"status": status.to_json()}
+        name = sharing.metadata.name
+        self._sharings.put(await self._api.merge_patch(NODE_SHARINGS, name, patch, subresource="status"))
 
     async def _rescan(self) -> None:
         while True:

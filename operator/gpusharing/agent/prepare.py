@@ -83,9 +83,28 @@ class Preparer:
             for uid in self._cdi.claims():
                 if uid not in self._records.claims:
                     self._cdi.delete(uid)
+            self.follow()
             for claim in self._records.claims.values():
                 self._cdi.write(claim.uid, claim.devices)
             await self.settle({*self._records.changed_gpus, *self._gpus.uuids})
+
+    def follow(self) -> None:
+        """Claims on a shared GPU have what the GPU is set to now, not what it was set to when they came."""
+        for claim in list(self._records.claims.values()):
+            devices = tuple(self._followed(device) for device in claim.devices)
+            if devices != claim.devices:
+                # The record comes last: until then it is done again.
+                self._cdi.write(claim.uid, devices)
+                followed = claim.model_copy(update={"devices": devices})
+                self._records.put_claim(followed)
+                self._on_prepared(followed)
+
+    def _followed(self, device: PreparedDevice) -> PreparedDevice:
+        shared = names.sharing_of_device(device.device) is names.Sharing.TIME_SLICING
+        if not shared or device.admin or device.uuid not in self._gpus.uuids:
+            return device
+        offered = self._gpus.published(device.uuid)
+        return device.model_copy(update={"settings": settings.follow(device.settings, offered.offers, offered.policy)})
 
     async def settle(self, uuids: set[str]) -> None:
         """Each GPU for itself: one that does not obey must not keep the others from what they should be."""
@@ -133,9 +152,9 @@ class Preparer:
             if known is None:
                 await self._give_up(prepared)
             raise
-        if known is None:
-            self._on_prepared(prepared)
-            self._on_change()
+        # Told each time: the kubelet may have given up waiting before it was told.
+        self._on_prepared(prepared)
+        self._on_change()
         return prepared
 
     async def _give_up(self, prepared: PreparedClaim) -> None:

@@ -7,9 +7,8 @@ import structlog
 
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.records import Records
-from gpusharing.api.dra import Node
 from gpusharing.core import pool, publication
-from gpusharing.kube.kinds import RESOURCE_SLICES
+from gpusharing.kube.kinds import NODES, RESOURCE_SLICES
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError
 
@@ -21,7 +20,7 @@ class Publisher:
         self,
         *,
         api: Api,
-        node: Node,
+        node: str,
         driver: str,
         records: Records,
         gpus: NodeGpus,
@@ -32,20 +31,22 @@ class Publisher:
         self._driver = driver
         self._records = records
         self._gpus = gpus
-        name = node.metadata.name
         self.slices = Reflector(
-            api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={name},spec.driver={driver}"
+            api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={node},spec.driver={driver}"
         )
 
     async def publish(self) -> None:
-        node = self._node.metadata.name
         offered = [self._gpus.published(uuid) for uuid in self._gpus.uuids]
 
         def specs_at(generation: int) -> list[dict[str, Any]]:
-            return publication.slice_specs(offered, node=node, driver=self._driver, generation=generation)
+            return publication.slice_specs(offered, node=self._node, driver=self._driver, generation=generation)
 
         plan = pool.plan_pool(
-            self.slices.objects, specs_at, node=node, driver=self._driver, last_generation=self._records.generation
+            self.slices.objects,
+            specs_at,
+            node=self._node,
+            driver=self._driver,
+            last_generation=self._records.generation,
         )
         self._records.put_generation(plan.generation)
         for write in plan.writes:
@@ -65,7 +66,7 @@ class Publisher:
                 await self._create(name, spec)
 
     async def _create(self, name: str, spec: dict[str, Any]) -> None:
-        metadata = {"name": name, "ownerReferences": [owned_by(self._node)]}
+        metadata = {"name": name, "ownerReferences": [await owner(self._api, self._node)]}
         try:
             self.slices.put(await self._api.create(RESOURCE_SLICES, {"metadata": metadata, "spec": spec}))
         except ApiError as error:
@@ -76,11 +77,7 @@ class Publisher:
             raise
 
 
-def owned_by(node: Node) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "name": node.metadata.name,
-        "uid": node.metadata.uid,
-        "controller": True,
-    }
+async def owner(api: Api, node: str) -> dict[str, Any]:
+    """The Node as it is now: what is owned by one of the same name that was deleted is deleted as well."""
+    metadata = (await api.get(NODES, node)).metadata
+    return {"apiVersion": "v1", "kind": "Node", "name": metadata.name, "uid": metadata.uid, "controller": True}

@@ -1,7 +1,8 @@
 """What the agent says about its node: the status of its NodeSharing."""
 
 from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.records import PreparedClaim, Records
+from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.records import GpuBefore, PreparedClaim, Records
 from gpusharing.agent.tuning import Tuner
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import (
@@ -12,26 +13,32 @@ from gpusharing.api.sharing import (
     PublishedDevice,
 )
 from gpusharing.core import publication
+from gpusharing.core.publication import OfferedGpu
 
 
 async def node_status(
     sharing: NodeSharing, *, gpus: NodeGpus, records: Records, tuner: Tuner, now: str
 ) -> NodeSharingStatus:
-    problems = [problem for uuid in gpus.uuids if (problem := tuner.problem(uuid))]
+    offered = [gpus.published(uuid) for uuid in gpus.uuids]
+    statuses = tuple([await _gpu_status(gpu, tuner) for gpu in offered])
+    problems = [problem for gpu in offered if (problem := tuner.problem(gpu.gpu.uuid))]
     return NodeSharingStatus(
         observed_generation=sharing.metadata.generation,
         boot_id=records.boot_id,
-        gpus=tuple([await _gpu_status(uuid, gpus, tuner) for uuid in gpus.uuids]),
+        gpus=statuses,
         claims=tuple(_claim_status(claim) for _, claim in sorted(records.claims.items())),
         conditions=(_ready(sharing, problems, now=now),),
     )
 
 
-async def _gpu_status(uuid: str, gpus: NodeGpus, tuner: Tuner) -> GpuStatus:
-    offered = gpus.published(uuid)
-    current = await tuner.current(uuid)
+async def _gpu_status(offered: OfferedGpu, tuner: Tuner) -> GpuStatus:
+    try:
+        current = await tuner.current(offered.gpu.uuid)
+    except HardwareError:
+        # The tuner keeps what is wrong. What does not need the setting works all the same, and must be known of.
+        current = GpuBefore()
     return GpuStatus(
-        uuid=uuid,
+        uuid=offered.gpu.uuid,
         slot=offered.gpu.slot,
         minor=offered.gpu.minor,
         model=offered.gpu.product_name,

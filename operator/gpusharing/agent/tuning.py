@@ -4,6 +4,8 @@ Level-triggered: what a GPU should be follows from the prepared claims alone, so
 repeated. What was there before is on disk before anything is changed.
 """
 
+import asyncio
+from collections import defaultdict
 from typing import Final
 
 from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
@@ -22,6 +24,8 @@ class Tuner:
         # What this process has seen or set; asking the hardware again would cost a process for each claim.
         self._known: dict[str, GpuBefore] = {}
         self._problems: dict[str, str] = {}
+        # What is read while it is being set would be remembered after it was set.
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def problem(self, uuid: str) -> str | None:
         """Why the GPU is not set as its claims want it."""
@@ -32,6 +36,14 @@ class Tuner:
         self._known.clear()
 
     async def current(self, uuid: str) -> GpuBefore:
+        try:
+            async with self._locks[uuid]:
+                return await self._current(uuid)
+        except HardwareError as error:
+            self._problems[uuid] = str(error)
+            raise
+
+    async def _current(self, uuid: str) -> GpuBefore:
         if uuid not in self._known:
             self._known[uuid] = GpuBefore(
                 time_slice=await self._hardware.time_slice(uuid), compute_mode=await self._hardware.compute_mode(uuid)
@@ -40,7 +52,8 @@ class Tuner:
 
     async def settle(self, uuid: str) -> None:
         try:
-            await self._settle(uuid)
+            async with self._locks[uuid]:
+                await self._settle(uuid)
         except HardwareError as error:
             self._problems[uuid] = str(error)
             raise
@@ -51,7 +64,7 @@ class Tuner:
         if wanted is None:
             await self._restore(uuid)
             return
-        current = await self.current(uuid)
+        current = await self._current(uuid)
         if current.time_slice is None and wanted is not Interval.DEFAULT:
             raise NotSupportedError(
                 f"GPU {uuid} has no time slice that can be set: use interval {Interval.DEFAULT}, or another GPU"
@@ -68,7 +81,7 @@ class Tuner:
         before = self._records.before(uuid)
         if before is None:
             return
-        await self._apply(uuid, await self.current(uuid), before)
+        await self._apply(uuid, await self._current(uuid), before)
         self._records.drop_before(uuid)
 
     async def _apply(self, uuid: str, current: GpuBefore, target: GpuBefore) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import kopf
 
+from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.kube import kinds
 from gpusharing.kube.credentials import Credentials
@@ -25,10 +26,10 @@ _LOGIN_INTERVAL: Final = 1.0
 
 
 def registry(
-    store: Store, credentials: Credentials, *, on_stop: Callable[[], Awaitable[None]]
+    store: Store, credentials: Credentials, relists: Relists, *, on_stop: Callable[[], Awaitable[None]]
 ) -> kopf.OperatorRegistry:
     result = kopf.OperatorRegistry()
-    kopf.on.login(registry=result, id="login")(_Logins(credentials).login)
+    kopf.on.login(registry=result, id="login")(_Logins(credentials, relists).login)
     for kind in WATCHED:
         kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural)(_observer(store, kind))
 
@@ -54,8 +55,9 @@ def _observer(store: Store, kind: Kind[Any]) -> Callable[..., Awaitable[None]]:
 class _Logins:
     """A session of its own for each login: Kopf closes the one it has when the API server refuses it, and at exit."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, relists: Relists) -> None:
         self._credentials = credentials
+        self._relists = relists
         self._last = float("-inf")
 
     async def login(self, **_: Any) -> kopf.AiohttpSession:
@@ -63,4 +65,5 @@ class _Logins:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self._last + _LOGIN_INTERVAL - loop.time())
         self._last = loop.time()
-        return kopf.AiohttpSession(server=self._credentials.server, aiohttp_session=open_session(self._credentials))
+        session = open_session(self._credentials, self._relists.middleware)
+        return kopf.AiohttpSession(server=self._credentials.server, aiohttp_session=session)

@@ -1,23 +1,19 @@
-"""Complete lists beside Kopf's watches: before the first decision, and now and then, for what watches miss."""
+"""Complete lists beside Kopf's watches: before the first decision, and for the deletions that Kopf does not see."""
 
-import asyncio
 import dataclasses
-import random
 from collections.abc import AsyncIterator, Collection
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import structlog
 
-from gpusharing.controller.patience import NotYetError
+from gpusharing.controller.patience import NotYetError, patiently
+from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import Kind, Page
-from gpusharing.kube.transport import Api, ApiError, UnreachableError
+from gpusharing.kube.transport import Api
 
 log = structlog.get_logger(__name__)
-
-# What is deleted between our list and the beginning of Kopf's watch is found soon.
-_FIRST_AUDIT: Final = 30.0
-_AUDIT_INTERVAL: Final = 600.0
 
 
 async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
@@ -29,17 +25,11 @@ async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
     log.info("listed", **{kind.plural: store.count(kind) for kind in watched})
 
 
-async def audit(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
-    """Forgets, now and then and without end, what was deleted while a watch was broken: Kopf does not see that."""
-    pause = _FIRST_AUDIT
+async def audit(api: Api, store: Store, relists: Relists) -> None:
+    """Without end: each list of Kopf's is followed by one of ours, for what has gone unseen."""
     while True:
-        await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311
-        pause = _AUDIT_INTERVAL
-        for kind in watched:
-            try:
-                await forget_deleted(api, store, kind)
-            except (ApiError, UnreachableError) as error:
-                log.warning("audit failed", kind=kind.kind, error=str(error))
+        kind = await relists.next()
+        await patiently(partial(forget_deleted, api, store, kind))
 
 
 async def forget_deleted(api: Api, store: Store, kind: Kind[Any]) -> None:

@@ -34,13 +34,13 @@ class Applier(Protocol):
 
 class Loop:
     def __init__(
-        self, look: Callable[[], World], decide: Decide, applier: Applier, metrics: Metrics, changed: "Changes"
+        self, look: Callable[[], World], decide: Decide, applier: Applier, metrics: Metrics, changes: "Changes"
     ) -> None:
         self._look = look
         self._decide = decide
         self._applier = applier
         self._metrics = metrics
-        self._changes = changed
+        self._changes = changes
         self._round_began: float | None = None
         self._succeeded = False
 

@@ -4,9 +4,11 @@ import asyncio
 import gc
 import signal
 import socket
+import sys
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import kopf
 import structlog
@@ -17,6 +19,7 @@ from gpusharing.controller.endpoints import Address, serving
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.patience import patiently
+from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store, snapshot
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
@@ -33,10 +36,14 @@ async def operate(*, kubeconfig: Path | None, driver: str, listen: Address) -> N
     """Runs until SIGTERM or SIGINT."""
     # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
     gc.set_threshold(50_000, 20, 100)
+    # Kopf reads JSON by the standard library. Opaque parameters of a claim may be nested five thousand levels deep, and
+    # one such claim must not end the watch of all of them.
+    sys.setrecursionlimit(20_000)
     _end_by_signal()
     credentials = await client_credentials.load(kubeconfig)
     metrics, changes = Metrics(), Changes()
     store = Store(handlers.WATCHED, on_change=changes.happened)
+    relists = Relists(handlers.WATCHED, credentials.server)
     metrics.watch_store(handlers.WATCHED, store.count)
     metrics.watch_lag(lambda: changes.age)
 
@@ -51,10 +58,11 @@ async def operate(*, kubeconfig: Path | None, driver: str, listen: Address) -> N
         log.info("connected", server=credentials.server, kubernetes=version, driver=driver)
         await patiently(lambda: listing.prime(api, store, handlers.WATCHED))
         async with asyncio.TaskGroup() as tasks:
-            for work in (loop.run(), listing.audit(api, store, handlers.WATCHED)):
-                ours.push_async_callback(_cancel, tasks.create_task(work))
+            for work in (loop.run(), listing.audit(api, store, relists)):
+                ours.push_async_callback(_cancel, {tasks.create_task(work)})
+            ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
             await kopf.operator(
-                registry=handlers.registry(store, credentials, on_stop=ours.aclose),
+                registry=handlers.registry(store, credentials, relists, on_stop=ours.aclose),
                 settings=kopf_settings.settings(),
                 clusterwide=True,
             )
@@ -69,6 +77,15 @@ def _end_by_signal() -> None:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
+async def _cancel_what_kopf_forgot(others: Collection[asyncio.Task[Any]]) -> None:
+    """A watch that is ended while it hands on an event leaves a task, for which Kopf would then wait five seconds."""
+    await _cancel(asyncio.all_tasks() - {*others, asyncio.current_task()})
+    # The generators of such watches complain about how they are closed when the event loop ends.
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: log.debug(context["message"]))
+
+
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=1)

@@ -1,4 +1,4 @@
-"""At start the API server may not be there yet, nor our definitions and rights: that is waited for, and said."""
+"""The API server may not be there yet, nor our definitions and rights: that is waited for, and said."""
 
 import asyncio
 import random
@@ -27,6 +27,6 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
         try:
             return await attempt()
         except (ApiError, UnreachableError, NotYetError) as error:
-            log.warning("cannot start yet", error=str(error), retry_in=round(backoff, 1))
+            log.warning("waiting", error=str(error), retry_in=round(backoff, 1))
         await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
         backoff = min(2 * backoff, _LAST_BACKOFF)

@@ -32,7 +32,10 @@ def in_cluster(directory: Path = SERVICE_ACCOUNT) -> Credentials:
     if not host or not port:
         raise CredentialsError("not in a pod (KUBERNETES_SERVICE_HOST is not set): give --kubeconfig")
     bracketed = f"[{host}]" if ":" in host else host
-    context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+    try:
+        context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+    except OSError as error:
+        raise CredentialsError(f"service account: {directory / 'ca.crt'}: {error}") from error
     return Credentials(f"https://{bracketed}:{port}", context, _token_file(directory / "token"))
 
 
@@ -42,13 +45,16 @@ def from_kubeconfig(path: Path) -> Credentials:
     try:
         config = yaml.safe_load(path.read_text())
         context = _named(config, "contexts", config["current-context"])["context"]
-        cluster = _named(config, "clusters", context["cluster"])["cluster"]
-        user = _named(config, "users", context["user"])["user"]
+        cluster = dict(_named(config, "clusters", context["cluster"])["cluster"])
+        user = dict(_named(config, "users", context["user"])["user"])
+        authority = cluster.get("certificate-authority")
         tls = ssl.create_default_context(
-            cafile=cluster.get("certificate-authority"), cadata=_decoded(cluster.get("certificate-authority-data"))
+            # As kubectl has it, names of files are relative to the kubeconfig.
+            cafile=path.parent / authority if authority else None,
+            cadata=_decoded(cluster.get("certificate-authority-data")),
         )
         server = cluster["server"]
-    except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise CredentialsError(f"kubeconfig {path}: {type(error).__name__}: {error}") from error
     if "token" in user:
         return Credentials(server, tls, _constant(f"Bearer {user['token']}"))

@@ -60,15 +60,21 @@ class Reflector(Generic[T]):
                     self._apply(event, value)
             except ExpiredError:
                 version = ""
-            except (ApiError, UnreachableError) as error:
+            except (ApiError, UnreachableError, ValueError) as error:
+                # ValueError: an object that this version of ours does not understand.
                 log.warning("watch broken", kind=self._kind.kind, error=str(error), retry_in=backoff)
-                version = "" if isinstance(error, ApiError) else version
-                await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
-                backoff = min(2 * backoff, _LAST_BACKOFF)
+                version = version if isinstance(error, UnreachableError) else ""
+            # Also after a watch that ended well: a server that ends each at once must not be asked without a pause.
+            await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
+            backoff = min(2 * backoff, _LAST_BACKOFF)
 
     async def _list(self) -> str:
         items, version = await self._api.list(self._kind, field_selector=self._field_selector)
-        self._objects = {_key(item): item for item in items}
+        # What a write of our own returned meanwhile is newer than the list.
+        written = {
+            key: value for key, value in self._objects.items() if int(_meta(value).resource_version) > int(version)
+        }
+        self._objects = {_key(item): item for item in items} | written
         self.synced.set()
         self._on_change()
         return version

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import aiohttp
@@ -12,6 +12,7 @@ from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.kinds import Kind, Page
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 REQUEST_TIMEOUT: Final = 30.0
 PAGE_SIZE: Final = 500
@@ -37,24 +38,32 @@ class ApiError(Exception):
 
 
 class UnreachableError(Exception):
-    """No answer from the API server."""
+    """No answer from the API server, or none that can be read."""
 
 
 class ExpiredError(Exception):
     """A watch cannot go on from where it was: list again."""
 
 
-def open_session(credentials: Credentials) -> aiohttp.ClientSession:
+def open_session(credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType) -> aiohttp.ClientSession:
     """A session that authorizes each of its requests, whoever makes them."""
 
     async def authorize(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        if value := await credentials.authorization():
+        try:
+            value = await credentials.authorization()
+        except OSError as error:
+            raise aiohttp.ClientConnectionError(f"no credentials: {error}") from error
+        if value:
             request.headers["Authorization"] = value
-        return await handler(request)
+        try:
+            return await handler(request)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            # On these two aiohttp would send a PUT again by itself: what is sent twice is decided below.
+            raise aiohttp.ClientConnectionError(f"{type(error).__name__}: {error}") from error
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=credentials.ssl, limit=100),
-        middlewares=(authorize,),
+        middlewares=(*middlewares, authorize),
         # Large objects come as one line of a watch.
         read_bufsize=2**21,
     )
@@ -68,16 +77,16 @@ class Api:
 
     async def get_json(self, path: str) -> Any:
         """What is not an object: the version, or what is served."""
-        return strict_json.loads(await self._request("GET", path, retry=True))
+        return await self._request(strict_json.loads, "GET", path, retry=True)
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
-        return kind.decode(await self._request("GET", kind.path(name, namespace), retry=True))
+        return await self._request(kind.decode, "GET", kind.path(name, namespace), retry=True)
 
     async def list_page(
         self, kind: Kind[T], *, field_selector: str = "", continue_token: str = "", limit: int = PAGE_SIZE
     ) -> Page[T]:
         query = _query(limit=str(limit), fieldSelector=field_selector, **{"continue": continue_token})
-        return kind.decode_page(await self._request("GET", kind.path(), query, retry=True))
+        return await self._request(kind.decode_page, "GET", kind.path(), query, retry=True)
 
     async def list(self, kind: Kind[T], *, field_selector: str = "") -> tuple[list[T], str]:
         """All objects of a kind, read in pages, and the version to watch from."""
@@ -92,24 +101,24 @@ class Api:
 
     async def create(self, kind: Kind[T], body: Mapping[str, Any], namespace: str = "") -> T:
         # Never sent twice: the first one may have been stored although no answer came.
-        return kind.decode(await self._request("POST", kind.path(namespace=namespace), body=_typed(kind, body)))
+        return await self._request(kind.decode, "POST", kind.path(namespace=namespace), body=_typed(kind, body))
 
     async def replace(self, kind: Kind[T], name: str, body: Mapping[str, Any], namespace: str = "") -> T:
         # Not sent twice either: the second would meet the resourceVersion of the first and fail with a conflict that
         # nobody caused.
-        return kind.decode(await self._request("PUT", kind.path(name, namespace), body=_typed(kind, body)))
+        return await self._request(kind.decode, "PUT", kind.path(name, namespace), body=_typed(kind, body))
 
     async def merge_patch(
         self, kind: Kind[T], name: str, patch: Mapping[str, Any], *, namespace: str = "", subresource: str = ""
     ) -> T:
         path = kind.path(name, namespace, subresource)
         content_type = "application/merge-patch+json"
-        return kind.decode(await self._request("PATCH", path, body=patch, content_type=content_type))
+        return await self._request(kind.decode, "PATCH", path, body=patch, content_type=content_type)
 
     async def delete(self, kind: Kind[T], name: str, *, uid: str) -> None:
         """Deletes exactly this object; that it is gone already is success."""
         try:
-            await self._request("DELETE", kind.path(name), body={"preconditions": {"uid": uid}}, retry=True)
+            await self._request(bytes, "DELETE", kind.path(name), body={"preconditions": {"uid": uid}}, retry=True)
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -133,15 +142,16 @@ class Api:
                 if response.status != 200:
                     raise await _error("WATCH", kind.path(), response)
                 async for line in response.content:
-                    event = strict_json.loads(line)
-                    if event["type"] == "ERROR":
-                        raise _watch_error(kind.path(), event["object"])
-                    yield event["type"], event["object"]
+                    event, value = _decoded(_event, "WATCH", kind.path(), line)
+                    if event == "ERROR":
+                        raise _watch_error(kind.path(), value)
+                    yield event, value
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UnreachableError(f"WATCH {kind.path()}: {type(error).__name__}: {error}") from error
 
     async def _request(
         self,
+        decode: Callable[[bytes], R],
         verb: str,
         path: str,
         query: Mapping[str, str] | None = None,
@@ -149,12 +159,13 @@ class Api:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
         retry: bool = False,
-    ) -> bytes:
+    ) -> R:
         headers = self._headers | ({"Content-Type": content_type} if body is not None else {})
         data = strict_json.canonical(body) if body is not None else None
         delay = _FIRST_DELAY
         for attempt in range(1, _ATTEMPTS + 1):
             last = attempt == _ATTEMPTS
+            wait = delay * random.uniform(0.5, 1.5)  # noqa: S311
             try:
                 async with self._session.request(
                     verb,
@@ -165,16 +176,16 @@ class Api:
                     timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT),
                 ) as response:
                     if response.status < 300:
-                        return await response.read()
+                        return _decoded(decode, verb, path, await response.read())
                     error = await _error(verb, path, response)
                     # 429 comes before anything was done, so every verb may try again.
                     if last or not (response.status == 429 or (retry and response.status in _TRY_LATER)):
                         raise error
-                    delay = max(delay, float(response.headers.get("Retry-After", 0)))
+                    wait = max(wait, _retry_after(response))
             except (aiohttp.ClientError, TimeoutError) as problem:
                 if last or not retry:
                     raise UnreachableError(f"{verb} {path}: {type(problem).__name__}: {problem}") from problem
-            await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
+            await asyncio.sleep(wait)
             delay *= 2
         raise AssertionError("unreachable")
 
@@ -185,6 +196,28 @@ def _typed(kind: Kind[T], body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _query(**parameters: str) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
+
+
+def _decoded(decode: Callable[[bytes], R], verb: str, path: str, data: bytes) -> R:
+    try:
+        return decode(data)
+    except ValueError as error:
+        # A proxy's page, say, whatever its status is.
+        problem = str(error).partition("\n")[0]
+        raise UnreachableError(f"{verb} {path}: an answer that cannot be read: {problem}") from error
+
+
+def _event(line: bytes) -> tuple[str, Any]:
+    match strict_json.loads(line):
+        case {"type": str(event), "object": dict(value)}:
+            return event, value
+    raise ValueError("not an event")
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    """Seconds. Proxies may send a date; and nobody waits for longer than for an answer."""
+    value = response.headers.get("Retry-After", "")
+    return min(float(value), REQUEST_TIMEOUT) if value.isdecimal() else 0
 
 
 async def _error(verb: str, path: str, response: aiohttp.ClientResponse) -> ApiError:

@@ -71,18 +71,26 @@ class DraService:
     async def _prepare_one(self, claim: ClaimRef) -> pb.NodePrepareResourceResponse:
         try:
             prepared = await self._prepare(claim)
-        except PrepareError as error:
-            log.warning("claim not prepared", claim=f"{claim.namespace}/{claim.name}", error=str(error))
-            return pb.NodePrepareResourceResponse(error=str(error))
+        except Exception as error:  # noqa: BLE001
+            return pb.NodePrepareResourceResponse(error=_reason("claim not prepared", claim, error))
         return pb.NodePrepareResourceResponse(devices=[_device(device) for device in prepared.devices])
 
     async def _unprepare_one(self, claim: ClaimRef) -> pb.NodeUnprepareResourceResponse:
         try:
             await self._unprepare(claim)
-        except PrepareError as error:
-            log.warning("claim not unprepared", claim=f"{claim.namespace}/{claim.name}", error=str(error))
-            return pb.NodeUnprepareResourceResponse(error=str(error))
+        except Exception as error:  # noqa: BLE001
+            return pb.NodeUnprepareResourceResponse(error=_reason("claim not unprepared", claim, error))
         return pb.NodeUnprepareResourceResponse()
+
+
+def _reason(event: str, claim: ClaimRef, error: Exception) -> str:
+    name = f"{claim.namespace}/{claim.name}"
+    if isinstance(error, PrepareError):
+        log.warning(event, claim=name, error=str(error))
+        return str(error)
+    # A mistake of ours concerns this claim only: an error of the call would take the answers for the others with it.
+    log.error(event, claim=name, exc_info=error)
+    return f"claim {name}: {type(error).__name__}: {error}"
 
 
 async def _claims(stream: Stream[Any, Any]) -> list[ClaimRef]:

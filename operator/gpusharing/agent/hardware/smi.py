@@ -1,8 +1,10 @@
 """The time slice. It is the one setting for which NVML has no call, so nvidia-smi is run for it."""
 
 import asyncio
+import contextlib
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +12,8 @@ from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
 from gpusharing.api.sharing import Interval
 
 TIMEOUT: Final = 20.0
+# One that is stuck in the driver dies when the driver lets it; nobody waits for that.
+_LAST_BREATH: Final = 1.0
 
 _NUMBERS: Final = {Interval.DEFAULT: 0, Interval.SHORT: 1, Interval.MEDIUM: 2, Interval.LONG: 3}
 
@@ -31,26 +35,37 @@ class NvidiaSmi:
         await self._run("compute-policy", "-i", uuid, "--set-timeslice", str(_NUMBERS[interval]))
 
     async def _run(self, *arguments: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            self._program,
-            *arguments,
-            env=self._environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
         command = f"nvidia-smi {' '.join(arguments)}"
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._program,
+                *arguments,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                # A group of its own, so that what it starts ends with it.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise HardwareError(f"{command}: {error}") from error
         try:
             output, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
         except TimeoutError as error:
             raise HardwareError(f"{command}: no answer within {TIMEOUT:.0f} s") from error
         finally:
             if process.returncode is None:
-                process.kill()
-                await process.wait()
+                await _end(process)
         text = output.decode(errors="replace").strip()
         if process.returncode == 0:
             return text
         if "not supported" in text.lower():
             raise NotSupportedError(f"{command}: {text}")
         raise HardwareError(f"{command}: exit code {process.returncode}: {text or 'no output'}")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), _LAST_BREATH)

@@ -1,0 +1,167 @@
+"""Our CDI specs, as container runtimes read them."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.samples import prepared_device
+from gpusharing import sim
+from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, environment, nvidia_device, our_device
+from gpusharing.api.sharing import Interval
+
+UID = "3f1c8f0e-6a0d-4a55-9d0c-7f0f3a1d0b11"
+
+
+def spec_file(directory: Path, uid: str = UID) -> Path:
+    return directory / f"gpusharing.dev-claim_{uid}.json"
+
+
+def assert_valid(spec: Any) -> None:
+    """The rules of CDI 0.5.0 (pkg/cdi and pkg/parser of the reference implementation)."""
+    assert set(spec) == {"cdiVersion", "kind", "devices"}
+    assert spec["cdiVersion"] == "0.5.0"
+    vendor, _, class_ = spec["kind"].partition("/")
+    assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?", vendor)
+    # A dot in the class would need version 0.6.0.
+    assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?", class_)
+    names = [device["name"] for device in spec["devices"]]
+    assert names
+    assert len(names) == len(set(names))
+    for device in spec["devices"]:
+        assert set(device) == {"name", "containerEdits"}
+        assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?", device["name"])
+        assert set(device["containerEdits"]) == {"env"}
+        assert device["containerEdits"]["env"]
+        for variable in device["containerEdits"]["env"]:
+            assert re.fullmatch(r"[A-Z_][A-Z0-9_]*=[^\0\n]+", variable)
+
+
+def test_spec_is_valid_and_has_the_names_that_the_kubelet_gets(tmp_path: Path) -> None:
+    cdi = CdiDirectory((tmp_path,))
+    devices = (
+        prepared_device("gpu-0-timeslicing", interval=Interval.MEDIUM),
+        prepared_device("gpu-0-timeslicing", interval=Interval.MEDIUM, request="other"),
+        prepared_device("gpu-12", uuid="GPU-n1-12"),
+    )
+    cdi.write(UID, devices)
+    spec = json.loads(spec_file(tmp_path).read_bytes())
+    assert_valid(spec)
+    names = [f"{spec['kind']}={device['name']}" for device in spec["devices"]]
+    assert names == [our_device(UID, index) for index in range(3)]
+    assert cdi.claims() == [UID]
+    assert [path.name for path in tmp_path.iterdir()] == [spec_file(tmp_path).name]
+
+
+def test_devices_of_several_claims_stand_side_by_side_in_one_container() -> None:
+    shared = environment(prepared_device("gpu-0-timeslicing", interval=Interval.MEDIUM))
+    whole = environment(prepared_device("gpu-1", uuid="GPU-n1-1"))
+    tuned = environment(prepared_device("gpu-10", uuid="GPU-n1-10", interval=Interval.LONG))
+    # The runtime merges them in any order: later values replace earlier ones of the same name.
+    assert dict(variable.split("=") for variable in (*shared, *whole, *tuned)) == {
+        "GPUSHARING_GPU_0": "GPU-n1-0",
+        "GPUSHARING_GPU_0_SHARING": "TimeSlicing",
+        "GPUSHARING_GPU_0_INTERVAL": "Medium",
+        "GPUSHARING_GPU_1": "GPU-n1-1",
+        "GPUSHARING_GPU_1_SHARING": "Exclusive",
+        "GPUSHARING_GPU_10": "GPU-n1-10",
+        "GPUSHARING_GPU_10_SHARING": "Exclusive",
+        "GPUSHARING_GPU_10_INTERVAL": "Long",
+    }
+    # A second share of the same GPU says the same.
+    assert environment(prepared_device("gpu-0-timeslicing", interval=Interval.MEDIUM, request="x")) == shared
+
+
+def test_spec_is_written_once_and_mended(tmp_path: Path) -> None:
+    cdi = CdiDirectory((tmp_path,))
+    cdi.write(UID, (prepared_device(),))
+    file = spec_file(tmp_path)
+    good, before = file.read_bytes(), file.stat()
+    cdi.write(UID, (prepared_device(),))
+    assert file.stat().st_ino == before.st_ino
+    # What a power cut leaves of a file that was not synced.
+    file.write_bytes(b"")
+    cdi.write(UID, (prepared_device(),))
+    assert file.read_bytes() == good
+    cdi.delete(UID)
+    cdi.delete(UID)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leftovers_of_a_killed_agent_go_and_files_of_others_stay(tmp_path: Path) -> None:
+    ours = tmp_path / f".{spec_file(tmp_path).name}.4711.tmp"
+    theirs = tmp_path / ".nvidia.yaml.4711.tmp"
+    for file in (ours, theirs):
+        file.write_text("{")
+    assert CdiDirectory((tmp_path,)).claims() == []
+    assert list(tmp_path.iterdir()) == [theirs]
+
+
+DEVICES = [{"name": name, "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}} for name in ("0", "GPU-a")]
+
+
+@pytest.mark.parametrize("format_", ["json", "yaml"])
+@pytest.mark.parametrize("place", [0, 1], ids=["first directory", "second directory"])
+def test_name_resolves(tmp_path: Path, format_: str, place: int) -> None:
+    directories = (tmp_path / "run", tmp_path / "etc")
+    for directory in directories:
+        directory.mkdir()
+    spec = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": DEVICES}
+    text = json.dumps(spec) if format_ == "json" else yaml.safe_dump(spec)
+    (directories[place] / f"nvidia.{format_}").write_text(text)
+    cdi = CdiDirectory(directories)
+    assert cdi.require("GPU-a") == "nvidia.com/gpu=GPU-a" == nvidia_device("GPU-a")
+    with pytest.raises(UnresolvableError, match="GPU-b"):
+        cdi.require("GPU-b")
+
+
+def test_simulated_node_has_what_we_require(node: sim.SimNode, tmp_path: Path) -> None:
+    cdi = CdiDirectory((tmp_path, node.cdi))
+    for gpu in node.gpus():
+        cdi.require(gpu.uuid)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("nvidia.txt", json.dumps({"kind": "nvidia.com/gpu", "devices": DEVICES})),
+        ("nvidia.json", json.dumps({"kind": "amd.com/gpu", "devices": DEVICES})),
+        ("nvidia.json", "{"),
+        ("nvidia.json", "[]"),
+        ("nvidia.json", json.dumps({"kind": "nvidia.com/gpu", "devices": None})),
+        ("nvidia.json", json.dumps({"kind": "nvidia.com/gpu", "devices": ["GPU-a"]})),
+        ("nvidia.yaml", "kind: nvidia.com/gpu\ndevices: [}"),
+        ("nvidia.yaml", ""),
+    ],
+)
+def test_what_is_no_spec_resolves_nothing(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    remedy = "has the device nvidia.com/gpu=GPU-a: run `nvidia-ctk cdi generate`"
+    with pytest.raises(UnresolvableError, match=f"no CDI spec in {tmp_path}, {tmp_path}/absent {remedy}"):
+        CdiDirectory((tmp_path, tmp_path / "absent")).require("GPU-a")
+
+
+def test_our_own_specs_prove_nothing(tmp_path: Path) -> None:
+    spec_file(tmp_path).write_text(json.dumps({"kind": "nvidia.com/gpu", "devices": DEVICES}))
+    with pytest.raises(UnresolvableError):
+        CdiDirectory((tmp_path,)).require("GPU-a")
+
+
+def test_spec_that_changes_is_read_again(tmp_path: Path) -> None:
+    cdi = CdiDirectory((tmp_path,))
+    file = tmp_path / "nvidia.json"
+    spec = {"kind": "nvidia.com/gpu", "devices": DEVICES}
+    file.write_text(json.dumps(spec))
+    cdi.require("GPU-a")
+    file.write_text(json.dumps(spec | {"devices": DEVICES[:1]}))
+    # The clock of the file system is coarser than this test is fast.
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(UnresolvableError):
+        cdi.require("GPU-a")
+    file.unlink()
+    with pytest.raises(UnresolvableError):
+        cdi.require("0")

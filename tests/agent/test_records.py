@@ -1,0 +1,91 @@
+"""What the agent remembers: the same after every restart, and nothing that a reboot has undone."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.samples import prepared_claim
+from gpusharing.agent.files import Envelopes
+from gpusharing.agent.records import Generation, GpuBefore, GpuRecord, Records
+from gpusharing.api.sharing import GpuSharing, Interval, PolicyReference
+
+
+@given(starts=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), max_size=6))
+def test_slot_stays_with_its_gpu_and_new_gpus_get_the_lowest_that_no_gpu_ever_had(starts: list[list[str]]) -> None:
+    """Boards come, go and come back between starts of the agent, in any order."""
+    expected: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for boards in starts:
+            records = Records(Path(directory))
+            for uuid in boards:
+                expected.setdefault(uuid, len(expected))
+                assert records.gpu(uuid).slot == expected[uuid]
+
+
+def test_slot_of_a_lost_record_is_free_again(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    for uuid in "abc":
+        records.gpu(uuid)
+    (tmp_path / "gpus" / "b.json").write_text("broken")
+    records = Records(tmp_path)
+    assert [records.gpu(uuid).slot for uuid in "acbd"] == [0, 2, 1, 3]
+
+
+def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    claim, other = prepared_claim("one"), prepared_claim("two")
+    decided = GpuSharing(uuid="a", policy=PolicyReference(name="thirds", generation=3))
+    records.put_claim(claim)
+    records.put_claim(other)
+    records.drop_claim(other.uid)
+    records.put_gpu("a", GpuRecord(slot=4, decided=decided, published_configured=True))
+    records.put_before("a", GpuBefore(time_slice=Interval.SHORT, compute_mode="Prohibited"))
+    records.put_before("b", GpuBefore())
+    records.drop_before("b")
+    records.put_generation(17)
+
+    again = Records(tmp_path)
+    assert again.claims == {claim.uid: claim}
+    assert again.gpu("a") == GpuRecord(slot=4, decided=decided, published_configured=True)
+    assert again.before("a") == GpuBefore(time_slice=Interval.SHORT, compute_mode="Prohibited")
+    assert again.changed_gpus == ["a"]
+    assert again.generation == 17
+
+
+def test_reboot_has_set_gpus_back_and_left_the_rest(tmp_path: Path) -> None:
+    Envelopes(tmp_path / "before", GpuBefore, boot="earlier").write("a", GpuBefore(time_slice=Interval.LONG))
+    Envelopes(tmp_path / "gpus", GpuRecord, boot="earlier").write("a", GpuRecord(slot=3))
+    Envelopes(tmp_path / "pool", Generation, boot="earlier").write("generation", Generation(value=9))
+
+    records = Records(tmp_path)
+    assert records.changed_gpus == []
+    assert list((tmp_path / "before").iterdir()) == []
+    assert records.gpu("a").slot == 3
+    assert records.generation == 9
+
+
+def test_who_only_looks_does_not_hold_the_gpu(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    holder, watcher = prepared_claim("holder"), prepared_claim("watcher", admin=True)
+    records.put_claim(holder)
+    records.put_claim(watcher)
+    assert records.claims_on(holder.devices[0].uuid) == [(holder, holder.devices[0])]
+    assert records.claims_on("another") == []
+
+
+def test_what_did_not_reach_the_disk_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = Records(tmp_path)
+
+    def full(self: object, key: str, content: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Envelopes, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        records.put_claim(prepared_claim("one"))
+    with pytest.raises(OSError, match="No space"):
+        records.put_generation(2)
+    assert not records.claims
+    assert records.generation == 0

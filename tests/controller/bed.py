@@ -1,0 +1,157 @@
+"""A real API server with manifests/base and an operator; the test plays everybody else."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from building import gpu_status
+from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.meta import Condition
+from gpusharing.api.sharing import NodeSharing, NodeSharingStatus, SharingPolicy
+from gpusharing.kube import client_credentials
+from gpusharing.kube.kinds import EVENTS, NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
+from gpusharing.kube.transport import Api, open_session
+from harness.controlplane import ControlPlane
+from harness.gpu_cluster import MANIFESTS, NAMESPACE
+from harness.loopback import free_ports
+from harness.processes import Process
+from harness.readiness import answers
+
+
+async def install(control_plane: ControlPlane) -> None:
+    await control_plane.kubectl("apply", "--kustomize", MANIFESTS)
+    await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+
+
+class Operator(Process):
+    """The operator as a program, with the rights that its ServiceAccount has."""
+
+    def __init__(self, *, kubeconfig: Path, address: str, log: Path) -> None:
+        (port,) = free_ports(address, 1)
+        self.kubeconfig = kubeconfig
+        self.url = f"http://{address}:{port}"
+        super().__init__(
+            [
+                sys.executable,
+                "-m",
+                "gpusharing",
+                "operator",
+                "--kubeconfig",
+                kubeconfig,
+                "--listen",
+                f"{address}:{port}",
+            ],
+            log=log,
+            ready=lambda: answers(f"{self.url}/readyz"),
+        )
+
+    @classmethod
+    async def of(cls, control_plane: ControlPlane, *, log: str = "operator") -> "Operator":
+        kubeconfig = await control_plane.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
+        return cls(
+            kubeconfig=kubeconfig, address=control_plane.address, log=control_plane.directory / "logs" / f"{log}.log"
+        )
+
+    async def metric(self, name: str) -> float:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/metrics") as response:
+            lines = (await response.text()).splitlines()
+        return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    def logged(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+@dataclass(frozen=True)
+class Everybody:
+    """Admins, agents and users."""
+
+    api: Api
+
+    async def make_node(self, name: str, *, gpus: int = 1, labels: Mapping[str, str] | None = None) -> None:
+        """A Node with an agent that has just come."""
+        node = await self.api.create(NODES, {"metadata": {"name": name, "labels": dict(labels or {})}})
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
+        await self.api.create(NODE_SHARINGS, {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {}})
+        found = tuple(gpu_status(slot, node=name) for slot in range(gpus))
+        await self._report(name, NodeSharingStatus(observed_generation=1, gpus=found))
+
+    async def agent_acts(self, name: str) -> None:
+        """The agent puts in force what it is told."""
+        sharing = await self.api.get(NODE_SHARINGS, name)
+        told = {gpu.uuid: gpu.policy for gpu in sharing.spec.gpus}
+        gpus = tuple(gpu.model_copy(update={"policy": told.get(gpu.uuid)}) for gpu in sharing.status.gpus)
+        await self._report(name, NodeSharingStatus(observed_generation=sharing.metadata.generation, gpus=gpus))
+
+    async def _report(self, name: str, status: NodeSharingStatus) -> None:
+        await self.api.merge_patch(NODE_SHARINGS, name, {"status": status.to_json()}, subresource="status")
+
+    async def apply_policy(self, name: str, **spec: Any) -> None:
+        whole = {"offers": {"timeSlicing": {"maxClients": 4}}} | spec
+        await self.api.create(SHARING_POLICIES, {"metadata": {"name": name}, "spec": whole})
+
+    async def delete_policy(self, name: str) -> None:
+        policy = await self.api.get(SHARING_POLICIES, name)
+        await self.api.delete(SHARING_POLICIES, name, uid=policy.metadata.uid)
+
+    async def make_claim(self, name: str) -> ResourceClaim:
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+        body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+        return await self.api.create(RESOURCE_CLAIMS, body, "default")
+
+    async def sharing(self, name: str) -> NodeSharing:
+        return await self.api.get(NODE_SHARINGS, name)
+
+    async def winners(self, name: str) -> list[str | None]:
+        """Who won each GPU of a node."""
+        gpus = (await self.sharing(name)).spec.gpus
+        return [gpu.policy.name if gpu.policy else None for gpu in gpus]
+
+    async def policy(self, name: str) -> SharingPolicy:
+        return await self.api.get(SHARING_POLICIES, name)
+
+    async def ready(self, name: str) -> Condition | None:
+        conditions = (await self.policy(name)).status.conditions
+        return next((condition for condition in conditions if condition.type == "Ready"), None)
+
+    async def ready_reason(self, name: str) -> str | None:
+        condition = await self.ready(name)
+        return condition.reason if condition else None
+
+    async def told(self, name: str) -> list[str]:
+        """What Events say about a policy, in order."""
+        events, _ = await self.api.list(EVENTS)
+        about = [event for event in events if event["regarding"].get("name") == name]
+        about.sort(key=lambda event: str(event["eventTime"]))
+        return [f"{event['type']} {event['reason']}" for event in about]
+
+    async def clean_up(self) -> None:
+        kinds: tuple[Kind[Any], ...] = (SHARING_POLICIES, NODE_SHARINGS, NODES)
+        for kind in kinds:
+            for item in (await self.api.list(kind))[0]:
+                await self.api.delete(kind, item.metadata.name, uid=item.metadata.uid)
+
+
+@asynccontextmanager
+async def everybody(control_plane: ControlPlane) -> AsyncIterator[Everybody]:
+    credentials = await client_credentials.load(control_plane.kubeconfig)
+    async with open_session(credentials) as session:
+        yield Everybody(Api(session, credentials.server, user_agent="test"))
+
+
+async def eventually(question: Callable[[], Awaitable[object]], expected: object, *, within: float = 15) -> None:
+    """Waits for an answer, and says at the end what it was instead."""
+    answer = await question()
+    try:
+        async with asyncio.timeout(within):
+            while answer != expected:
+                await asyncio.sleep(0.05)
+                answer = await question()
+    except TimeoutError:
+        raise AssertionError(f"still {answer!r} after {within:g} s, not {expected!r}") from None

@@ -1,0 +1,49 @@
+import aiohttp
+import pytest
+
+from building import policy
+from gpusharing.api.sharing import SharingPolicyStatus
+from gpusharing.controller.endpoints import Address, serving
+from gpusharing.controller.metrics import Metrics, Result
+from gpusharing.core.decide import PatchStatus
+
+
+class Health:
+    alive = True
+    ready = False
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("0.0.0.0:8080", Address("0.0.0.0", 8080)),  # noqa: S104
+        ("[::]:8080", Address("::", 8080)),
+        (":8080", Address("", 8080)),
+    ],
+)
+def test_addresses(text: str, address: Address) -> None:
+    assert Address.parse(text) == address
+
+
+async def test_health_and_metrics() -> None:
+    health, metrics = Health(), Metrics()
+    async with (
+        serving(
+            Address("127.0.0.1", 0), is_alive=lambda: health.alive, is_ready=lambda: health.ready, metrics=metrics
+        ) as address,
+        aiohttp.ClientSession(f"http://{address.host}:{address.port}") as client,
+    ):
+
+        async def code(path: str) -> int:
+            async with client.get(path) as response:
+                return response.status
+
+        assert (await code("/healthz"), await code("/readyz")) == (200, 503)
+        health.alive, health.ready = False, True
+        assert (await code("/healthz"), await code("/readyz")) == (503, 200)
+        metrics.applied(PatchStatus(policy(), SharingPolicyStatus()), Result.CONFLICT)
+        async with client.get("/metrics") as response:
+            assert response.content_type == "text/plain"
+            text = await response.text()
+        assert 'gpusharing_intents_total{kind="PatchStatus",result="conflict"} 1.0' in text
+        assert 'gpusharing_intents_total{kind="ReplaceSpec",result="failed"} 0.0' in text

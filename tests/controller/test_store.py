@@ -1,0 +1,116 @@
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from building import node_sharing
+from gpusharing.controller.store import Store, snapshot
+from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES
+
+KINDS = (SHARING_POLICIES, NODE_SHARINGS, NODES, RESOURCE_CLAIMS)
+
+
+class Observed:
+    """A store and how often it said that something has changed."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.store = Store(KINDS, on_change=self._changed)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def versions(self) -> dict[str, str]:
+        return {node.metadata.name: node.metadata.resource_version for node in self.store.all(NODES)}
+
+
+@pytest.fixture
+def observed() -> Observed:
+    return Observed()
+
+
+def node(version: int, *, name: str = "n1", uid: str = "a") -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": uid, "resourceVersion": str(version)}}
+
+
+def test_newer_versions_win_whatever_comes_last(observed: Observed) -> None:
+    # 10 is newer than 9: versions are numbers.
+    for version in (9, 10, 8):
+        observed.store.seen(NODES, node(version))
+    assert observed.versions() == {"n1": "10"}
+    assert observed.changes == 2
+
+
+def test_what_is_known_already_is_no_change(observed: Observed) -> None:
+    observed.store.seen(NODES, node(1))
+    observed.store.seen(NODES, node(1))
+    observed.store.gone(NODES, node(2, name="other"))
+    assert observed.changes == 1
+
+
+def test_the_end_of_a_predecessor_does_not_end_its_successor(observed: Observed) -> None:
+    observed.store.seen(NODES, node(1, uid="old"))
+    observed.store.seen(NODES, node(3, uid="new"))
+    observed.store.gone(NODES, node(2, uid="old"))
+    assert observed.versions() == {"n1": "3"}
+
+
+def test_what_a_write_returned_is_known_at_once(observed: Observed) -> None:
+    sharing = node_sharing("n1")
+    observed.store.seen(
+        NODE_SHARINGS, {"metadata": {"name": "n1", "uid": sharing.metadata.uid, "resourceVersion": "0"}}
+    )
+    observed.store.written(NODE_SHARINGS, sharing)
+    assert list(observed.store.all(NODE_SHARINGS)) == [sharing]
+    assert observed.changes == 2
+
+
+@pytest.mark.parametrize("uid", [None, "uid-of-a-successor"])
+def test_a_late_answer_does_not_bring_back_what_is_gone(observed: Observed, uid: str | None) -> None:
+    if uid is not None:
+        observed.store.seen(NODE_SHARINGS, {"metadata": {"name": "n1", "uid": uid, "resourceVersion": "0"}})
+    before = list(observed.store.all(NODE_SHARINGS))
+    observed.store.written(NODE_SHARINGS, node_sharing("n1"))
+    assert list(observed.store.all(NODE_SHARINGS)) == before
+
+
+def test_an_unreadable_object_is_named_and_changes_nothing(observed: Observed) -> None:
+    good = {
+        "metadata": {"name": "thirds", "uid": "p", "resourceVersion": "1"},
+        "spec": {"offers": {"timeSlicing": {"maxClients": 3}}},
+    }
+    bad = {
+        "metadata": {"name": "thirds", "uid": "p", "resourceVersion": "2"},
+        "spec": {"offers": {"timeSlicing": {"maxClients": "three"}}},
+    }
+    observed.store.seen(SHARING_POLICIES, good)
+    with capture_logs() as logs:
+        observed.store.seen(SHARING_POLICIES, bad)
+    (policy,) = observed.store.all(SHARING_POLICIES)
+    assert policy.metadata.resource_version == "1"
+    (entry,) = logs
+    assert entry["object"] == "thirds"
+    assert entry["kind"] == "SharingPolicy"
+    assert "spec.offers.timeSlicing.maxClients" in entry["error"]
+
+
+def test_an_unreadable_object_can_be_deleted(observed: Observed) -> None:
+    metadata = {"name": "thirds", "uid": "p", "resourceVersion": "1"}
+    observed.store.seen(SHARING_POLICIES, {"metadata": metadata, "spec": {"offers": {"exclusive": {}}}})
+    observed.store.gone(SHARING_POLICIES, {"metadata": metadata, "spec": 7})
+    assert observed.store.count(SHARING_POLICIES) == 0
+
+
+def test_a_list_shows_what_was_deleted_unseen_but_not_what_is_newer(observed: Observed) -> None:
+    for name, version in (("stays", 1), ("deleted", 2), ("new", 11)):
+        observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
+    observed.store.only(NODES, {"uid-stays"}, as_of="10")
+    assert set(observed.versions()) == {"stays", "new"}
+
+
+def test_a_snapshot_does_not_change(observed: Observed) -> None:
+    observed.store.seen(NODES, node(1))
+    world = snapshot(observed.store, "gpu.nvidia.com")
+    observed.store.gone(NODES, node(2))
+    assert set(world.nodes) == {"n1"}
+    assert snapshot(observed.store, "gpu.nvidia.com").nodes == {}

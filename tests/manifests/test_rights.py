@@ -1,0 +1,272 @@
+"""Who may do what: each row is one request and the API server's answer."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from gpusharing.kube import client_credentials
+from gpusharing.kube.transport import open_session
+from harness.controlplane import ControlPlane
+from harness.gpu_cluster import NAMESPACE
+
+pytestmark = pytest.mark.cluster
+
+AGENT_ACCOUNT: Final = "gpusharing-agent"
+NODES: Final = "/api/v1/nodes"
+SHARINGS: Final = "/apis/gpusharing.dev/v1alpha1/nodesharings"
+POLICIES: Final = "/apis/gpusharing.dev/v1alpha1/sharingpolicies"
+SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
+BETA_SLICES: Final = "/apis/resource.k8s.io/v1beta2/resourceslices"
+CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+ALL_CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
+CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
+
+_numbers: Iterator[int] = itertools.count()
+
+
+class Row(NamedTuple):
+    what: str
+    method: str
+    path: str
+    body: Any
+    """Of a PUT: what it changes in the object as it is."""
+    code: int
+    says: str = ""
+
+
+def owner(name: str = "node-1", kind: str = "Node") -> dict[str, str]:
+    return {"apiVersion": "v1", "kind": kind, "name": name, "uid": "0"}
+
+
+def sharing(name: str = "node-1", **changes: Any) -> dict[str, Any]:
+    metadata = {"name": name, "ownerReferences": changes.get("owners", [owner(name)])}
+    api_version = "gpusharing.dev/v1alpha1"
+    return {"apiVersion": api_version, "kind": "NodeSharing", "metadata": metadata, "spec": changes.get("spec", {})}
+
+
+def slice_of(node: str | None = "node-1", **changes: Any) -> dict[str, Any]:
+    """A ResourceSlice with a name of its own; without a node, it is for all."""
+    return {
+        "apiVersion": f"resource.k8s.io/{changes.get('version', 'v1')}",
+        "kind": "ResourceSlice",
+        "metadata": {"name": changes.get("name", f"s{next(_numbers)}")},
+        "spec": {
+            "driver": changes.get("driver", "gpu.nvidia.com"),
+            "pool": {"name": changes.get("pool", node or "all"), "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+            **({"nodeName": node} if node else {"allNodes": True}),
+        },
+    }
+
+
+def event() -> dict[str, Any]:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"e{next(_numbers)}"},
+        "eventTime": "2026-11-18T12:00:00.000000Z",
+        "type": "Normal",
+        "action": "Test",
+        "reason": "Test",
+        "reportingController": "test",
+        "reportingInstance": "test",
+        "regarding": {"apiVersion": "gpusharing.dev/v1alpha1", "kind": "SharingPolicy", "name": "one"},
+    }
+
+
+STATUS: Final[dict[str, Any]] = {"status": {"gpus": []}}
+SPEC: Final = {"spec": {"gpus": [{"uuid": "GPU-1"}]}}
+LABEL: Final = {"metadata": {"labels": {"a": "b"}}}
+OTHER_DEVICE: Final = {"spec": {"devices": [{"name": "gpu-1"}]}}
+
+NEW_AGENT = (
+    Row("its NodeSharing", "POST", SHARINGS, sharing("node-3"), 201),
+    Row("filled in", "POST", SHARINGS, sharing("node-3", **SPEC), 403, "empty spec"),
+    Row("owned by nobody", "POST", SHARINGS, sharing("node-3", owners=[]), 403, "owned by Node node-3"),
+    Row("owned by another Node", "POST", SHARINGS, sharing("node-3", owners=[owner()]), 403, "owned by Node node-3"),
+    Row("owned by a Pod", "POST", SHARINGS, sharing("node-3", owners=[owner("node-3", "Pod")]), 403, "owned by Node"),
+    Row("owned by one more", "POST", SHARINGS, sharing("node-3", owners=[owner("node-3"), owner()]), 403, "alone"),
+    Row("another's NodeSharing", "POST", SHARINGS, sharing("node-4"), 403, "only NodeSharing node-3"),
+)
+
+AGENT = (
+    Row("its status", "PATCH", f"{SHARINGS}/node-1/status", STATUS, 200),
+    Row("another's status", "PATCH", f"{SHARINGS}/node-2/status", STATUS, 403, "only NodeSharing node-1"),
+    Row("its spec", "PATCH", f"{SHARINGS}/node-1", SPEC, 403, "cannot patch"),
+    Row("its spec, with its status", "PUT", f"{SHARINGS}/node-1/status", SPEC, 403, "cannot update"),
+    Row("its NodeSharing to go", "DELETE", f"{SHARINGS}/node-1", None, 403, "cannot delete"),
+    Row("its slice", "POST", SLICES, slice_of(), 201),
+    Row("its slice for tenants", "POST", SLICES, slice_of(pool="node-1/search"), 201),
+    Row("another's slice", "POST", SLICES, slice_of("node-2"), 403, "spec.nodeName node-1"),
+    Row("another's slice, in beta", "POST", BETA_SLICES, slice_of("node-2", version="v1beta2"), 403, "node-1"),
+    Row("a slice for all nodes", "POST", SLICES, slice_of(None), 403, "spec.nodeName node-1"),
+    Row("another driver's slice", "POST", SLICES, slice_of(driver="d.example.com"), 403, "driver gpu.nvidia.com"),
+    Row("another's pool", "POST", SLICES, slice_of(pool="node-2"), 403, "pools node-1"),
+    Row("a pool that begins alike", "POST", SLICES, slice_of(pool="node-10"), 403, "pools node-1"),
+    Row("its slice anew", "PUT", f"{SLICES}/of-node-1", OTHER_DEVICE, 200),
+    Row("another's slice anew", "PUT", f"{SLICES}/of-node-2", OTHER_DEVICE, 403, "spec.nodeName node-1"),
+    Row("its slice into another's pool", "PUT", f"{SLICES}/of-node-1", {"spec": {"pool": {"name": "node-2"}}}, 422),
+    Row("a slice by patch", "PATCH", f"{SLICES}/of-node-1", LABEL, 403, "cannot patch"),
+    Row("its slice to go", "DELETE", f"{SLICES}/of-node-1", None, 200),
+    Row("another's slice to go", "DELETE", f"{SLICES}/of-node-2", None, 403, "spec.nodeName node-1"),
+    Row("all slices to go", "DELETE", SLICES, None, 403, "cannot deletecollection"),
+    Row("a claim", "GET", f"{CLAIMS}/one", None, 200),
+    Row("all claims", "GET", ALL_CLAIMS, None, 403, "cannot list"),
+    Row("all claims as they change", "GET", f"{ALL_CLAIMS}?watch=1&timeoutSeconds=1", None, 403, "cannot watch"),
+    Row("a claim's labels", "PATCH", f"{CLAIMS}/one", LABEL, 403, "cannot patch"),
+    Row("a claim's users", "PATCH", f"{CLAIMS}/one/status", {"status": {"reservedFor": [
+        {"resource": "pods", "name": "p", "uid": "u"}]}}, 422, "resourceclaims/binding"),
+    Row("its Node", "GET", f"{NODES}/node-1", None, 200),
+    Row("all Nodes", "GET", NODES, None, 403, "cannot list"),
+    Row("policies", "GET", POLICIES, None, 403, "cannot list"),
+    Row("Pods", "GET", "/api/v1/pods", None, 403, "cannot list"),
+    Row("Secrets", "GET", "/api/v1/secrets", None, 403, "cannot list"),
+)  # fmt: skip
+
+AGENT_OF_NO_NODE = (
+    Row("a NodeSharing", "POST", SHARINGS, sharing(), 403, "not bound to a node"),
+    Row("a status", "PATCH", f"{SHARINGS}/node-1/status", STATUS, 403, "not bound to a node"),
+    Row("a slice", "POST", SLICES, slice_of(), 403, "not bound to a node"),
+    Row("a slice for all nodes", "POST", SLICES, slice_of(None), 403, "not bound to a node"),
+)
+
+KUBELET = (
+    Row("a slice of our driver", "POST", SLICES, slice_of(), 403, "kubelets do not publish"),
+    Row("a slice of our driver, in beta", "POST", BETA_SLICES, slice_of(version="v1beta2"), 403, "do not publish"),
+    Row("another node's pool", "POST", SLICES, slice_of(pool="node-2"), 403, "kubelets do not publish"),
+    Row("a slice of another driver", "POST", SLICES, slice_of(driver="d.example.com"), 201),
+    Row("a slice of a driver that went away to go", "DELETE", f"{SLICES}/of-node-1", None, 200),
+    Row("a NodeSharing's status", "PATCH", f"{SHARINGS}/node-1/status", STATUS, 403, "cannot patch"),
+)
+
+OPERATOR = (
+    Row("a spec", "PUT", f"{SHARINGS}/node-1", SPEC, 200),
+    Row("its owners", "PUT", f"{SHARINGS}/node-1", {"metadata": {"ownerReferences": [owner()]}}, 403, "only the spec"),
+    Row("its labels", "PUT", f"{SHARINGS}/node-1", LABEL, 403, "only the spec"),
+    Row("its annotations", "PUT", f"{SHARINGS}/node-1", {"metadata": {"annotations": {"a": "b"}}}, 403, "only the"),
+    Row("its finalizers", "PUT", f"{SHARINGS}/node-1", {"metadata": {"finalizers": ["a.b/c"]}}, 403, "only the spec"),
+    Row("a spec by patch", "PATCH", f"{SHARINGS}/node-1", SPEC, 403, "cannot patch"),
+    Row("an agent's word", "PATCH", f"{SHARINGS}/node-1/status", STATUS, 403, "cannot patch"),
+    Row("a NodeSharing", "POST", SHARINGS, sharing(), 403, "cannot create"),
+    Row("a NodeSharing to go", "DELETE", f"{SHARINGS}/node-1", None, 403, "cannot delete"),
+    Row("a policy's status", "PATCH", f"{POLICIES}/one/status", {"status": {"conditions": []}}, 200),
+    Row("a policy", "PATCH", f"{POLICIES}/one", {"spec": {"priority": 7}}, 403, "cannot patch"),
+    Row("an Event", "POST", EVENTS.format("default"), event(), 201),
+    Row("an Event elsewhere", "POST", EVENTS.format("kube-system"), event(), 403, "cannot create"),
+    Row("a claim", "PATCH", f"{CLAIMS}/one", LABEL, 403, "cannot patch"),
+    Row("a claim's status", "PATCH", f"{CLAIMS}/one/status", {"status": {"devices": []}}, 403, "cannot patch"),
+    Row("a class", "PATCH", f"{CLASSES}/gpu.nvidia.com", LABEL, 403, "cannot patch"),
+    Row("a Node", "PATCH", f"{NODES}/node-1", LABEL, 403, "cannot patch"),
+    Row("a Namespace", "PATCH", "/api/v1/namespaces/default", LABEL, 403, "cannot patch"),
+    Row("a slice", "POST", SLICES, slice_of(), 403, "cannot create"),
+    Row("all claims", "GET", ALL_CLAIMS, None, 200),
+    Row("all classes", "GET", CLASSES, None, 200),
+    Row("all Nodes", "GET", NODES, None, 200),
+    Row("all definitions", "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", None, 403, "cannot list"),
+    Row("Pods", "GET", "/api/v1/pods", None, 403, "cannot list"),
+    Row("Secrets", "GET", "/api/v1/secrets", None, 403, "cannot list"),
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class User:
+    session: aiohttp.ClientSession
+    server: str
+
+    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Nothing is kept: admission and validation see a dry run as they see any other request."""
+        content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        query = {} if method == "GET" else {"dryRun": "All"}
+        data = None if body is None else json.dumps(body)
+        headers = {"Content-Type": content}
+        async with self.session.request(method, self.server + path, params=query, data=data, headers=headers) as answer:
+            return answer.status, await answer.json()
+
+
+@asynccontextmanager
+async def user(kubeconfig: Path) -> AsyncIterator[User]:
+    credentials = await client_credentials.load(kubeconfig)
+    async with open_session(credentials) as session:
+        yield User(session, credentials.server)
+
+
+def merged(value: Any, changes: Any) -> Any:
+    if not isinstance(value, Mapping) or not isinstance(changes, Mapping):
+        return changes
+    return {**value, **{key: merged(value.get(key), change) for key, change in changes.items()}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def inhabited(installed: ControlPlane) -> ControlPlane:
+    """With three nodes, of which two have an agent already."""
+    objects: list[dict[str, Any]] = [
+        *({"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{number}"}} for number in (1, 2, 3)),
+        sharing("node-1", owners=[]),
+        sharing("node-2", owners=[]),
+        slice_of("node-1", name="of-node-1"),
+        slice_of("node-2", name="of-node-2"),
+        {
+            "apiVersion": "gpusharing.dev/v1alpha1",
+            "kind": "SharingPolicy",
+            "metadata": {"name": "one"},
+            "spec": {"offers": {"exclusive": {}}},
+        },
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+        },
+    ]
+    objects_json = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    await installed.kubectl("create", "--filename=-", stdin=objects_json)
+    return installed
+
+
+async def check(control_plane: ControlPlane, kubeconfig: Path, row: Row) -> None:
+    async with user(control_plane.kubeconfig) as admin, user(kubeconfig) as asker:
+        body = row.body
+        if row.method == "PUT":
+            _, present = await admin.ask("GET", row.path)
+            body = merged(present, row.body)
+        code, answer = await asker.ask(row.method, row.path, body)
+    said = answer.get("message", "")
+    assert (code, row.says in said) == (row.code, True), f"{code}: {said}"
+
+
+def named(rows: Iterable[Row]) -> list[Any]:
+    return [pytest.param(row, id=row.what) for row in rows]
+
+
+@pytest.mark.parametrize("row", named(NEW_AGENT))
+async def test_an_agent_that_has_just_come(inhabited: ControlPlane, row: Row) -> None:
+    await check(inhabited, await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT, node="node-3"), row)
+
+
+@pytest.mark.parametrize("row", named(AGENT))
+async def test_an_agent(inhabited: ControlPlane, row: Row) -> None:
+    await check(inhabited, await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT, node="node-1"), row)
+
+
+@pytest.mark.parametrize("row", named(AGENT_OF_NO_NODE))
+async def test_an_agents_token_that_is_bound_to_no_node(inhabited: ControlPlane, row: Row) -> None:
+    await check(inhabited, await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT), row)
+
+
+@pytest.mark.parametrize("row", named(KUBELET))
+async def test_a_kubelet(inhabited: ControlPlane, row: Row) -> None:
+    await check(inhabited, await inhabited.user_kubeconfig("system:node:node-1", "system:nodes"), row)
+
+
+@pytest.mark.parametrize("row", named(OPERATOR))
+async def test_the_operator(inhabited: ControlPlane, row: Row) -> None:
+    await check(inhabited, await inhabited.service_account_kubeconfig(NAMESPACE, "gpusharing-operator"), row)

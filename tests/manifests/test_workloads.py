@@ -1,0 +1,67 @@
+"""That what manifests/base starts fits the programs: flags, directories, rights."""
+
+import argparse
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from gpusharing.agent import command as agent_command
+from gpusharing.api.crd import DEFINITIONS
+from gpusharing.controller import command as operator_command
+from harness.controlplane import ControlPlane
+from harness.gpu_cluster import MANIFESTS
+
+pytestmark = pytest.mark.cluster
+
+
+async def test_everything_is_accepted_and_no_expression_is_doubted(installed: ControlPlane) -> None:
+    listed = json.loads(await installed.kubectl("get", "validatingadmissionpolicies", "--output=json"))
+    policies = {item["metadata"]["name"]: item["status"] for item in listed["items"]}
+    assert set(policies) == {"gpusharing-agent", "gpusharing-kubelets", "gpusharing-operator"}
+    assert all(status["typeChecking"] == {} for status in policies.values())
+    crds = (await installed.kubectl("get", "crd", "--output=name")).split()
+    assert set(crds) == {f"customresourcedefinition.apiextensions.k8s.io/{item.name}" for item in DEFINITIONS}
+
+
+async def test_the_api_server_keeps_all_of_it_as_it_is_written(installed: ControlPlane) -> None:
+    # Otherwise GitOps would apply it again and again.
+    assert await installed.kubectl("diff", "--kustomize", MANIFESTS) == ""
+
+
+async def container(control_plane: ControlPlane, workload: str) -> Any:
+    found = await control_plane.kubectl("get", workload, "--namespace=gpusharing-system", "--output=json")
+    (only,) = json.loads(found)["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def parsed(module: Any, command: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    module.register(parser.add_subparsers())
+    assert command[0] == "gpusharing"
+    return parser.parse_args(command[1:])
+
+
+async def test_the_operator_understands_its_flags(installed: ControlPlane) -> None:
+    operator = await container(installed, "deployment/gpusharing-operator")
+    arguments = parsed(operator_command, operator["command"])
+    assert arguments.kubeconfig is None
+    assert arguments.listen.port == operator["ports"][0]["containerPort"]
+
+
+async def test_the_agent_understands_its_flags_and_its_directories_are_mounted(installed: ControlPlane) -> None:
+    agent = await container(installed, "daemonset/gpusharing-agent")
+    arguments = parsed(agent_command, agent["command"])
+    assert arguments.node_name == "$(NODE_NAME)"
+    mounts = {mount["mountPath"]: mount.get("readOnly", False) for mount in agent["volumeMounts"]}
+    kubelet = str(arguments.kubelet_root)
+    written, *read = map(str, arguments.cdi_dirs)
+    assert mounts == {
+        str(arguments.driver_root): True,
+        f"{kubelet}/plugins": False,
+        f"{kubelet}/plugins_registry": False,
+        written: False,
+        **dict.fromkeys(read, True),
+        str(arguments.state_dir): False,
+    }, shlex.join(agent["command"])

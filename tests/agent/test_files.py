@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusharing.agent.files import Envelopes, boot_id, write_durably
+from gpusharing.agent.files import Envelopes, boot_id, write_atomically
 from gpusharing.api import strict_json
 from gpusharing.api.base import ApiModel
 
@@ -29,7 +29,7 @@ NOTE = Note(text="Grüße, \U0001f600", number=7, more=("one", "two"))
 
 
 def envelopes(directory: Path, boot: str = BOOT) -> Envelopes[Note]:
-    return Envelopes(directory / "notes", Note, boot=boot)
+    return Envelopes(directory / "notes", Note, boot=boot, survives_reboot=True)
 
 
 def contents(directory: Path, boot: str = BOOT) -> list[tuple[str, Note, bool]]:
@@ -180,13 +180,13 @@ def test_failed_write_leaves_the_old_content_and_nothing_else(tmp_path: Path) ->
 _WRITER = """
 import sys
 from pathlib import Path
-from gpusharing.agent.files import write_durably
+from gpusharing.agent.files import write_atomically
 
 path, size = Path(sys.argv[1]), int(sys.argv[2])
 number = 0
 while True:
     number += 1
-    write_durably(path, bytes([number % 256]) * size)
+    write_atomically(path, bytes([number % 256]) * size, durable=True)
     if number == 1:
         print(flush=True)
 """
@@ -194,7 +194,7 @@ while True:
 
 def test_reader_never_sees_a_torn_file_of_killed_writers(tmp_path: Path) -> None:
     path, size = tmp_path / "file.json", 64 * 1024
-    write_durably(path, bytes(size))
+    write_atomically(path, bytes(size), durable=True)
     seen = set()
     for _ in range(3):
         command = [sys.executable, "-c", _WRITER, str(path), str(size)]

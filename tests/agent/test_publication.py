@@ -107,6 +107,19 @@ async def test_last_word_holds_although_nobody_remembers_it(gpu_node: GpuNode) -
     assert versions(await gpu_node.slices()) == before
 
 
+async def test_last_word_on_a_gpu_in_use_is_not_lost_either(gpu_node: GpuNode) -> None:
+    await gpu_node.decide(TIME_SLICING, EXCLUSIVE)
+    claim = await gpu_node.claim(gpu_node.shared(0))
+    await gpu_node.kubelet.prepare(claim)
+    await gpu_node.decide(EXCLUSIVE, EXCLUSIVE)
+    await gpu_node.offers("gpu-0-timeslicing", "gpu-1")
+    await gpu_node.agent.kill()
+    await gpu_node.admin.call("DELETE", gpu_node.sharing_path)
+    await gpu_node.agent.start()
+    await gpu_node.kubelet.unprepare(claim)
+    await gpu_node.offers("gpu-0", "gpu-1")
+
+
 async def test_two_ways_exclude_each_other_by_counters_and_one_way_needs_none(gpu_node: GpuNode) -> None:
     for offers, first in ((BOTH, True), (TIME_SLICING, False), (BOTH, True), (EXCLUSIVE, False)):
         await gpu_node.decide(offers, EXCLUSIVE)

@@ -56,9 +56,13 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_reboot_has_set_gpus_back_and_left_the_rest(tmp_path: Path) -> None:
-    Envelopes(tmp_path / "before", GpuBefore, boot="earlier").write("a", GpuBefore(time_slice=Interval.LONG))
-    Envelopes(tmp_path / "gpus", GpuRecord, boot="earlier").write("a", GpuRecord(slot=3))
-    Envelopes(tmp_path / "pool", Generation, boot="earlier").write("generation", Generation(value=9))
+    Envelopes(tmp_path / "before", GpuBefore, boot="earlier", survives_reboot=True).write(
+        "a", GpuBefore(time_slice=Interval.LONG)
+    )
+    Envelopes(tmp_path / "gpus", GpuRecord, boot="earlier", survives_reboot=True).write("a", GpuRecord(slot=3))
+    Envelopes(tmp_path / "pool", Generation, boot="earlier", survives_reboot=True).write(
+        "generation", Generation(value=9)
+    )
 
     records = Records(tmp_path)
     assert records.changed_gpus == []

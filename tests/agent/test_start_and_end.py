@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from grpclib.client import Channel, UnaryUnaryMethod
 
-from agent.on_cluster import DRIVER, GpuNode
+from agent.on_cluster import DRIVER, GpuNode, opaque
+from building import interval_config
 from gpusharing.agent.dra.pb import registration_pb2
+from gpusharing.sim import Timeslice
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
 
@@ -135,13 +137,21 @@ async def test_kubelet_is_served_although_the_api_server_is_away(installed: Cont
     """Pods that end need no API server, and those that start again have their devices already."""
     async with GpuNode(installed) as node:
         await node.decide(None, None)
-        claim, gone = await node.claim(node.whole(0)), await node.claim(node.whole(1))
+        long = [opaque(interval_config("Long"))]
+        claim, gone = await node.claim(node.whole(0), config=long), await node.claim(node.whole(1))
         assert not any(answer.error for answer in (await node.kubelet.prepare(claim, gone)).values())
         await node.agent.kill()
+        # As if it had died before it was done with these, and before it was done with a third that had gone.
+        node.sim.set_timeslice(node.sim.gpus()[0].uuid, Timeslice.DEFAULT)
+        specs = node.specs()
+        ours = node.cdi / f"gpusharing.dev-claim_{claim.uid}.json"
+        ours.rename(node.cdi / "gpusharing.dev-claim_no-such-claim.json")
         nowhere = node.directory / "nowhere.kubeconfig"
         nowhere.write_text(node.kubeconfig.read_text().replace(installed.url, "https://127.0.0.1:1"))
         deaf = node.process("deaf", kubeconfig=nowhere)
         async with deaf:
+            assert node.specs() == specs
+            assert node.time_slices()[0] is Timeslice.LONG
             assert await node.kubelet.unprepare(gone) == {gone.uid: ""}
             assert node.prepared() == {claim.uid}
             answer = (await node.kubelet.prepare(claim))[claim.uid]

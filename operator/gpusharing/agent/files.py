@@ -34,21 +34,26 @@ def boot_id(proc: Path = Path("/proc")) -> str:
 class Envelopes(Generic[M]):
     """The files of one kind: a directory with one file for each key."""
 
-    def __init__(self, directory: Path, model: type[M], *, boot: str) -> None:
+    def __init__(self, directory: Path, model: type[M], *, boot: str, survives_reboot: bool) -> None:
+        """What the next boot has no use for is not forced to the disk: a killed agent finds it all the same, and a
+        pod's start does not wait for the disk twice."""
         self._directory = directory
         self._model = model
         self._boot = boot
+        self._durable = survives_reboot
         directory.mkdir(parents=True, exist_ok=True)
         remove_leftovers(directory)
 
     def write(self, key: str, content: M) -> None:
-        """On disk when this returns."""
+        """For the next agent to find when this returns, however this one ends."""
         envelope = {"format": FORMAT, "bootID": self._boot, "content": content.to_json()}
-        write_durably(self._path(key), strict_json.canonical(envelope | {"checksum": _checksum(envelope)}))
+        data = strict_json.canonical(envelope | {"checksum": _checksum(envelope)})
+        write_atomically(self._path(key), data, durable=self._durable)
 
     def delete(self, key: str) -> None:
         self._path(key).unlink(missing_ok=True)
-        _sync_directory(self._directory)
+        if self._durable:
+            _sync_directory(self._directory)
 
     def read_all(self) -> Iterator[tuple[str, M, bool]]:
         """Key, content, and whether it was written in this boot, for every file that can be trusted."""
@@ -78,11 +83,6 @@ class Envelopes(Generic[M]):
         return self._directory / f"{key}{_SUFFIX}"
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    write_atomically(path, data, durable=True)
-    _sync_directory(path.parent)
-
-
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Readers see the old file or the new one. The temporary name has no suffix that anybody looks for."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
@@ -95,6 +95,8 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    if durable:
+        _sync_directory(path.parent)
 
 
 def remove_leftovers(directory: Path, prefix: str = "") -> None:

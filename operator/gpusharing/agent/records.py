@@ -66,10 +66,12 @@ class Records:
     def __init__(self, directory: Path) -> None:
         boot = boot_id()
         self.boot_id = boot
-        self._claims_on_disk = Envelopes(directory / "claims", PreparedClaim, boot=boot)
-        self._before_on_disk = Envelopes(directory / "before", GpuBefore, boot=boot)
-        self._gpus_on_disk = Envelopes(directory / "gpus", GpuRecord, boot=boot)
-        self._pool_on_disk = Envelopes(directory / "pool", Generation, boot=boot)
+        # After a reboot the kubelet asks anew for every claim of a pod that is still there, and the hardware has gone
+        # back by itself.
+        self._claims_on_disk = Envelopes(directory / "claims", PreparedClaim, boot=boot, survives_reboot=False)
+        self._before_on_disk = Envelopes(directory / "before", GpuBefore, boot=boot, survives_reboot=False)
+        self._gpus_on_disk = Envelopes(directory / "gpus", GpuRecord, boot=boot, survives_reboot=True)
+        self._pool_on_disk = Envelopes(directory / "pool", Generation, boot=boot, survives_reboot=True)
         self._claims = {key: claim for key, claim, _ in self._claims_on_disk.read_all()}
         self._gpus = {key: record for key, record, _ in self._gpus_on_disk.read_all()}
         self._generation = max((value.value for _, value, _ in self._pool_on_disk.read_all()), default=0)

@@ -21,7 +21,7 @@ NAMESPACE = "gpusharing-system"
 _ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "", "SSL_CERT_FILE": os.devnull}
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class GpuCluster(Cluster):
     gpus: str = "H100-80GB:2"
     """The GPUs of each node, as for `gpusharing sim create`."""

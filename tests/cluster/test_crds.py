@@ -1,0 +1,171 @@
+"""What the real API server makes of our custom resources."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gpusharing.api.crd import DEFINITIONS
+from harness.commands import CommandError
+from harness.controlplane import ControlPlane
+from harness.gpu_cluster import MANIFESTS
+from harness.workloads import policy
+
+pytestmark = pytest.mark.cluster
+
+SHARES = {"timeSlicing": {"maxClients": 4}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def server(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    crds = MANIFESTS.parents[1] / "crds"
+    await control_plane.kubectl("apply", f"--kustomize={crds}")
+    await control_plane.kubectl(
+        "wait", "--for=condition=Established", *(f"crd/{definition.name}" for definition in DEFINITIONS)
+    )
+    yield control_plane
+
+
+async def create(server: ControlPlane, body: dict[str, Any], *options: str) -> Any:
+    arguments = ("create", "--dry-run=server", "--output=json", "--filename=-", *options)
+    return json.loads(await server.kubectl(*arguments, stdin=json.dumps(body)))
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
+async def test_schemas_are_structural(server: ControlPlane, definition: Any) -> None:
+    crd = json.loads(await server.kubectl("get", "crd", definition.name, "--output=json"))
+    conditions = {item["type"]: item["status"] for item in crd["status"]["conditions"]}
+    assert conditions.get("NonStructuralSchema", "False") == "False"
+    assert (conditions["NamesAccepted"], conditions["Established"]) == ("True", "True")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"offers": SHARES}, id="shares"),
+        pytest.param({"offers": {"exclusive": {}}}, id="whole"),
+        pytest.param({"offers": SHARES | {"exclusive": {}}, "gpus": {"maxPerNode": 3}}, id="both, a number"),
+        pytest.param({"offers": SHARES, "gpus": {"maxPerNode": "100%"}}, id="a percentage"),
+        pytest.param(
+            {"offers": SHARES, "nodes": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}},
+            id="a label in a set",
+        ),
+        pytest.param(
+            {"offers": SHARES, "nodes": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}, id="a label"
+        ),
+        pytest.param({"offers": SHARES, "gpus": {"selectors": [{"cel": {"expression": "x"}}]}}, id="a selector"),
+    ],
+)
+async def test_what_can_be_right_is_admitted(server: ControlPlane, spec: dict[str, Any]) -> None:
+    stored = await create(server, policy("good", **spec))
+    assert stored["spec"]["priority"] == 0
+
+
+async def test_defaults_are_filled_in_and_no_more(server: ControlPlane) -> None:
+    stored = await create(server, policy("good", offers=SHARES))
+    assert stored["spec"] == {"priority": 0, "offers": {"timeSlicing": {"maxClients": 4, "interval": "Default"}}}
+
+
+MAX_PER_NODE = 'must be a number of at least 1, or a percentage from "1%" to "100%"'
+VALUES = "In and NotIn need values, Exists and DoesNotExist take none"
+
+
+def selecting(**requirement: Any) -> dict[str, Any]:
+    return {"offers": SHARES, "nodes": {"matchExpressions": [{"key": "a", **requirement}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "told"),
+    [
+        pytest.param({}, "spec.offers", "Required value", id="no offers"),
+        pytest.param(
+            {"offers": {}}, "spec.offers", "offer at least one of exclusive and timeSlicing", id="offers nothing"
+        ),
+        pytest.param(
+            {"offers": {"timeSlicing": {"maxClients": 1}}},
+            "spec.offers.timeSlicing.maxClients",
+            "should be greater than or equal to 2",
+            id="one client shares with nobody",
+        ),
+        pytest.param(
+            {"offers": {"timeSlicing": {"maxClients": 1000}}},
+            "spec.offers.timeSlicing.maxClients",
+            "should be less than or equal to 256",
+            id="too many clients",
+        ),
+        pytest.param(
+            {"offers": {"timeSlicing": {}}}, "spec.offers.timeSlicing.maxClients", "Required value", id="how many"
+        ),
+        pytest.param(
+            {"offers": {"timeSlicing": {"maxClients": 4, "interval": "medium"}}},
+            "spec.offers.timeSlicing.interval",
+            'supported values: "Default", "Short", "Medium", "Long"',
+            id="an interval that is none",
+        ),
+        pytest.param(
+            {"offers": SHARES, "priority": 5_000_000},
+            "spec.priority",
+            "should be less than or equal to 1000000",
+            id="a priority out of range",
+        ),
+        *(
+            pytest.param(
+                {"offers": SHARES, "gpus": {"maxPerNode": value}},
+                "spec.gpus.maxPerNode",
+                MAX_PER_NODE,
+                id=f"maxPerNode {value!r}",
+            )
+            for value in (0, -1, "0%", "101%", "half", "50", "")
+        ),
+        pytest.param(selecting(operator="In"), "spec.nodes.matchExpressions[0]", VALUES, id="in nothing"),
+        pytest.param(
+            selecting(operator="Exists", values=["b"]), "spec.nodes.matchExpressions[0]", VALUES, id="exists as"
+        ),
+        pytest.param(
+            selecting(operator="Is", values=["b"]),
+            "spec.nodes.matchExpressions[0].operator",
+            'supported values: "In", "NotIn", "Exists", "DoesNotExist"',
+            id="an operator that is none",
+        ),
+        pytest.param(
+            {"offers": SHARES, "gpus": {"selectors": [{"cel": {}}]}},
+            "spec.gpus.selectors[0].cel.expression",
+            "Required value",
+            id="a selector without an expression",
+        ),
+        pytest.param({"offers": SHARES | {"mps": {}}}, "spec.offers.mps", "unknown field", id="an unknown field"),
+    ],
+)
+async def test_what_can_never_be_right_is_refused_by_name(
+    server: ControlPlane, spec: dict[str, Any], field: str, told: str
+) -> None:
+    with pytest.raises(CommandError) as refusal:
+        await create(server, policy("bad", **spec))
+    assert field in str(refusal.value)
+    assert told in str(refusal.value)
+
+
+async def test_a_name_that_no_class_could_carry_is_refused(server: ControlPlane) -> None:
+    await create(server, policy("a" * 51, offers=SHARES))
+    with pytest.raises(CommandError, match=r"metadata\.name must have at most 51 characters"):
+        await create(server, policy("a" * 52, offers=SHARES))
+
+
+async def test_unknown_fields_are_pruned_where_nobody_validates_strictly(server: ControlPlane) -> None:
+    stored = await create(server, policy("good", offers=SHARES, colour="red"), "--validate=ignore")
+    assert "colour" not in stored["spec"]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("sharingpolicy.spec.offers.timeSlicing.maxClients", "How many claims may hold the GPU at the same time"),
+        ("gsp.spec.priority", "the highest priority wins"),
+        ("gns.spec.gpus.losers.reason", "Why it did not get it"),
+        ("gns.status.gpus.timeSlice", "The time slice that is set"),
+    ],
+)
+async def test_kubectl_explains(server: ControlPlane, path: str, told: str) -> None:
+    assert told in " ".join((await server.kubectl("explain", path)).split())

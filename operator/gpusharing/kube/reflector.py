@@ -72,7 +72,7 @@ class Reflector(Generic[T]):
         items, version = await self._api.list(self._kind, field_selector=self._field_selector)
         # What a write of our own returned meanwhile is newer than the list.
         written = {
-            key: value for key, value in self._objects.items() if int(_meta(value).resource_version) > int(version)
+            key: value for key, value in self._objects.items() if int(_meta(value).resource_version or 0) > int(version)
         }
         self._objects = {_key(item): item for item in items} | written
         self.synced.set()

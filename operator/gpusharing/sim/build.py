@@ -18,7 +18,9 @@ LIBRARY = "libnvidia-ml.so.1"
 TOOL = "nvidia-smi"
 
 _COMPILE = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"]
-_COMPILE_LIBRARY = [*_COMPILE, "-shared", "-fPIC", "-fvisibility=hidden", "-pthread", f"-Wl,-soname,{LIBRARY}"]
+# Bound to itself: a process that has loaded two nodes' libraries must not mix them.
+_LINK_LIBRARY = ["-shared", "-fPIC", "-fvisibility=hidden", "-pthread", f"-Wl,-Bsymbolic,-soname,{LIBRARY}"]
+_COMPILE_LIBRARY = [*_COMPILE, *_LINK_LIBRARY]
 # The tool takes the library beside it even when LD_LIBRARY_PATH names another one, hence the old kind of rpath.
 _COMPILE_TOOL = [*_COMPILE, "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib"]
 

@@ -11,9 +11,9 @@ from gpusharing.agent.hardware import sysfs
 from gpusharing.agent.hardware.driver_root import DriverRoot
 from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
 from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.hardware.nvml import Board
 from gpusharing.agent.hardware.smi import NvidiaSmi
 from gpusharing.api.sharing import Interval
+from gpusharing.core.inventory import Board
 from gpusharing.sim import ComputeMode, Timeslice
 
 

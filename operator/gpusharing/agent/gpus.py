@@ -3,11 +3,10 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from gpusharing.agent.hardware.nvml import Board
 from gpusharing.agent.records import Records, publish
 from gpusharing.api.sharing import GpuSharing
 from gpusharing.core import publication
-from gpusharing.core.inventory import Gpu
+from gpusharing.core.inventory import Board, Gpu
 from gpusharing.core.publication import OfferedGpu
 
 
@@ -63,5 +62,4 @@ class NodeGpus:
         )
 
     def _gpu(self, uuid: str) -> Gpu:
-        # A board is a GPU that has no slot yet: the same fields.
         return Gpu(slot=self._records.gpu(uuid).slot, **dataclasses.asdict(self._boards[uuid]))

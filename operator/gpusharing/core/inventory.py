@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class Board:
+    """A GPU as driver and kernel describe it."""
+
     uuid: str
-    slot: int
-    """The N of gpu-N; bound to the uuid for good."""
     minor: int
     """The N of /dev/nvidiaN; may change."""
     product_name: str
@@ -20,3 +20,11 @@ class Gpu:
     pci_bus_id: str
     pcie_root: str | None = None
     numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu(Board):
+    """One that has its place on the node."""
+
+    slot: int
+    """The N of gpu-N; bound to the uuid for good."""

@@ -4,9 +4,10 @@ from pathlib import Path
 
 from gpusharing.agent.hardware.driver_root import DriverRoot
 from gpusharing.agent.hardware.errors import NotSupportedError
-from gpusharing.agent.hardware.nvml import Board, Nvml
+from gpusharing.agent.hardware.nvml import Nvml
 from gpusharing.agent.hardware.smi import NvidiaSmi
 from gpusharing.api.sharing import Interval
+from gpusharing.core.inventory import Board
 
 
 class Hardware:

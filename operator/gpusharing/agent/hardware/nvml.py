@@ -4,7 +4,6 @@ import asyncio
 import ctypes
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -13,30 +12,13 @@ import structlog
 
 from gpusharing.agent.hardware import names, sysfs
 from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
+from gpusharing.core.inventory import Board
 
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
 _MIB: Final = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
-    """One GPU as NVML and the kernel describe it, before it has a slot."""
-
-    uuid: str
-    minor: int
-    product_name: str
-    brand: str
-    architecture: str
-    memory_mib: int
-    compute_capability: tuple[int, int]
-    driver_version: str
-    cuda_driver_version: tuple[int, int]
-    pci_bus_id: str
-    pcie_root: str | None
-    numa_node: int | None
 
 
 class Nvml:

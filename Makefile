@@ -37,7 +37,7 @@ test: check ## Run the checks and every test, on a real Kubernetes that is built
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Kubernetes
-	$(BIN)/pytest -m 'not cluster and not node'
+	$(BIN)/pytest --numprocesses 4 -m 'not cluster and not node'
 
 .PHONY: generate
 generate: setup ## Write the CRDs and the gRPC messages anew

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.agent.clock import now
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.core import allocation
+from gpusharing.kube.clock import now
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 

@@ -7,7 +7,6 @@ from typing import Final
 
 import structlog
 
-from gpusharing.agent.clock import now
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
 from gpusharing.agent.hardware.node import Hardware
@@ -17,6 +16,7 @@ from gpusharing.agent.records import Records
 from gpusharing.agent.report import node_status
 from gpusharing.agent.tuning import Tuner
 from gpusharing.api.sharing import NodeSharing
+from gpusharing.kube.clock import now
 from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError, UnreachableError

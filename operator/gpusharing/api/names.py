@@ -17,8 +17,6 @@ MAX_POLICY_NAME: Final = 51
 # Attributes and taints of our own on published devices.
 SHARING_ATTRIBUTE: Final = f"{GROUP}/sharing"
 POLICY_ATTRIBUTE: Final = f"{GROUP}/policy"
-CLOSING_ATTRIBUTE: Final = f"{GROUP}/closing"
-RESTRICTED_ATTRIBUTE: Final = f"{GROUP}/restricted"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
 
 

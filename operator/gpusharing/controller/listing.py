@@ -1,7 +1,7 @@
 """Complete lists beside Kopf's watches: before the first decision, and for the deletions that Kopf does not see."""
 
 import dataclasses
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import structlog
 from gpusharing.controller.patience import NotYetError, patiently
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
-from gpusharing.kube.kinds import Kind, Page
+from gpusharing.kube.kinds import Kind
 from gpusharing.kube.transport import Api
 
 log = structlog.get_logger(__name__)
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
     for kind in watched:
-        async for page in _pages(api, kind):
+        async for page in api.pages(_plain(kind)):
             for item in page.items:
                 store.seen(kind, item)
         await _require_discovery(api, kind)
@@ -35,7 +35,7 @@ async def audit(api: Api, store: Store, relists: Relists) -> None:
 async def forget_deleted(api: Api, store: Store, kind: Kind[Any]) -> None:
     uids: set[str] = set()
     version = ""
-    async for page in _pages(api, kind):
+    async for page in api.pages(_plain(kind)):
         uids |= {item["metadata"]["uid"] for item in page.items}
         version = page.resource_version
     store.only(kind, uids, as_of=version)
@@ -48,13 +48,6 @@ async def _require_discovery(api: Api, kind: Kind[Any]) -> None:
         raise NotYetError(f"{kind.api_version} has no {kind.plural} yet")
 
 
-async def _pages(api: Api, kind: Kind[Any]) -> AsyncIterator[Page[dict[str, Any]]]:
-    # As plain JSON: an object that cannot be read must not take its page with it.
-    plain = dataclasses.replace(kind, model=dict[str, Any])
-    token = ""
-    while True:
-        page = await api.list_page(plain, continue_token=token)
-        yield page
-        token = page.continue_token
-        if not token:
-            return
+def _plain(kind: Kind[Any]) -> Kind[dict[str, Any]]:
+    """As JSON: an object that cannot be read must not take its page with it."""
+    return dataclasses.replace(kind, model=dict[str, Any])

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import structlog
@@ -12,6 +11,7 @@ import structlog
 from gpusharing.controller.metrics import Metrics
 from gpusharing.core.decide import Intent
 from gpusharing.core.world import World
+from gpusharing.kube.clock import now
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ class Loop:
         self._changes.seen()
         began = time.perf_counter()
         try:
-            intents = self._decide(self._look(), now=_now())
+            intents = self._decide(self._look(), now=now())
         except Exception:
             # Nothing to try again: on the same world it would fail the same way.
             log.exception("cannot decide")
@@ -101,7 +101,3 @@ class Changes:
             async with asyncio.timeout(at_most):
                 await self._happened.wait()
         await asyncio.sleep(_SETTLE)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

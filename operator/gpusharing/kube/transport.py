@@ -82,22 +82,25 @@ class Api:
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         return await self._request(kind.decode, "GET", kind.path(name, namespace), retry=True)
 
-    async def list_page(
-        self, kind: Kind[T], *, field_selector: str = "", continue_token: str = "", limit: int = PAGE_SIZE
-    ) -> Page[T]:
-        query = _query(limit=str(limit), fieldSelector=field_selector, **{"continue": continue_token})
-        return await self._request(kind.decode_page, "GET", kind.path(), query, retry=True)
-
-    async def list(self, kind: Kind[T], *, field_selector: str = "") -> tuple[list[T], str]:
-        """All objects of a kind, read in pages, and the version to watch from."""
-        items: list[T] = []
+    async def pages(self, kind: Kind[T], *, field_selector: str = "") -> AsyncIterator[Page[T]]:
+        """All objects of a kind, page by page; the last page has the version to watch from."""
         token = ""
         while True:
-            page = await self.list_page(kind, field_selector=field_selector, continue_token=token)
-            items += page.items
+            query = _query(limit=str(PAGE_SIZE), fieldSelector=field_selector, **{"continue": token})
+            page = await self._request(kind.decode_page, "GET", kind.path(), query, retry=True)
+            yield page
             token = page.continue_token
             if not token:
-                return items, page.resource_version
+                return
+
+    async def list(self, kind: Kind[T], *, field_selector: str = "") -> tuple[list[T], str]:
+        """All objects of a kind, and the version to watch from."""
+        items: list[T] = []
+        version = ""
+        async for page in self.pages(kind, field_selector=field_selector):
+            items += page.items
+            version = page.resource_version
+        return items, version
 
     async def create(self, kind: Kind[T], body: Mapping[str, Any], namespace: str = "") -> T:
         # Never sent twice: the first one may have been stored although no answer came.

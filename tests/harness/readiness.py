@@ -17,6 +17,7 @@ async def answers(url: str, *, ca: Path | None = None) -> bool:
             aiohttp.ClientSession(timeout=timeout) as session,
             session.get(url, ssl=trust) as response,
         ):
+            await response.read()
             return response.status == 200
     except (aiohttp.ClientError, TimeoutError):
         return False

@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 import aiohttp
 
@@ -45,6 +47,27 @@ class ExpiredError(Exception):
     """A watch cannot go on from where it was: list again."""
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Ends every connection when it is closed.
+
+    aiohttp forgets those whose answers, such as watches, were not read to the end: they wait for TLS's good-bye from
+    the other side, and a loop that ends meanwhile leaks them.
+    """
+
+    def __init__(self, *, ssl: ssl.SSLContext, limit: int) -> None:
+        super().__init__(ssl=ssl, limit=limit)
+        self._unread: WeakSet[asyncio.Transport] = WeakSet()
+
+    def remember(self, response: aiohttp.ClientResponse) -> None:
+        if response.connection and response.connection.transport:
+            self._unread.add(response.connection.transport)
+
+    async def close(self, *, abort_ssl: bool = True) -> None:
+        for transport in self._unread:
+            transport.abort()
+        await super().close(abort_ssl=abort_ssl)
+
+
 def open_session(credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType) -> aiohttp.ClientSession:
     """A session that authorizes each of its requests, whoever makes them."""
 
@@ -56,13 +79,16 @@ def open_session(credentials: Credentials, *middlewares: aiohttp.ClientMiddlewar
         if value:
             request.headers["Authorization"] = value
         try:
-            return await handler(request)
+            response = await handler(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
             # On these two aiohttp would send a PUT again by itself: what is sent twice is decided below.
             raise aiohttp.ClientConnectionError(f"{type(error).__name__}: {error}") from error
+        connector.remember(response)
+        return response
 
+    connector = _Connector(ssl=credentials.ssl, limit=100)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=credentials.ssl, limit=100),
+        connector=connector,
         middlewares=(*middlewares, authorize),
         # Large objects come as one line of a watch.
         read_bufsize=2**21,

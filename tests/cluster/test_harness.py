@@ -17,8 +17,11 @@ from harness.processes import Process, ProcessFailedError
 pytestmark = pytest.mark.cluster
 
 _HOLD_CONTROL_PLANE = """
-import asyncio
+import asyncio, signal
 from harness.controlplane import ControlPlane
+
+# A shell's background jobs, and their children, begin life deaf to it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 async def main():
     async with ControlPlane() as control_plane:

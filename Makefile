@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 GPUS ?= H100-80GB:2
+N ?= 200000
+SEED ?= $(shell date +%s)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -38,6 +40,10 @@ test: check ## Run the checks and every test, on a real Kubernetes that is built
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Kubernetes
 	$(BIN)/pytest --numprocesses 4 -m 'not cluster and not node'
+
+.PHONY: fuzz-cel
+fuzz-cel: setup ## Compare our CEL with kube-scheduler's on random selectors (N=200000 SEED=7)
+	$(BIN)/python -m cel.fuzz --count $(N) --seed $(SEED)
 
 .PHONY: generate
 generate: setup ## Write the CRDs and the gRPC messages anew

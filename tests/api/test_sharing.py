@@ -122,6 +122,14 @@ node_statuses = st.builds(
             minor=counts,
             model=text,
             memory=text,
+            attributes=st.dictionaries(
+                text,
+                st.fixed_dictionaries({"string": text})
+                | st.fixed_dictionaries({"version": text})
+                | st.fixed_dictionaries({"int": counts})
+                | st.fixed_dictionaries({"bool": st.booleans()}),
+                max_size=2,
+            ),
             policy=references,
             time_slice=st.none() | st.sampled_from(sharing.Interval),
             conditions=conditions,

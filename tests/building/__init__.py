@@ -32,6 +32,7 @@ from gpusharing.api.sharing import (
     SharingPolicyStatus,
     TimeSlicingOffer,
 )
+from gpusharing.core import publication
 from gpusharing.core.inventory import Gpu
 from gpusharing.core.world import World
 
@@ -39,9 +40,11 @@ DRIVER: Final = "gpu.nvidia.com"
 NOW: Final = "2026-11-18T12:00:00Z"
 LATER: Final = "2026-11-18T13:00:00Z"
 
+MINOR: Final = 37
+
 EXCLUSIVE: Final = Offers(exclusive=ExclusiveOffer())
-UNACCEPTABLE: Final = (DeviceSelector(cel=CelSelector(expression="true")),)
-"""Selectors, which are not supported yet, make a policy one that is not accepted."""
+UNACCEPTABLE: Final = "nonsense"
+"""A selector that is no CEL."""
 
 
 def time_slicing(max_clients: int = 4, interval: Interval = Interval.DEFAULT, *, exclusive: bool = False) -> Offers:
@@ -58,6 +61,7 @@ def policy(
     generation: int = 1,
     nodes: Mapping[str, str] | None = None,
     max_per_node: int | str | None = None,
+    selectors: Sequence[str] = (),
     accepted: bool = True,
     offers: Offers | None = None,
     status: SharingPolicyStatus | None = None,
@@ -67,7 +71,13 @@ def policy(
         spec=SharingPolicySpec(
             priority=priority,
             nodes=LabelSelector(match_labels=dict(nodes or {})),
-            gpus=GpuSelection(selectors=() if accepted else UNACCEPTABLE, max_per_node=max_per_node),
+            gpus=GpuSelection(
+                selectors=tuple(
+                    DeviceSelector(cel=CelSelector(expression=expression))
+                    for expression in [*selectors, *([] if accepted else [UNACCEPTABLE])]
+                ),
+                max_per_node=max_per_node,
+            ),
             offers=offers or time_slicing(),
         ),
         status=status or SharingPolicyStatus(),
@@ -102,6 +112,7 @@ def gpu_status(slot: int = 0, *, node: str = "n1", in_force: PolicyReference | N
         minor=slot,
         model="NVIDIA H100 80GB HBM3",
         memory="81559Mi",
+        attributes=publication.board_attributes(gpu(slot, uuid=uuid(slot, node))),
         policy=in_force,
     )
 
@@ -195,6 +206,7 @@ def world(
     named = {name: node(name) for name in sharings} | {item.metadata.name: item for item in nodes}
     return World(
         driver=DRIVER,
+        minor=MINOR,
         policies={item.metadata.name: item for item in policies},
         nodes=named,
         node_sharings=sharings,

@@ -14,7 +14,12 @@ def version(minor: str, **emulated: str) -> dict[str, Any]:
 @pytest.mark.parametrize("minor", ["36", "36+", "37", "100"])
 async def test_what_is_new_enough(api: Api, server: ApiServer, minor: str) -> None:
     server.answer = lambda _: (200, version(minor))
-    assert await require_supported(api) == f"v1.{minor}.0"
+    assert await require_supported(api) == (f"v1.{minor}.0", int(minor.removesuffix("+")))
+
+
+async def test_a_newer_server_may_behave_as_an_older_one(api: Api, server: ApiServer) -> None:
+    server.answer = lambda _: (200, version("37", emulationMajor="1", emulationMinor="36"))
+    assert await require_supported(api) == ("v1.37.0", 36)
 
 
 @pytest.mark.parametrize(

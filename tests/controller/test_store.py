@@ -110,7 +110,7 @@ def test_a_list_shows_what_was_deleted_unseen_but_not_what_is_newer(observed: Ob
 
 def test_a_snapshot_does_not_change(observed: Observed) -> None:
     observed.store.seen(NODES, node(1))
-    world = snapshot(observed.store, "gpu.nvidia.com")
+    world = snapshot(observed.store, "gpu.nvidia.com", 37)
     observed.store.gone(NODES, node(2))
     assert set(world.nodes) == {"n1"}
-    assert snapshot(observed.store, "gpu.nvidia.com").nodes == {}
+    assert snapshot(observed.store, "gpu.nvidia.com", 37).nodes == {}

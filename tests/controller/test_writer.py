@@ -220,7 +220,7 @@ async def test_deciding_twice_writes_once(writer: Writer, store: Store, server: 
     seed(store, policy())
     seed(store, node_sharing("n1", gpus=2))
     store.seen(NODES, {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}})
-    first = decide(snapshot(store, "gpu.nvidia.com"), now=NOW)
+    first = decide(snapshot(store, "gpu.nvidia.com", 37), now=NOW)
     assert [type(intent) for intent in first] == [ReplaceSpec, PatchStatus]
     await writer.apply(first)
-    assert decide(snapshot(store, "gpu.nvidia.com"), now="2030-01-01T00:00:00Z") == []
+    assert decide(snapshot(store, "gpu.nvidia.com", 37), now="2030-01-01T00:00:00Z") == []

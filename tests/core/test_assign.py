@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import decided, policy, reference, time_slicing, uuid
-from gpusharing.api.sharing import GpuSharing, Loser, LossReason, SharingPolicy
-from gpusharing.core import acceptance
+from building import DRIVER, MINOR, decided, gpu_status, node_sharing, policy, reference, time_slicing, uuid
+from gpusharing.api.sharing import GpuSharing, GpuStatus, Loser, LossReason, SharingPolicy
+from gpusharing.core.acceptance import examine
 from gpusharing.core.assign import assign
+from gpusharing.core.selection import selections_by_policy
+from gpusharing.core.world import NodeView
 
 Outcome = Sequence[GpuSharing]
 Labels = Mapping[str, str]
@@ -21,7 +23,16 @@ NONE: Labels = MappingProxyType({})
 def run(
     policies: Sequence[SharingPolicy], *, gpus: int, before: Outcome = (), labels: Labels = MappingProxyType({})
 ) -> Outcome:
-    return assign(policies, labels=labels, uuids=[uuid(slot) for slot in range(gpus)], before=before)
+    return decide_on([gpu_status(slot) for slot in range(gpus)], policies, before=before, labels=labels)
+
+
+def decide_on(
+    gpus: Sequence[GpuStatus], policies: Sequence[SharingPolicy], *, before: Outcome, labels: Labels = NONE
+) -> Outcome:
+    candidates = [examine(policy, minor=MINOR) for policy in policies]
+    view = NodeView(sharing=node_sharing(gpus=gpus), labels=labels, claims=())
+    selections = selections_by_policy(candidates, view, DRIVER)
+    return assign(candidates, selections=selections, uuids=[gpu.uuid for gpu in gpus], before=before)
 
 
 def winners(outcome: Outcome) -> list[str | None]:
@@ -33,6 +44,13 @@ def losses(outcome: Outcome) -> list[list[tuple[str, str]]]:
 
 
 LOWER, LATER = LossReason.LOWER_PRIORITY.value, LossReason.NAME_SORTS_LATER.value
+FAILED = LossReason.SELECTOR_FAILED.value
+
+# Matches gpu-1 and gpu-3, has no answer for gpu-0, and does not match the others.
+ODD = (
+    'device.attributes["resource.kubernetes.io"].pciBusID == "0000:01:00.0" ? device.attributes["x"].y == "z" : '
+    'device.attributes["resource.kubernetes.io"].pciBusID in ["0000:02:00.0", "0000:04:00.0"]'
+)
 
 
 class Case(NamedTuple):
@@ -134,6 +152,49 @@ class Case(NamedTuple):
         pytest.param(Case([policy("a", accepted=False)], [None, None]), id="one that is not accepted gains nothing"),
         pytest.param(Case([policy("a", nodes={"pool": "x"})], [None]), id="other nodes are none of its business"),
         pytest.param(Case([], [None], before=[decided(0, policy("a"))]), id="a deleted policy leaves nothing"),
+        pytest.param(
+            Case([policy("a", selectors=[ODD])], [None, "a", None, "a"]), id="a policy wins the GPUs that it selects"
+        ),
+        pytest.param(
+            Case([policy("a", selectors=["true", ODD, ODD])], [None, "a", None, "a"]), id="all selectors must match"
+        ),
+        pytest.param(
+            Case([policy("a", selectors=["false", ODD])], [None, None]), id="after one that does not, none is asked"
+        ),
+        pytest.param(
+            Case([policy("a", selectors=[ODD], max_per_node="50%")], [None, "a", None, None]),
+            id="percent of those that it selects",
+        ),
+        pytest.param(
+            Case([policy("a", selectors=[ODD]), policy("b")], [None, "a", "b"], {
+                0: [("b", FAILED)], 1: [("b", LATER)]
+            }),
+            id="where a selector fails, the next policy does not get the GPU",
+        ),
+        pytest.param(
+            Case([policy("a", selectors=[ODD])], ["a", "a"], before=[decided(0, policy("a"))]),
+            id="a GPU on which its selector fails stays with the policy that had it",
+        ),
+        pytest.param(
+            Case([policy("a", selectors=[ODD], max_per_node=1)], ["a", None], before=[decided(0, policy("a"))]),
+            id="and counts: it takes no other one instead",
+        ),
+        pytest.param(
+            Case([policy("a", selectors=[ODD]), policy("b"), policy("c")], ["c", "a"], {
+                0: [("b", FAILED)], 1: [("b", LATER), ("c", LATER)]
+            }, [decided(0, policy("c"))]),
+            id="the last winner keeps it even when another would be next",
+        ),
+        pytest.param(
+            Case([policy("a", selectors=[ODD]), policy("b")], ["gone"], {0: [("b", FAILED)]}, [
+                decided(0, policy("gone"))
+            ]),
+            id="even a policy that is gone: a mistake opens nothing",
+        ),
+        pytest.param(
+            Case([policy("a", priority=-1, selectors=[ODD]), policy("b")], ["b"], before=[decided(0, policy("a"))]),
+            id="a failing selector keeps nobody away that ranks higher",
+        ),
     ],
 )  # fmt: skip
 def test_assignments(case: Case) -> None:
@@ -197,8 +258,11 @@ class Situation(NamedTuple):
         return [uuid(slot) for slot in self.slots]
 
     def decide(self, *, before: Outcome | None = None) -> Outcome:
-        return assign(
-            self.policies, labels=self.labels, uuids=self.uuids, before=self.before if before is None else before
+        return decide_on(
+            [gpu_status(slot).model_copy(update={"slot": place}) for place, slot in enumerate(self.slots)],
+            self.policies,
+            before=self.before if before is None else before,
+            labels=self.labels,
         )
 
     def rank(self, name: str) -> tuple[int, str]:
@@ -208,7 +272,7 @@ class Situation(NamedTuple):
         return {gpu.uuid for gpu in self.before if gpu.policy and gpu.policy.name == name} & set(self.uuids)
 
     def wants(self, item: SharingPolicy) -> bool:
-        return acceptance.objection(item) is None and item.spec.nodes.matches(self.labels)
+        return examine(item, minor=MINOR).objection is None and item.spec.nodes.matches(self.labels)
 
     def room(self, item: SharingPolicy) -> int:
         """Said again, without the code's own words."""
@@ -262,7 +326,7 @@ def test_who_may_not_want_gains_nothing_and_keeps_what_no_better_one_takes(situa
         mine, had = won(outcome, name), situation.had(name)
         assert not any(loser.policy == name for gpu in outcome for loser in gpu.losers)
         assert mine <= had
-        if acceptance.objection(item) is None:
+        if examine(item, minor=MINOR).objection is None:
             assert mine == set()
             continue
         for gpu in outcome:

@@ -184,6 +184,7 @@ def test_operator_and_agents_come_to_rest(at: World) -> None:
 def test_deciding_is_a_function_of_what_is_there(at: World) -> None:
     backwards = World(
         driver=at.driver,
+        minor=at.minor,
         policies={name: at.policies[name] for name in [*at.policies][::-1]},
         nodes={name: at.nodes[name] for name in [*at.nodes][::-1]},
         node_sharings={name: at.node_sharings[name] for name in [*at.node_sharings][::-1]},
@@ -223,7 +224,7 @@ def test_counts_fit_together(at: World) -> None:
         assert status.nodes.ready <= status.nodes.selected <= len(at.node_sharings)
         assert status.gpus.won + status.gpus.lost <= sum(len(n.status.gpus) for n in at.node_sharings.values())
         assert status.clients.max >= status.gpus.won
-        assert [condition.type for condition in status.conditions] == ["Accepted", "Ready", "Conflicted"]
+        assert [condition.type for condition in status.conditions] == ["Accepted", "Ready", "Conflicted", "Degraded"]
 
 
 def big(nodes: int) -> World:

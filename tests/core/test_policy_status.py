@@ -72,11 +72,16 @@ def conditions(status: SharingPolicyStatus) -> dict[str, tuple[str, str, str]]:
     return {item.type: (item.status.value, item.reason, item.message) for item in status.conditions}
 
 
+def selecting(expression: str) -> SharingPolicy:
+    return policy("thirds", generation=3, selectors=[expression])
+
+
 class Case(NamedTuple):
     world: World
     accepted: tuple[str, str, str] = ("True", "Accepted", "")
     ready: tuple[str, str, str] = ("", "", "")
     conflicted: tuple[str, str, str] = ("False", "NoConflict", "")
+    degraded: tuple[str, str, str] = ("False", "NotDegraded", "")
     nodes: tuple[int, int] = (0, 0)
     gpus: tuple[int, int] = (0, 0)
     clients: tuple[int, int] = (0, 0)
@@ -225,9 +230,10 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 world(policies=[UNACCEPTED], node_sharings=[node_with("n1", [THIRDS, None])]),
                 accepted=(
                     "False",
-                    "SelectorsNotSupported",
-                    ("spec.gpus.selectors: selecting GPUs by CEL is not supported yet: remove it, or use "
-                    "spec.nodes and spec.gpus.maxPerNode; GPUs that this policy shares already stay as they are"),
+                    "InvalidSelector",
+                    ("GPUs that this policy shares already stay as they are until "
+                    "spec.gpus.selectors[0].cel.expression is right: "
+                    "line 1, column 1: there is no 'nonsense'\nnonsense\n^"),
                 ),
                 ready=("False", "NotAccepted", "see condition Accepted"),
                 nodes=(1, 1),
@@ -236,11 +242,47 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
             ),
             id="not accepted, and still in force as it was",
         ),
+        pytest.param(
+            Case(
+                world(
+                    policies=[selecting('device.attributes["gpu.nvidia.com"].architecture == "Ada Lovelace"')],
+                    node_sharings=[node_with("n1", [None])],
+                ),
+                ready=(
+                    "False",
+                    "NoMatchingGpus",
+                    "no GPU of the 1 node in spec.nodes matches spec.gpus.selectors",
+                ),
+                nodes=(1, 0),
+            ),
+            id="a selector that matches nothing",
+        ),
+        pytest.param(
+            Case(
+                world(
+                    policies=[selecting('device.attributes["gpu.nvidia.com"].nvlink')],
+                    node_sharings=[node_with("n1", [THIRDS, None])],
+                ),
+                ready=("True", "Ready", "in force on 1 GPU of 1 node"),
+                degraded=(
+                    "True",
+                    "SelectorError",
+                    ("a selector has no answer for 2 GPUs, which stay as they are: "
+                    "GPU-n1-0 of n1: no such key: nvlink; GPU-n1-1 of n1: no such key: nvlink"),
+                ),
+                nodes=(1, 1),
+                gpus=(1, 0),
+                clients=(0, 4),
+            ),
+            id="a selector that fails: the GPUs stay as they are",
+        ),
     ],
 )  # fmt: skip
 def test_statuses(case: Case) -> None:
     status = status_of("thirds", case.world)
-    assert conditions(status) == {"Accepted": case.accepted, "Ready": case.ready, "Conflicted": case.conflicted}
+    assert conditions(status) == {
+        "Accepted": case.accepted, "Ready": case.ready, "Conflicted": case.conflicted, "Degraded": case.degraded
+    }  # fmt: skip
     generation = case.world.policies["thirds"].metadata.generation
     assert status.observed_generation == generation
     assert {item.observed_generation for item in status.conditions} == {generation}
@@ -317,7 +359,7 @@ def test_transition_times_move_with_the_status_only() -> None:
 def test_conditions_of_others_are_not_ours_to_keep() -> None:
     stray = Condition(type="Stray", status=ConditionStatus.TRUE, reason="X", last_transition_time=NOW)
     at = world(policies=[policy("thirds", status=SharingPolicyStatus(conditions=(stray,)))])
-    assert set(conditions(status_of("thirds", at))) == {"Accepted", "Ready", "Conflicted"}
+    assert set(conditions(status_of("thirds", at))) == {"Accepted", "Ready", "Conflicted", "Degraded"}
 
 
 @pytest.mark.parametrize("in_force", [True, False])

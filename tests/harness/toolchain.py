@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from harness.cache import CACHE, one_at_a_time, progress
 from harness.processes import DIES_WITH_PARENT
 
 TOOLS = Path(__file__).parents[2] / "tools"
+CEL_ORACLE = Path(__file__).parents[1] / "cel" / "oracle"
 
 
 class ToolchainError(Exception):
@@ -26,13 +27,14 @@ class ToolchainError(Exception):
 
 @dataclass(frozen=True)
 class _Module:
-    """A directory in tools/ with a go.mod, and what is built from it."""
+    """A directory with a go.mod, and what is built from it."""
 
     directory: Path
     packages: Mapping[str, str]  # by the program's name
     version_of: str  # the module whose version the programs report
     version_variables: Mapping[str, str]  # Go variables; the values are templates
     tags: str = ""
+    sources: Path | None = None  # our own Go
 
     def flags(self) -> list[str]:
         version = self._version()
@@ -47,7 +49,7 @@ class _Module:
         return _numbers(self._in_go_mod(r"^go (\S+)$"))
 
     def _version(self) -> str:
-        return self._in_go_mod(rf"^(?:require|\t)\s*{re.escape(self.version_of)} (\S+)$")
+        return self._in_go_mod(rf"^(?:require|\t)\s*{re.escape(self.version_of)} (\S+)(?: // indirect)?$")
 
     def _in_go_mod(self, pattern: str) -> str:
         found = re.search(pattern, (self.directory / "go.mod").read_text(), re.MULTILINE)
@@ -88,26 +90,48 @@ _MODULES = (
     ),
 )
 
+_CEL_ORACLES = tuple(
+    _Module(
+        directory=CEL_ORACLE / minor,
+        packages={f"cel-oracle-{minor}": "gpusharing.dev/cel-oracle"},
+        version_of="k8s.io/dynamic-resource-allocation",
+        version_variables={},
+        sources=CEL_ORACLE / "program",
+    )
+    for minor in ("v36", "v37")
+)
+
 
 def build() -> Path:
     """The directory with all programs; the first call takes about ten minutes, later ones nothing."""
+    return _programs(_MODULES)
+
+
+def build_cel_oracles() -> Path:
+    """The directory with `cel-oracle-v36` and `cel-oracle-v37`; the first call takes some minutes."""
+    return _programs(_CEL_ORACLES)
+
+
+def _programs(modules: Sequence[_Module]) -> Path:
     with one_at_a_time():
         go = _go()
-        programs = CACHE / _key(go) / "bin"
+        programs = CACHE / _key(go, modules) / "bin"
         programs.mkdir(parents=True, exist_ok=True)
-        for module in _MODULES:
+        for module in modules:
             for name, package in module.packages.items():
                 if not (programs / name).exists():
                     _build(go, module, package, programs / name)
     return programs
 
 
-def _key(go: Path) -> str:
+def _key(go: Path, modules: Sequence[_Module]) -> str:
     inputs = hashlib.sha256(_go_version(go).encode())
-    for module in _MODULES:
+    for module in modules:
         inputs.update(repr((module.flags(), module.packages)).encode())
         for name in ("go.mod", "go.sum"):
             inputs.update((module.directory / name).read_bytes())
+        for source in sorted(module.sources.iterdir()) if module.sources else ():
+            inputs.update(source.read_bytes())
     return inputs.hexdigest()[:16]
 
 

@@ -43,6 +43,7 @@ async def _gpu_status(offered: OfferedGpu, tuner: Tuner) -> GpuStatus:
         minor=offered.gpu.minor,
         model=offered.gpu.product_name,
         memory=f"{offered.gpu.memory_mib}Mi",
+        attributes=publication.board_attributes(offered.gpu),
         policy=offered.policy,
         time_slice=current.time_slice,
         compute_mode=current.compute_mode,

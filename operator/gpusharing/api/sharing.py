@@ -3,7 +3,8 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from gpusharing.api.base import ApiModel
 from gpusharing.api.meta import Condition, LabelSelector, ObjectMeta
@@ -39,7 +40,7 @@ class DeviceSelector(ApiModel):
 
 class GpuSelection(ApiModel):
     selectors: Annotated[tuple[DeviceSelector, ...], Field(max_length=32)] = ()
-    """A GPU must match all of them. Not supported yet: a policy with selectors is not accepted."""
+    """A GPU must match all of them. They see the whole GPU, as those of a DeviceClass do. Empty: every GPU matches."""
     max_per_node: Annotated[
         int | str | None,
         Field(
@@ -131,7 +132,7 @@ class SharingPolicyStatus(ApiModel):
     observed_generation: int | None = None
     """The generation of the spec that this status speaks of."""
     conditions: Conditions = ()
-    """Accepted, Ready and Conflicted."""
+    """Accepted, Ready, Conflicted and Degraded."""
     nodes: NodeCount | None = None
     """How many nodes it selects, and on how many it is in force."""
     gpus: GpuCount | None = None
@@ -163,6 +164,8 @@ class PolicyReference(ApiModel):
 class LossReason(StrEnum):
     LOWER_PRIORITY = "LowerPriority"
     NAME_SORTS_LATER = "NameSortsLater"
+    SELECTOR_FAILED = "SelectorFailed"
+    """A selector of a policy with a higher rank has no answer for the GPU, so nobody new gets it."""
 
 
 class Loser(ApiModel):
@@ -239,6 +242,21 @@ class PublishedDevice(ApiModel):
     """A device name in the node's ResourceSlices."""
 
 
+class DeviceAttribute(TypedDict, total=False):
+    """An attribute as in a ResourceSlice: exactly one of these."""
+
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[misc]
+
+    string: str
+    """A text."""
+    version: str
+    """A semantic version."""
+    int: int
+    """A whole number."""
+    bool: bool
+    """Yes or no."""
+
+
 class GpuStatus(ApiModel):
     uuid: str
     """The GPU, for as long as the board lives."""
@@ -250,6 +268,8 @@ class GpuStatus(ApiModel):
     """The product name."""
     memory: str
     """Total memory, as a quantity."""
+    attributes: Annotated[dict[str, DeviceAttribute], Field(default_factory=dict)]
+    """What selectors see, as on the devices in ResourceSlices."""
     policy: PolicyReference | None = None
     """The policy whose offers are in force. Absent: the GPU is offered as it is found."""
     time_slice: Interval | None = None

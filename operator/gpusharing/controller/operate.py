@@ -50,12 +50,13 @@ async def operate(*, kubeconfig: Path | None, driver: str, listen: Address) -> N
     async with open_session(credentials) as session, AsyncExitStack() as ours:
         api = Api(session, credentials.server, user_agent=f"{_NAME}/{__version__}")
         events = Events(api, controller=_NAME, instance=socket.gethostname())
-        loop = Loop(lambda: snapshot(store, driver), decide, Writer(api, store, events, metrics), metrics, changes)
+        writer = Writer(api, store, events, metrics)
+        loop = Loop(lambda: snapshot(store, driver, kubernetes.minor), decide, writer, metrics, changes)
         await ours.enter_async_context(
             serving(listen, is_alive=lambda: not loop.is_stuck, is_ready=lambda: loop.is_ready, metrics=metrics)
         )
-        version = await patiently(lambda: server_version.require_supported(api))
-        log.info("connected", server=credentials.server, kubernetes=version, driver=driver)
+        kubernetes = await patiently(lambda: server_version.require_supported(api))
+        log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
         await patiently(lambda: listing.prime(api, store, handlers.WATCHED))
         async with asyncio.TaskGroup() as tasks:
             for work in (loop.run(), listing.audit(api, store, relists)):

@@ -1,7 +1,7 @@
 """The Kubernetes that we need: older ones lack parts of the API on which no promise of ours would hold."""
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpusharing.kube.transport import Api
 
@@ -12,8 +12,14 @@ class UnsupportedVersionError(Exception):
     pass
 
 
-async def require_supported(api: Api) -> str:
-    """The API server's version; an error if it is too old."""
+class ServerVersion(NamedTuple):
+    program: str
+    minor: int
+    """Of the Kubernetes that it behaves as."""
+
+
+async def require_supported(api: Api) -> ServerVersion:
+    """An error if the API server is too old."""
     answer = await api.get_json("/version")
     version: str = answer["gitVersion"]
     # During an upgrade a new server may behave as its predecessor.
@@ -26,7 +32,7 @@ async def require_supported(api: Api) -> str:
             f"the API server is Kubernetes {_dotted(behaves_as)} ({version}), but the oldest that is supported is "
             f"{_dotted(FLOOR)}: upgrade the cluster"
         )
-    return version
+    return ServerVersion(version, behaves_as[1])
 
 
 def _number(text: str) -> int:

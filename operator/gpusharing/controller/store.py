@@ -81,9 +81,10 @@ class Store:
         self._on_change()
 
 
-def snapshot(store: Store, driver: str) -> World:
+def snapshot(store: Store, driver: str, minor: int) -> World:
     return World(
         driver=driver,
+        minor=minor,
         policies={policy.metadata.name: policy for policy in store.all(kinds.SHARING_POLICIES)},
         nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
         node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},

@@ -1,16 +1,50 @@
 """Whether a policy can be acted on at all. What the CRD's schema can refuse never gets here."""
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpusharing import cel
 from gpusharing.api.sharing import SharingPolicy
 
 
-def objection(policy: SharingPolicy) -> tuple[str, str] | None:
-    """(reason, message) of the first thing that stands against the policy; None if it is accepted."""
-    if policy.spec.gpus.selectors:
-        return (
-            "SelectorsNotSupported",
-            (
-                "spec.gpus.selectors: selecting GPUs by CEL is not supported yet: remove it, or use spec.nodes and "
-                "spec.gpus.maxPerNode; GPUs that this policy shares already stay as they are"
-            ),
-        )
-    return None
+class Objection(NamedTuple):
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A policy that has been looked at."""
+
+    policy: SharingPolicy
+    selectors: tuple[cel.Program, ...] = ()
+    objection: Objection | None = None
+    """The first thing that stands against it; None if it is accepted."""
+
+    @property
+    def name(self) -> str:
+        return self.policy.metadata.name
+
+
+def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
+    """`minor` is that of the Kubernetes whose scheduler is to read the same expressions in the same way."""
+    programs = []
+    for index, selector in enumerate(policy.spec.gpus.selectors):
+        try:
+            program = cel.compile(selector.cel.expression, minor)
+        except cel.CompileError as error:
+            return Candidate(policy=policy, objection=_invalid_selector(index, error.explained()))
+        if program.max_cost > cel.COST_LIMIT:
+            # As the API server refuses it in a DeviceClass.
+            excess = f"it may cost {program.max_cost:,} units, and Kubernetes allows {cel.COST_LIMIT:,}"
+            return Candidate(policy=policy, objection=_invalid_selector(index, excess))
+        programs.append(program)
+    return Candidate(policy=policy, selectors=tuple(programs))
+
+
+def _invalid_selector(index: int, why: str) -> Objection:
+    message = (
+        f"GPUs that this policy shares already stay as they are until spec.gpus.selectors[{index}].cel.expression is "
+        f"right: {why}"
+    )
+    return Objection("InvalidSelector", message)

@@ -1,46 +1,87 @@
 """Which policy wins which GPU of a node. Never a mix of two: one winner, and losers that learn why."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gpusharing.api.sharing import GpuSharing, Loser, LossReason, PolicyReference, SharingPolicy
-from gpusharing.core import acceptance
+from gpusharing.core.acceptance import Candidate
+from gpusharing.core.selection import Selection
+
+_NOTHING = Selection(failed={})
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """The GPUs of one node while they are given away, rank by rank."""
+
+    uuids: Sequence[str]
+    previous: Mapping[str, GpuSharing]
+    winners: dict[str, SharingPolicy]
+    losers: dict[str, list[Loser]]
+    held: dict[str, SharingPolicy]
+    """GPUs that stay with whoever had them last, since a selector of this policy, which might want them, failed."""
+
+    def had(self, policy: SharingPolicy) -> set[str]:
+        return {uuid for uuid in self.uuids if (entry := self.previous.get(uuid)) and _is_of(entry, policy)}
 
 
 def assign(
-    policies: Sequence[SharingPolicy],
+    candidates: Sequence[Candidate],
     *,
-    labels: Mapping[str, str],
+    selections: Mapping[str, Selection],
     uuids: Sequence[str],
     before: Sequence[GpuSharing],
 ) -> tuple[GpuSharing, ...]:
-    """How each GPU is to be shared, in the order of uuids. `before` is what was decided last, so that GPUs stay put."""
-    previous = {gpu.uuid: gpu for gpu in before}
-    winners: dict[str, SharingPolicy] = {}
-    losers: dict[str, list[Loser]] = {uuid: [] for uuid in uuids}
-    for policy in sorted(policies, key=_rank):
-        had = {uuid for uuid in uuids if _had(policy, previous.get(uuid))}
-        if acceptance.objection(policy):
+    """How each GPU is to be shared, in the order of uuids.
+
+    `selections` has, by name, what the accepted policies want of this node. `before` is what was decided last, so that
+    GPUs stay put.
+    """
+    contest = Contest(uuids, {gpu.uuid: gpu for gpu in before}, {}, {uuid: [] for uuid in uuids}, {})
+    untouched: set[str] = set()
+    for candidate in sorted(candidates, key=_rank):
+        if candidate.objection:
             # A mistake never opens the fleet: what the policy had stays its own, and it wants nothing else.
-            winners |= {uuid: policy for uuid in had if uuid not in winners}
-            continue
-        wanted = uuids if policy.spec.nodes.matches(labels) else ()
-        free = [uuid for uuid in wanted if uuid not in winners]
-        limit = _limit(policy.spec.gpus.max_per_node, len(wanted))
-        won = sorted(free, key=lambda uuid: (uuid not in had, uuid))[:limit]
-        if len(won) < limit:
-            for uuid in wanted:
-                if uuid in winners:
-                    losers[uuid].append(Loser(policy=policy.metadata.name, reason=_why(policy, winners[uuid])))
-        winners |= dict.fromkeys(won, policy)
-    return tuple(_entry(uuid, winners.get(uuid), losers[uuid], previous.get(uuid)) for uuid in uuids)
+            stays = contest.had(candidate.policy) - contest.winners.keys()
+            contest.winners.update(dict.fromkeys(stays, candidate.policy))
+            untouched |= stays
+        else:
+            _take(candidate.policy, selections.get(candidate.name, _NOTHING), contest)
+    # Nor does one on a single GPU: nobody who did not have it gets it, and who had it keeps it even when it is gone.
+    untouched |= contest.held.keys() - contest.winners.keys()
+    return tuple(
+        _untouched(uuid, contest)
+        if uuid in untouched
+        else _entry(uuid, contest.winners.get(uuid), contest.losers[uuid])
+        for uuid in uuids
+    )
 
 
-def _rank(policy: SharingPolicy) -> tuple[int, str]:
-    return -policy.spec.priority, policy.metadata.name
+def _take(policy: SharingPolicy, selection: Selection, contest: Contest) -> None:
+    had = contest.had(policy)
+    free = [
+        uuid for uuid in selection.wanted if uuid not in contest.winners and (uuid not in contest.held or uuid in had)
+    ]
+    # What it keeps although it cannot be judged counts as well: otherwise it would take another one for the time being.
+    kept = len(had & selection.failed.keys() - contest.winners.keys())
+    limit = max(0, _limit(policy.spec.gpus.max_per_node, len(selection.wanted) + kept) - kept)
+    won = sorted(free, key=lambda uuid: (uuid not in had, uuid))[:limit]
+    if len(won) < limit:
+        for uuid in selection.wanted:
+            if uuid not in won:
+                contest.losers[uuid].append(Loser(policy=policy.metadata.name, reason=_why(policy, uuid, contest)))
+    contest.winners.update(dict.fromkeys(won, policy))
+    for uuid in selection.failed:
+        if uuid not in contest.winners:
+            contest.held.setdefault(uuid, policy)
 
 
-def _had(policy: SharingPolicy, entry: GpuSharing | None) -> bool:
-    return entry is not None and entry.policy is not None and entry.policy.name == policy.metadata.name
+def _rank(candidate: Candidate) -> tuple[int, str]:
+    return -candidate.policy.spec.priority, candidate.name
+
+
+def _is_of(entry: GpuSharing, policy: SharingPolicy) -> bool:
+    return entry.policy is not None and entry.policy.name == policy.metadata.name
 
 
 def _limit(max_per_node: int | str | None, matching: int) -> int:
@@ -53,14 +94,20 @@ def _limit(max_per_node: int | str | None, matching: int) -> int:
             return min(max(1, matching * int(max_per_node.removesuffix("%")) // 100), matching)
 
 
-def _why(loser: SharingPolicy, winner: SharingPolicy) -> LossReason:
+def _why(loser: SharingPolicy, uuid: str, contest: Contest) -> LossReason:
+    winner = contest.winners.get(uuid)
+    if winner is None:
+        return LossReason.SELECTOR_FAILED
     return LossReason.LOWER_PRIORITY if loser.spec.priority < winner.spec.priority else LossReason.NAME_SORTS_LATER
 
 
-def _entry(uuid: str, winner: SharingPolicy | None, losers: Sequence[Loser], previous: GpuSharing | None) -> GpuSharing:
+def _untouched(uuid: str, contest: Contest) -> GpuSharing:
+    entry = contest.previous.get(uuid, GpuSharing(uuid=uuid))
+    return entry.model_copy(update={"losers": tuple(contest.losers[uuid])})
+
+
+def _entry(uuid: str, winner: SharingPolicy | None, losers: Sequence[Loser]) -> GpuSharing:
     if winner is None:
         return GpuSharing(uuid=uuid, losers=tuple(losers))
-    if acceptance.objection(winner) and previous is not None:
-        return previous.model_copy(update={"losers": tuple(losers)})
     reference = PolicyReference(name=winner.metadata.name, generation=winner.metadata.generation)
     return GpuSharing(uuid=uuid, policy=reference, losers=tuple(losers), offers=winner.spec.offers)

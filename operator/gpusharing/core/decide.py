@@ -1,16 +1,18 @@
 """The operator's decision: from one look at the world to the writes that are missing."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition
 from gpusharing.api.sharing import NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
 from gpusharing.core import allocation
+from gpusharing.core.acceptance import Candidate, examine
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
 from gpusharing.core.policy_status import clients_by_policy, node_share, policy_status
+from gpusharing.core.selection import Selection, selections_by_policy
 from gpusharing.core.world import NodeView, World
 
 
@@ -42,17 +44,20 @@ Intent = ReplaceSpec | PatchStatus
 def decide(world: World, *, now: str) -> list[Intent]:
     """Intents, nodes before statuses. Where the world is as it should be, there are none."""
     views = _views(world)
-    policies = [world.policies[name] for name in sorted(world.policies)]
-    decided = {view.name: _spec(policies, view, world.driver) for view in views}
+    candidates = [examine(world.policies[name], minor=world.minor) for name in sorted(world.policies)]
+    selections = {view.name: selections_by_policy(candidates, view, world.driver) for view in views}
+    decided = {view.name: _spec(candidates, selections[view.name], view, world.driver) for view in views}
     clients = clients_by_policy(views, world.driver)
     intents: list[Intent] = [
         ReplaceSpec(view.sharing, decided[view.name]) for view in views if decided[view.name] != view.sharing.spec
     ]
-    for policy in policies:
-        shares = [node_share(policy, view, decided[view.name]) for view in views]
-        status = policy_status(policy, shares, clients=clients.get(policy.metadata.name, 0), now=now)
-        if status != policy.status:
-            intents.append(PatchStatus(policy, status))
+    for candidate in candidates:
+        shares = [
+            node_share(candidate, view, decided[view.name], selections[view.name].get(candidate.name)) for view in views
+        ]
+        status = policy_status(candidate, shares, clients=clients.get(candidate.name, 0), now=now)
+        if status != candidate.policy.status:
+            intents.append(PatchStatus(candidate.policy, status))
     return intents
 
 
@@ -74,10 +79,11 @@ def _claims_by_node(world: World) -> Mapping[str, list[ResourceClaim]]:
     return found
 
 
-def _spec(policies: list[SharingPolicy], view: NodeView, driver: str) -> NodeSharingSpec:
-    sharing = view.sharing
-    uuids = [gpu.uuid for gpu in sorted(sharing.status.gpus, key=lambda gpu: gpu.slot)]
-    gpus = assign(policies, labels=view.labels, uuids=uuids, before=sharing.spec.gpus)
+def _spec(
+    candidates: Sequence[Candidate], selections: Mapping[str, Selection], view: NodeView, driver: str
+) -> NodeSharingSpec:
+    uuids = [gpu.uuid for gpu in view.gpus]
+    gpus = assign(candidates, selections=selections, uuids=uuids, before=view.sharing.spec.gpus)
     return NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, driver))
 
 

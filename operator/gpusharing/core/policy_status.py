@@ -16,7 +16,9 @@ from gpusharing.api.sharing import (
     SharingPolicy,
     SharingPolicyStatus,
 )
-from gpusharing.core import acceptance, allocation
+from gpusharing.core import allocation
+from gpusharing.core.acceptance import Candidate, Objection
+from gpusharing.core.selection import Selection
 from gpusharing.core.world import NodeView
 
 _SHOWN: Final = 3
@@ -27,6 +29,7 @@ class ReadyReason(StrEnum):
     READY = "Ready"
     NOT_ACCEPTED = "NotAccepted"
     NO_MATCHING_NODES = "NoMatchingNodes"
+    NO_MATCHING_GPUS = "NoMatchingGpus"
     LOST_ALL_GPUS = "LostAllGpus"
     WAITING_FOR_NODES = "WaitingForNodes"
 
@@ -45,6 +48,8 @@ class NodeShare:
 
     view: NodeView
     selected: bool
+    failed: Mapping[str, str]
+    """GPUs on which a selector failed, and how."""
     won: tuple[GpuSharing, ...]
     lost: tuple[tuple[GpuSharing, str], ...]
     """GPUs that others won, and the reason."""
@@ -52,16 +57,18 @@ class NodeShare:
     """Why what was won here is not in force yet."""
 
 
-def policy_status(policy: SharingPolicy, shares: Sequence[NodeShare], *, clients: int, now: str) -> SharingPolicyStatus:
+def policy_status(candidate: Candidate, shares: Sequence[NodeShare], *, clients: int, now: str) -> SharingPolicyStatus:
     """The status to be; where nothing but the time would change, it is the one that is there."""
+    policy = candidate.policy
     won = sum(len(share.won) for share in shares)
     lost = sum(len(share.lost) for share in shares)
     selected = [share for share in shares if share.selected]
     ready = [share for share in selected if share.won and share.lagging is None]
     findings = {
-        "Accepted": _accepted(policy),
-        "Ready": _ready(policy, selected, won=won, lost=lost),
+        "Accepted": _accepted(candidate.objection),
+        "Ready": _ready(candidate.objection, selected, won=won, lost=lost),
         "Conflicted": _conflicted(shares, lost=lost),
+        "Degraded": _degraded(selected),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
     return SharingPolicyStatus(
@@ -73,12 +80,16 @@ def policy_status(policy: SharingPolicy, shares: Sequence[NodeShare], *, clients
     )
 
 
-def node_share(policy: SharingPolicy, view: NodeView, decided: NodeSharingSpec) -> NodeShare:
-    name = policy.metadata.name
+def node_share(
+    candidate: Candidate, view: NodeView, decided: NodeSharingSpec, selection: Selection | None
+) -> NodeShare:
+    """`selection`: what the policy wants of the node; None if nothing, or if it may not want anything."""
+    name = candidate.name
     won = tuple(gpu for gpu in decided.gpus if gpu.policy and gpu.policy.name == name)
     lost = tuple((gpu, loser.reason) for gpu in decided.gpus for loser in gpu.losers if loser.policy == name)
-    selected = bool(decided.gpus) and policy.spec.nodes.matches(view.labels)
-    return NodeShare(view, selected, won, lost, _lagging(view, won))
+    selected = bool(decided.gpus) and candidate.policy.spec.nodes.matches(view.labels)
+    failed = selection.failed if selection else {}
+    return NodeShare(view, selected, failed, won, lost, _lagging(view, won))
 
 
 def clients_by_policy(views: Iterable[NodeView], driver: str) -> Mapping[str, int]:
@@ -110,22 +121,27 @@ def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
     return "its agent has not acted yet"
 
 
-def _accepted(policy: SharingPolicy) -> Finding:
-    if objection := acceptance.objection(policy):
+def _accepted(objection: Objection | None) -> Finding:
+    if objection:
         return Finding(ConditionStatus.FALSE, *objection)
     return Finding(ConditionStatus.TRUE, "Accepted")
 
 
-def _ready(policy: SharingPolicy, selected: Sequence[NodeShare], *, won: int, lost: int) -> Finding:
+def _ready(objection: Objection | None, selected: Sequence[NodeShare], *, won: int, lost: int) -> Finding:
     def not_ready(reason: ReadyReason, message: str) -> Finding:
         return Finding(ConditionStatus.FALSE, reason, message)
 
-    if acceptance.objection(policy):
+    if objection:
         return not_ready(ReadyReason.NOT_ACCEPTED, "see condition Accepted")
     if not selected:
         return not_ready(
             ReadyReason.NO_MATCHING_NODES,
             "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report",
+        )
+    if not won and not lost:
+        return not_ready(
+            ReadyReason.NO_MATCHING_GPUS,
+            f"no GPU of the {_count(len(selected), 'node')} in spec.nodes matches spec.gpus.selectors",
         )
     if not won:
         return not_ready(
@@ -151,6 +167,17 @@ def _conflicted(shares: Sequence[NodeShare], *, lost: int) -> Finding:
         for gpu, reason in share.lost
     ]
     return Finding(ConditionStatus.TRUE, "LostGpus", f"lost {_count(lost, 'GPU')}: {_listed(losses)}")
+
+
+def _degraded(selected: Sequence[NodeShare]) -> Finding:
+    failures = [f"{uuid} of {share.view.name}: {why}" for share in selected for uuid, why in share.failed.items()]
+    if not failures:
+        return Finding(ConditionStatus.FALSE, "NotDegraded")
+    message = (
+        f"a selector has no answer for {_count(len(failures), 'GPU')}, which stay as they are: "
+        f"{_listed(failures, separator='; ')}"
+    )
+    return Finding(ConditionStatus.TRUE, "SelectorError", message)
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gpusharing.api import names
 from gpusharing.api.sharing import ExclusiveOffer, Offers, PolicyReference, TimeSlicingOffer
-from gpusharing.core.inventory import Gpu
+from gpusharing.core.inventory import Board, Gpu
 
 AS_FOUND: Final = Offers(exclusive=ExclusiveOffer())
 
@@ -95,9 +95,19 @@ def _time_sliced(offered: OfferedGpu, offer: TimeSlicingOffer) -> dict[str, Any]
 
 
 def _attributes(offered: OfferedGpu, type_: str, sharing: names.Sharing) -> dict[str, Any]:
-    gpu = offered.gpu
-    attributes: dict[str, Any] = {
+    attributes = {
         "type": _string(type_),
+        **board_attributes(offered.gpu),
+        names.SHARING_ATTRIBUTE: _string(sharing),
+    }
+    if offered.policy is not None:
+        attributes[names.POLICY_ATTRIBUTE] = _string(offered.policy.name)
+    return attributes
+
+
+def board_attributes(gpu: Board) -> dict[str, Any]:
+    """What is the same on every device of a GPU, however it is offered."""
+    attributes: dict[str, Any] = {
         "uuid": _string(gpu.uuid),
         "productName": _string(gpu.product_name),
         "brand": _string(gpu.brand),
@@ -106,14 +116,11 @@ def _attributes(offered: OfferedGpu, type_: str, sharing: names.Sharing) -> dict
         "driverVersion": {"version": semantic_version(gpu.driver_version)},
         "cudaDriverVersion": {"version": "{}.{}.0".format(*gpu.cuda_driver_version)},
         "resource.kubernetes.io/pciBusID": _string(gpu.pci_bus_id),
-        names.SHARING_ATTRIBUTE: _string(sharing),
     }
     if gpu.pcie_root is not None:
         attributes["resource.kubernetes.io/pcieRoot"] = _string(gpu.pcie_root)
     if gpu.numa_node is not None:
         attributes["resource.kubernetes.io/numaNode"] = {"int": gpu.numa_node}
-    if offered.policy is not None:
-        attributes[names.POLICY_ATTRIBUTE] = _string(offered.policy.name)
     return attributes
 
 

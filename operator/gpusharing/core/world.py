@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpusharing.api.dra import Node, ResourceClaim
-from gpusharing.api.sharing import NodeSharing, SharingPolicy
+from gpusharing.api.sharing import GpuStatus, NodeSharing, SharingPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     driver: str
+    minor: int
+    """Of the Kubernetes whose scheduler is to read selectors as we do."""
     policies: Mapping[str, SharingPolicy]
     nodes: Mapping[str, Node]
     node_sharings: Mapping[str, NodeSharing]
@@ -29,3 +31,8 @@ class NodeView:
     @property
     def name(self) -> str:
         return self.sharing.metadata.name
+
+    @property
+    def gpus(self) -> list[GpuStatus]:
+        """In the order in which the scheduler fills them."""
+        return sorted(self.sharing.status.gpus, key=lambda gpu: gpu.slot)

@@ -1,0 +1,80 @@
+"""Tables of functions, written as cel-go prints their signatures:
+
+    charAt
+        string_char_at_int: string.(int) -> string
+
+What stands before the dot is what a member function is called on. Capital letters are types to be found. An overload
+that not all versions of Kubernetes have says so after its id.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gpusharing.cel import types
+from gpusharing.cel.types import Type, parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    id: str
+    is_member: bool
+    parameters: tuple[Type, ...]
+    """With what a member function is called on as the first."""
+    result: Type
+    is_open: bool
+    """Whether a call has to find some of the types."""
+
+
+_LINE: Final = re.compile(
+    r"    (?P<id>\S+)(?: \((?P<when>since|until|only) 1\.(?P<minor>\d+)\))?: "
+    r"(?:(?P<target>.+)\.)?\((?P<arguments>.*)\) -> (?P<result>.+)"
+)
+_NAMED: Final = {each.name: each for each in vars(types).values() if isinstance(each, Type)}
+_NAMED.update(duration=types.DURATION, timestamp=types.TIMESTAMP)
+_WORD: Final = re.compile(r"[\w.]+|[(),]")
+
+
+def overloads(table: str, minor: int) -> Iterator[tuple[str, Overload]]:
+    """With the names of their functions."""
+    function = ""
+    for line in table.strip().split("\n"):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            function = line
+        elif match["when"] is None or _holds(match["when"], int(match["minor"]), minor):
+            yield function, _overload(match)
+
+
+def _holds(when: str, bound: int, minor: int) -> bool:
+    return {"since": minor >= bound, "until": minor <= bound, "only": minor == bound}[when]
+
+
+def _overload(match: re.Match[str]) -> Overload:
+    target = match["target"]
+    arguments = [target] if target else []
+    parameters = (*map(_type, arguments), *_type(f"list({match['arguments']})").parameters)
+    result = _type(match["result"])
+    is_open = any(each.is_open for each in (*parameters, result))
+    return Overload(match["id"], target is not None, parameters, result, is_open)
+
+
+def _type(text: str) -> Type:
+    return _read_type(_WORD.findall(text)[::-1])
+
+
+def _read_type(words: list[str]) -> Type:
+    """From the end of the list."""
+    name = words.pop()
+    if not words or words[-1] != "(":
+        # One object for each, since those of the checker are compared most often.
+        return _NAMED.get(name) or (parameter(name) if len(name) == 1 else Type(name))
+    words.pop()
+    parts = []
+    while words[-1] != ")":
+        parts.append(_read_type(words))
+        if words[-1] == ",":
+            words.pop()
+    words.pop()
+    return Type(name, tuple(parts))

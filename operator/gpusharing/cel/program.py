@@ -1,0 +1,91 @@
+"""A compiled expression."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from gpusharing.cel.checked import Checked
+from gpusharing.cel.cost.bound import Bound
+from gpusharing.cel.device import Device
+from gpusharing.cel.errors import EvaluationError
+from gpusharing.cel.generate import generate
+from gpusharing.cel.limits import COST_LIMIT
+from gpusharing.cel.runtime.faults import Breakdown
+from gpusharing.cel.runtime.meter import Meter
+from gpusharing.cel.values.optional import NONE, Optional
+
+_MOST_WORK: Final = 1_000_000
+_FIRST_WITH_LISTS: Final = 36
+"""The first minor version of Kubernetes whose attributes may be lists."""
+
+
+class Program:
+    """Immutable, and safe to use from several threads at once."""
+
+    __slots__ = ("_check_again", "_evaluate", "_evaluate_metered", "expression", "max_cost", "minor")
+
+    def __init__(
+        self,
+        checked: Checked,
+        *,
+        max_cost: int,
+        most: Bound,
+        check_again: Callable[[], Checked],
+    ) -> None:
+        """`max_cost` is Kubernetes' estimate; `most` what no evaluation exceeds on a device within the limits
+        of the API. Code that counts costs is only written for programs and devices that need it, and the tree is not
+        kept for it: `check_again` makes it anew. Raises CompileError for what Kubernetes refuses to plan.
+        """
+        self.expression = checked.expression
+        self.minor = checked.minor
+        self.max_cost = max_cost
+        self._check_again = check_again
+        function = generate(checked)
+        is_cheap = most.cost <= COST_LIMIT and most.work <= _MOST_WORK
+        self._evaluate: Callable[[Device], Any] | None = function if is_cheap else None
+        self._evaluate_metered: Callable[[Device, Meter], Any] | None = None
+
+    def match(self, device: Device) -> bool:
+        """Raises EvaluationError if Kubernetes has no answer for this device."""
+        if device.defect is not None:
+            raise EvaluationError(device.defect)
+        if device.has_lists and self.minor < _FIRST_WITH_LISTS:
+            device = device.without_lists()
+        try:
+            if self._evaluate is not None and device.is_within_limits:
+                answer = self._evaluate(device)
+            else:
+                answer = self._measured(device, Meter())
+        except RecursionError:
+            raise Breakdown("values nested too deeply") from None
+        return answer if answer is True or answer is False else _as_bool(answer)
+
+    def measure(self, device: Device) -> tuple[bool | EvaluationError, int]:
+        """The answer or the error, and what the evaluation cost."""
+        meter = Meter()
+        if device.defect is not None:
+            return EvaluationError(device.defect), 0
+        if device.has_lists and self.minor < _FIRST_WITH_LISTS:
+            device = device.without_lists()
+        try:
+            answer = self._measured(device, meter)
+            return _as_bool(answer), meter.cost
+        except EvaluationError as error:
+            return error, meter.cost
+
+    def _measured(self, device: Device, meter: Meter) -> Any:
+        if self._evaluate_metered is None:
+            self._evaluate_metered = generate(self._check_again(), metered=True)
+        try:
+            return self._evaluate_metered(device, meter)
+        finally:
+            # Whatever the outcome: Kubernetes would not have come so far.
+            meter.check()
+
+
+def _as_bool(answer: Any) -> bool:
+    """A bool in an optional value is one, too."""
+    while type(answer) is Optional and answer is not NONE:
+        answer = answer.value
+    if type(answer) is bool:
+        return answer
+    raise EvaluationError(f"CEL result could not be converted to bool: {type(answer).__name__}")

@@ -1,0 +1,54 @@
+"""`matches`, `find` and `findAll`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gpusharing.cel.runtime.faults import no_such_overload
+from gpusharing.cel.values.optional import NONE, Optional
+from gpusharing.cel.values.regex import Regex
+from gpusharing.cel.values.type_values import TypeValue
+
+
+def matches(text: Any, pattern: Any) -> bool:
+    if type(text) is not str or type(pattern) is not str:
+        no_such_overload()
+    return Regex(pattern).matches(text)
+
+
+def find(text: str, pattern: str) -> str:
+    return Regex(pattern).find(text)
+
+
+def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    return Regex(pattern).find_all(text, limit)
+
+
+def with_constant_pattern(function: str, regex: Regex) -> Callable[..., Any]:
+    """The same functions as Kubernetes calls them when it knows the pattern beforehand: not so strict about types."""
+    match function:
+        case "matches":
+            of_text = regex.matches
+            return lambda text: of_text(text if type(text) is str else _text_inside(text))
+        case "find":
+            return lambda text: regex.find(_text_inside(text))
+        case _:
+            return lambda text, limit=-1: regex.find_all(_text_inside(text), _integer_inside(limit))
+
+
+def _text_inside(value: Any) -> str:
+    """Of a type it is the name, of an optional value its content."""
+    value = _content(value)
+    if type(value) is TypeValue:
+        return value.name
+    return value if type(value) is str else no_such_overload()
+
+
+def _integer_inside(value: Any) -> int:
+    value = _content(value)
+    return value if type(value) is int else no_such_overload()
+
+
+def _content(value: Any) -> Any:
+    while type(value) is Optional and value is not NONE:
+        value = value.value
+    return value

@@ -1,0 +1,52 @@
+"""Arithmetic and conversions between numbers."""
+
+from cel.generator.grammar import rules
+
+rules("""
+2 N: ($N + $N)
+2 N: ($N - $N)
+1.5 N: ($N * $N)
+1.5 N: ($N / $N)
+1 int: ($int % $int)
+0.5 uint: ($uint % $uint)
+0.7 int: -$int
+0.5 int: (-($int))
+0.5 double: -$double
+0.2 int: --$int
+0.3 int: ($int + $int * $int - $int)
+0.3 ~int: ($dyn + $int)
+0.3 ~int: ($dyn * $dyn)
+0.2 ~N: -$dyn
+1 int: int($int)
+1 int: int($uint)
+1 int: int($double)
+1 int: int($string)
+0.3 int: int($timestamp)
+0.3 int: int($duration)
+0.3 int: int($dyn)
+1 uint: uint($uint)
+1 uint: uint($int)
+1 uint: uint($double)
+1 uint: uint($string)
+0.3 uint: uint($dyn)
+1 double: double($double)
+1 double: double($int)
+1 double: double($uint)
+1 double: double($string)
+0.3 double: double($dyn)
+0.3 double: double("NaN")
+0.3 double: double("-Infinity")
+0.3 int: size($string)
+0.5 int: $string.size()
+0.3 int: size($bytes)
+0.3 int: $bytes.size()
+0.5 int: size($list(A))
+0.8 int: $list(A).size()
+0.3 int: size($map(K, A))
+0.4 int: $map(K, A).size()
+0.2 int: size($dyn)
+0.2 int: $dyn.size()
+0.5 bool: bool($bool)
+0.7 bool: bool($string)
+0.2 bool: bool($dyn)
+""")

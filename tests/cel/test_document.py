@@ -1,0 +1,50 @@
+"""The examples of docs/cel.md: each does what is said beside it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpusharing import cel
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "cel.md").read_text()
+OUTCOMES = {"match", "no match", "fails", "refused"}
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
+
+
+def examples() -> list[Any]:
+    """Each example as often as it names a version; without one it holds for all that are supported."""
+    found = []
+    for line in "".join(blocks("cel")).splitlines():
+        expression, said = line.rsplit(" // ", 1)
+        for part in said.split(", "):
+            version, _, outcome = part.rpartition(": ")
+            minors = [int(version.removeprefix("1."))] if version else [36, 37]
+            found += [pytest.param(expression.strip(), minor, outcome, id=f"{line} ({minor})") for minor in minors]
+    return found
+
+
+def outcome(expression: str, minor: int, device: cel.Device) -> str:
+    try:
+        return "match" if cel.compile(expression, minor).match(device) else "no match"
+    except cel.CompileError:
+        return "refused"
+    except cel.EvaluationError:
+        return "fails"
+
+
+@pytest.mark.parametrize(("expression", "minor", "said"), examples())
+def test_examples(expression: str, minor: int, said: str) -> None:
+    assert said in OUTCOMES
+    [text] = blocks("yaml")
+    gpu = yaml.safe_load(text)
+    assert outcome(expression, minor, cel.Device(gpu["driver"], gpu["attributes"], gpu["capacity"])) == said
+
+
+def test_there_are_examples_of_every_outcome() -> None:
+    assert {example.values[2] for example in examples()} == OUTCOMES

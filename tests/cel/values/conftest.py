@@ -1,0 +1,3 @@
+from building.properties import load_profile
+
+load_profile()

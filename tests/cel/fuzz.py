@@ -1,8 +1,10 @@
 """`make fuzz-cel`: compares our CEL with kube-scheduler's on random selectors and devices, and shrinks what differs."""
 
 import argparse
+import ctypes
 import json
 import multiprocessing
+import signal
 import sys
 import time
 from collections import Counter
@@ -26,6 +28,7 @@ _EVERY_MEASURED = 4  # of the batches
 _BATCH = 500
 _SHARE = 5_000
 _MOST_SHRUNK = 20
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +69,15 @@ def fuzz(seed: int, count: int) -> Findings:
     shares = [(seed, range(start, min(start + _SHARE, count))) for start in range(0, count, _SHARE)]
     findings = Findings()
     # Spawned rather than forked: the oracles of this process are none of the children's business.
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(mp_context=spawned, initializer=_die_with_parent) as pool:
         for found in pool.map(_compare_share, shares):
             findings.add(found)
     return findings
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _compare_share(share: tuple[int, range]) -> Findings:

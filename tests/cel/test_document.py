@@ -48,3 +48,13 @@ def test_examples(expression: str, minor: int, said: str) -> None:
 
 def test_there_are_examples_of_every_outcome() -> None:
     assert {example.values[2] for example in examples()} == OUTCOMES
+
+
+def test_who_asks_the_attributes_for_memory_is_told_where_it_is() -> None:
+    program = cel.compile('device.attributes["gpu.nvidia.com"].memory >= "16Gi"', 37)
+    with pytest.raises(cel.EvaluationError) as caught:
+        program.match(cel.Device("gpu.nvidia.com", {}, {"memory": {"value": "80Gi"}}))
+    assert caught.value.message == (
+        "no such key: memory; it is a capacity: "
+        'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("16Gi")) >= 0'
+    )

@@ -9,8 +9,9 @@ from gpusharing.cel.program import Program
 
 
 def build(expression: str, minor: int) -> Program:
-    def checked() -> Checked:
-        return check(parse(expression, minor), expression, minor)
+    checked = _checked(expression, minor)
+    return Program(checked, max_cost=estimate(checked).max, most=bound(checked), check_again=_checked)
 
-    first = checked()
-    return Program(first, max_cost=estimate(first).max, most=bound(first), check_again=checked)
+
+def _checked(expression: str, minor: int) -> Checked:
+    return check(parse(expression, minor), expression, minor)

@@ -1,15 +1,17 @@
 """A compiled expression."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
+from gpusharing.cel.advice import capacity_instead
 from gpusharing.cel.checked import Checked
 from gpusharing.cel.cost.bound import Bound
 from gpusharing.cel.device import Device
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import generate
 from gpusharing.cel.limits import COST_LIMIT
-from gpusharing.cel.runtime.faults import Breakdown
+from gpusharing.cel.runtime.faults import Breakdown, NoSuchKeyError
 from gpusharing.cel.runtime.meter import Meter
 from gpusharing.cel.values.optional import NONE, Optional
 
@@ -29,7 +31,7 @@ class Program:
         *,
         max_cost: int,
         most: Bound,
-        check_again: Callable[[], Checked],
+        check_again: Callable[[str, int], Checked],
     ) -> None:
         """`max_cost` is Kubernetes' estimate; `most` what no evaluation exceeds on a device within the limits
         of the API. Code that counts costs is only written for programs and devices that need it, and the tree is not
@@ -57,6 +59,8 @@ class Program:
                 answer = self._measured(device, Meter())
         except RecursionError:
             raise Breakdown("values nested too deeply") from None
+        except NoSuchKeyError as error:
+            raise self._advised(error, device) from None
         return answer if answer is True or answer is False else _as_bool(answer)
 
     def measure(self, device: Device) -> tuple[bool | EvaluationError, int]:
@@ -72,14 +76,26 @@ class Program:
         except EvaluationError as error:
             return error, meter.cost
 
+    def _advised(self, error: NoSuchKeyError, device: Device) -> EvaluationError:
+        """Who asks the attributes for memory is told where it is."""
+        if not any(error.key in of_domain for of_domain in device.capacity.values()):
+            return error
+        instead = _capacity_instead(self._check_again, self.expression, self.minor, str(error.key))
+        return EvaluationError(f"{error.message}; it is a capacity: {instead}") if instead else error
+
     def _measured(self, device: Device, meter: Meter) -> Any:
         if self._evaluate_metered is None:
-            self._evaluate_metered = generate(self._check_again(), metered=True)
+            self._evaluate_metered = generate(self._check_again(self.expression, self.minor), metered=True)
         try:
             return self._evaluate_metered(device, meter)
         finally:
             # Whatever the outcome: Kubernetes would not have come so far.
             meter.check()
+
+
+@lru_cache(64)
+def _capacity_instead(check: Callable[[str, int], Checked], expression: str, minor: int, name: str) -> str:
+    return capacity_instead(check(expression, minor).root, name)
 
 
 def _as_bool(answer: Any) -> bool:

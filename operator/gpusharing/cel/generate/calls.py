@@ -10,7 +10,7 @@ from gpusharing.cel.errors import BudgetError, EvaluationError
 from gpusharing.cel.generate import functions, inline, logic
 from gpusharing.cel.generate.code import Code
 from gpusharing.cel.generate.nodes import operands
-from gpusharing.cel.generate.source import Lines
+from gpusharing.cel.generate.source import CAUGHT, MESSAGE, Lines
 from gpusharing.cel.runtime import faults, membership
 from gpusharing.cel.runtime.meter import Meter
 from gpusharing.cel.tree import (
@@ -183,7 +183,7 @@ def _caught(g: Generator, operand: _Operand) -> Code:
     with g.source.detached() as lines:
         g.source.attach(operand.lines)
         g.line(f"{name} = {operand.code.text}", operand.code)
-    g.handle(lines, f"{name} = {g.refer(EvaluationError)}({{}})")
+    g.handle(lines, f"{name} = {g.refer(EvaluationError)}({MESSAGE})")
     return Code(name, operand.code.type)
 
 
@@ -236,7 +236,9 @@ def _attached_paying(
             with g.source.detached() as lines:
                 g.source.attach(part.lines)
                 g.line(f"{name} = {part.code.text}", part.code)
-            arguments = ", ".join("x" if part is other else code.text for other, code in zip(parts, codes, strict=True))
-            g.handle(lines, f"{meter}.refuse({g.refer(price)}, {{}}, {arguments})", fails=True)
+            arguments = ", ".join(
+                CAUGHT if part is other else code.text for other, code in zip(parts, codes, strict=True)
+            )
+            g.handle(lines, f"{meter}.refuse({g.refer(price)}, {MESSAGE}, {arguments})", fails=True)
             codes[number] = Code(name, part.code.type)
     return codes

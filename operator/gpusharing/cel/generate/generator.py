@@ -9,7 +9,7 @@ from gpusharing.cel.checked import Checked
 from gpusharing.cel.errors import CompileError, EvaluationError
 from gpusharing.cel.generate import calls, containers, folding, logic, loops, paths
 from gpusharing.cel.generate.code import NOT_CONSTANT, Code, constant_type
-from gpusharing.cel.generate.source import Detached, Lines, Source
+from gpusharing.cel.generate.source import CAUGHT, MESSAGE, Detached, Lines, Source
 from gpusharing.cel.runtime.faults import absorbed
 from gpusharing.cel.tree import (
     CONDITIONAL,
@@ -160,11 +160,11 @@ class Generator:
         return self.source.detached(blocks=1)
 
     def handle(self, body: Lines, failure: str, *, fails: bool = False) -> None:
-        """`failure` is what to do with the message, for which it has `{}`."""
+        """`failure` is what to do with the message, in whose place it has MESSAGE."""
         self.source.block("try:", body, handled=True)
         # The message and not the exception, which would hold on to this call's frame, and the frame to it.
-        handler = Lines(failure.format(f"{self.refer(absorbed)}(x)"))
-        self.source.block(f"except {self.refer(EvaluationError)} as x:", handler)
+        handler = Lines(failure.replace(MESSAGE, f"{self.refer(absorbed)}({CAUGHT})"))
+        self.source.block(f"except {self.refer(EvaluationError)} as {CAUGHT}:", handler)
         self.source.lines.fails |= fails
 
     def in_order(self, nodes: Iterable[Node]) -> list[Code]:

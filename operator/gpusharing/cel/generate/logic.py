@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpusharing.cel.generate import paths
 from gpusharing.cel.generate.code import Code, joined
 from gpusharing.cel.generate.nodes import operands
-from gpusharing.cel.generate.source import Lines
+from gpusharing.cel.generate.source import MESSAGE, Lines
 from gpusharing.cel.runtime import faults, optionals
 from gpusharing.cel.tree import AND, Call, Node
 from gpusharing.cel.types import BOOL
@@ -74,7 +74,7 @@ def _step_by_step(g: Generator, operator: str, terms: list[_Term]) -> Code:
             g.line(f"{result} = {term.code.text}", term.code)
         if term.fails and number < len(terms) - 1:
             with g.source.detached() as caught:
-                g.handle(lines, f"{error} = {{}}; {result} = {operator == 'and'}")
+                g.handle(lines, f"{error} = {MESSAGE}; {result} = {operator == 'and'}")
             lines = caught
         if number:
             g.source.block(f"if {undecided}:", lines)

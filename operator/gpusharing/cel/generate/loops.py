@@ -19,7 +19,7 @@ from gpusharing.cel.generate.code import (
     values_of,
 )
 from gpusharing.cel.generate.nodes import nodes_of
-from gpusharing.cel.generate.source import Lines
+from gpusharing.cel.generate.source import MESSAGE, Lines
 from gpusharing.cel.limits import COST_LIMIT
 from gpusharing.cel.runtime import faults, lists, looping, maps
 from gpusharing.cel.runtime.lazy import Lazy
@@ -109,7 +109,7 @@ def _quantifier(g: Generator, node: Comprehension) -> Code:
             code = g.truth(g.value(_arguments(node.step)[1]))
             g.line(f"{result} = {code.text}", code)
         if lines.fails:
-            g.handle(lines, f"{error} = {{}}; continue")
+            g.handle(lines, f"{error} = {MESSAGE}; continue")
         else:
             g.source.attach(lines)
         if not g.is_metered:
@@ -213,7 +213,7 @@ def _collect(g: Generator, node: Comprehension, turn: Callable[[str], None], cos
             turn(error)
         is_patient = lines.fails and (g.is_metered or lines.breaks)
         if is_patient:
-            g.handle(lines, f"{error} = {{}}")
+            g.handle(lines, f"{error} = {MESSAGE}")
         else:
             g.source.attach(lines)
     if is_patient:

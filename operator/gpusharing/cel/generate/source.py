@@ -7,6 +7,10 @@ from typing import Any, Final, TypeAlias
 
 _Item: TypeAlias = "str | tuple[str, Lines]"
 
+MESSAGE: Final = "<message>"
+"""Stands for the message of an error until there is one. No generated code has it otherwise."""
+CAUGHT: Final = "e0"
+"""The name of the error that is being handled."""
 _NO_STATEMENT: Final = "pass"
 
 

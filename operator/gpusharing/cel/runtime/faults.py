@@ -33,8 +33,14 @@ def no_such_overload(*_values: object) -> NoReturn:
     raise EvaluationError("no such overload")
 
 
-def no_such_key(key: object) -> EvaluationError:
-    return EvaluationError(f"no such key: {key}")
+class NoSuchKeyError(EvaluationError):
+    def __init__(self, key: object) -> None:
+        super().__init__(f"no such key: {key}")
+        self.key = key
+
+
+def no_such_key(key: object) -> NoSuchKeyError:
+    return NoSuchKeyError(key)
 
 
 def unhashable(kind: str) -> Breakdown:

@@ -1,26 +1,31 @@
 """`matches`, `find` and `findAll`."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from gpusharing.cel.runtime.faults import no_such_overload
 from gpusharing.cel.values.optional import NONE, Optional
 from gpusharing.cel.values.regex import Regex
 from gpusharing.cel.values.type_values import TypeValue
 
+_computed: Final = lru_cache(maxsize=8)(Regex)
+"""Patterns that are known only when an expression is evaluated, and mostly are the same again in the next turn of a
+loop: to read one may take a thousand times as long as to look for it."""
+
 
 def matches(text: Any, pattern: Any) -> bool:
     if type(text) is not str or type(pattern) is not str:
         no_such_overload()
-    return Regex(pattern).matches(text)
+    return _computed(pattern).matches(text)
 
 
 def find(text: str, pattern: str) -> str:
-    return Regex(pattern).find(text)
+    return _computed(pattern).find(text)
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    return Regex(pattern).find_all(text, limit)
+    return _computed(pattern).find_all(text, limit)
 
 
 def with_constant_pattern(function: str, regex: Regex) -> Callable[..., Any]:

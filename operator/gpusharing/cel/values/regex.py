@@ -14,13 +14,16 @@ _MOST_STEPS: Final = 1 << 23
 _MOST_SEARCHES: Final = 8
 """Of a whole text, while all matches are looked for: each search may reach the end."""
 _NOWHERE: Final = -1
+_REMEMBERED: Final = 32
+_LONGEST_REMEMBERED: Final = 64
+"""What an attribute may be long: the GPUs of a fleet are of few models, and RE2 takes longer than all the rest."""
 _NOT_UTF8: Final = re.compile("[\ud800-\udfff]")
 
 
 class Regex:
-    """Immutable. Unlike its text, `program_size` tells what it may cost in time and memory."""
+    """Unlike its text, `program_size` tells what it may cost in time and memory."""
 
-    __slots__ = ("_longest", "_match", "_unanchored", "program_size")
+    __slots__ = ("_answers", "_longest", "_match", "_unanchored", "program_size")
 
     def __init__(self, pattern: str) -> None:
         # Most programs have no use for it. Its public interface is five times slower.
@@ -36,6 +39,7 @@ class Regex:
             # This one Kubernetes would take.
             kind = BudgetError if "too large" in problem else EvaluationError
             raise kind(f"error parsing regexp: {problem}")
+        self._answers: dict[str, bool] = {}
         self._match = expression.Match
         self._unanchored = _re2.RE2.Anchor.UNANCHORED
         self.program_size: int = expression.ProgramSize()
@@ -43,6 +47,15 @@ class Regex:
 
     def matches(self, text: str) -> bool:
         """Anywhere in the text."""
+        known = self._answers.get(text)
+        if known is not None:
+            return known
+        answer = self._matches(text)
+        if len(self._answers) < _REMEMBERED and len(text) <= _LONGEST_REMEMBERED:
+            self._answers[text] = answer
+        return answer
+
+    def _matches(self, text: str) -> bool:
         raw = _bytes(text)
         length = len(raw)
         if length > self._longest:

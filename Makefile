@@ -39,7 +39,7 @@ test: check ## Run the checks and every test, on a real Kubernetes that is built
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Kubernetes
-	$(BIN)/pytest --numprocesses 4 -m 'not cluster and not node'
+	$(BIN)/pytest --numprocesses 4 -m 'not cluster and not node and not slow'
 
 .PHONY: fuzz-cel
 fuzz-cel: setup ## Compare our CEL with kube-scheduler's on random selectors (N=200000 SEED=7)

@@ -102,6 +102,7 @@ def known() -> list[str]:
     return [case["expression"] for case in cases if len(case["expression"]) < 2000]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mutations() -> None:
     """Ten thousand of them, each in a process of its own."""

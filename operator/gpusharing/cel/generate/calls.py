@@ -198,12 +198,12 @@ def _paid_call(
     meter = "m" if g.is_metered else f"{g.refer(Meter)}()"
     if len(failing) > 1:
         codes = [_caught(g, part) for part in parts]
-        method = "call_with_errors"
+        arguments = ", ".join(code.text for code in codes)
+        g.source.line(f"{meter}.refuse_errors({g.refer(price)}, {arguments})", fails=True)
     else:
         codes = _attached_paying(g, meter, price, parts, failing)
-        method = _COMMON.get(node.function, "call")
-    arguments = [g.refer(price), python_function, *(code.text for code in codes)]
-    text = f"{meter}.{method}({', '.join(arguments)})"
+        arguments = ", ".join(code.text for code in codes)
+    text = f"{meter}.{_COMMON.get(node.function, 'call')}({g.refer(price)}, {python_function}, {arguments})"
     return Code(text, function.type_for(kinds), fails=True, breaks=True)
 
 

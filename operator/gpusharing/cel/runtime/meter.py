@@ -79,13 +79,11 @@ class Meter:
         self.cost += price(arguments, error)
         raise error
 
-    def call_with_errors(self, price: Price, function: Callable[..., Any], *arguments: Any) -> Any:
-        """In place of arguments that failed there are their errors. Nothing is called then, but paid for."""
+    def refuse_errors(self, price: Price, *arguments: Any) -> None:
+        """The same if there is an error among the arguments."""
         error = next((argument for argument in arguments if isinstance(argument, EvaluationError)), None)
-        if error is None:
-            return self.call(price, function, *arguments)
-        self.cost += price(arguments, error)
-        raise error
+        if error is not None:
+            self.refuse(price, error.message, *arguments)
 
     def equal(self, price: Price, function: Callable[..., Any], left: Any, right: Any) -> Any:
         if type(left) is str and type(right) is str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gpusharing.cel.types import DYN, Type, parameter
+from gpusharing.cel.types import DYN, NULLABLE, Type, parameter
 
 _ANYTHING: Final = frozenset({"dyn", "any", "!error!"})
 _NEVER_NULL: Final = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"})
@@ -152,7 +152,7 @@ def same(left: Type, right: Type) -> bool:
 
 
 def without_null(type_: Type) -> Type:
-    return type_.parameters[0] if type_.name == "wrapper" else type_
+    return type_.parameters[0] if type_.name == NULLABLE else type_
 
 
 def _says_no_more(left: Type, right: Type) -> bool:

@@ -35,6 +35,7 @@ from gpusharing.cel.types import (
     ERROR,
     INT,
     NULL,
+    NULLABLE,
     STRING,
     UINT,
     Type,
@@ -394,7 +395,7 @@ class _Checker:
 
 
 _UNSPECIFIC: Final = frozenset({"dyn", "any"})
-_FITTING_OTHERS: Final = frozenset({"dyn", "any", "!error!", "null_type", "wrapper"})
+_FITTING_OTHERS: Final = frozenset({"dyn", "any", "!error!", "null_type", NULLABLE})
 
 
 def _never_fits(given: Type, wanted: Type) -> bool:

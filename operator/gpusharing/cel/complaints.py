@@ -18,7 +18,7 @@ from gpusharing.cel.tree import (
     Call,
     Comprehension,
 )
-from gpusharing.cel.types import QUANTITY, SEMVER, STRING, Type
+from gpusharing.cel.types import NULLABLE, QUANTITY, SEMVER, STRING, Type
 from gpusharing.cel.writing import shortened, written
 
 _SHORT: Final = {
@@ -58,7 +58,7 @@ OTHER_LIBRARIES: Final = frozenset(
 
 
 def shown(type_: Type) -> str:
-    if type_.name == "wrapper":
+    if type_.name == NULLABLE:
         return f"{shown(type_.parameters[0])} or null"
     if type_.name.startswith("@"):
         return type_.name[1:]

@@ -41,6 +41,7 @@ IP: Final = Type("net.IP")
 CIDR: Final = Type("net.CIDR")
 NAMED_FORMAT: Final = Type("kubernetes.NamedFormat")
 DEVICE: Final = Type("kubernetes.DRADevice")
+NULLABLE: Final = "wrapper"
 TYPE: Final = Type("type")  # of a type of which nothing more is known
 
 
@@ -62,7 +63,7 @@ def type_of(instance: Type) -> Type:
 
 def nullable(scalar: Type) -> Type:
     """A scalar or null: what a protobuf message such as google.protobuf.Int64Value stands for."""
-    return Type("wrapper", (scalar,))
+    return Type(NULLABLE, (scalar,))
 
 
 def parameter(name: str) -> Type:

@@ -31,7 +31,7 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.types import BOOL, DOUBLE, DURATION, INT, TIMESTAMP, UINT, Type
+from gpusharing.cel.types import BOOL, DOUBLE, DURATION, INT, NULLABLE, TIMESTAMP, UINT, Type
 from gpusharing.cel.walking import Steps, walk
 
 Estimate: TypeAlias = Range
@@ -315,6 +315,6 @@ def _literal_size(node: Node) -> Range | None:
 
 
 def _is_scalar(kind: Type) -> bool:
-    if kind.name in ("optional_type", "wrapper"):
+    if kind.name in ("optional_type", NULLABLE):
         return _is_scalar(kind.parameters[0])
     return kind in _SCALARS

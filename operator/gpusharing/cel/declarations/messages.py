@@ -18,6 +18,7 @@ from gpusharing.cel.types import (
     INT,
     IP,
     NULL,
+    NULLABLE,
     QUANTITY,
     STRING,
     TIMESTAMP,
@@ -124,7 +125,7 @@ def message_fields(attribute: Type, minor: int) -> Mapping[str, Mapping[str, Typ
         },
     }
     for name, type_ in _KNOWN_TO_THE_CHECKER_ONLY.items():
-        if type_.name == "wrapper":
+        if type_.name == NULLABLE:
             messages[name] = {"value": type_.parameters[0]}
     if minor >= 37:
         messages["list"] = messages["google.protobuf.ListValue"]

@@ -113,13 +113,12 @@ class _Builder:
 
     # --- Leaves -------------------------------------------------------------------------------------------------------
 
-    def _literal(self, token: Token, sign: Token | None = None) -> Node:
-        at = sign.at if sign else token.at
+    def _literal(self, token: Token) -> Node:
         try:
-            value = value_of(token, sign.text if sign else "")
+            value = value_of(token)
         except BadLiteral as problem:
-            return self._error(str(problem), at)
-        return Constantly(id=self._ids.new(), at=at, value=value)
+            return self._error(str(problem), token.at)
+        return Constantly(id=self._ids.new(), at=token.at, value=value)
 
     def _name(self, token: Token, dot: str = "") -> Node:
         if token.text in _RESERVED:
@@ -177,8 +176,6 @@ class _Builder:
     def _unary(self, parts: Sequence[Part]) -> Building:
         operators, operand = parts
         first, count = _first_and_count(operators)
-        if first.text == "-" and count == 1 and isinstance(operand, Token) and operand.type in ("INT_LIT", "FLOAT_LIT"):
-            return self._literal(operand, first)
         argument = yield operand
         if count % 2 == 0:
             return argument

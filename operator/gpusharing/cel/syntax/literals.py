@@ -15,20 +15,18 @@ class BadLiteral(ValueError):  # noqa: N818 (it is no error in the program)
     """The message is for people."""
 
 
-def value_of(token: Token, sign: str = "") -> Constant:
-    """`sign` is "-" for a number with one."""
-    return _READERS[token.type](sign, token.text)
+def value_of(token: Token) -> Constant:
+    return _READERS[token.type](token.text)
 
 
-def _int(sign: str, text: str) -> int:
-    value = _natural(text)
-    value = -value if sign else value
+def _int(text: str) -> int:
+    value = -_natural(text[1:]) if text[0] == "-" else _natural(text)
     if not -(2**63) <= value < 2**63:
-        raise BadLiteral(f"the integer {sign}{shortened(text)} needs more than 64 bits")
+        raise BadLiteral(f"the integer {shortened(text)} needs more than 64 bits")
     return value
 
 
-def _uint(_sign: str, text: str) -> Uint:
+def _uint(text: str) -> Uint:
     value = _natural(text[:-1])
     if value >= 2**64:
         raise BadLiteral(f"the unsigned integer {shortened(text)} needs more than 64 bits")
@@ -43,10 +41,10 @@ def _natural(text: str) -> int:
     return int(digits[:21])
 
 
-def _double(sign: str, text: str) -> float:
-    value = float(sign + text)
+def _double(text: str) -> float:
+    value = float(text)
     if math.isinf(value):
-        raise BadLiteral(f"the number {sign}{shortened(text)} is too large")
+        raise BadLiteral(f"the number {shortened(text)} is too large")
     return value
 
 
@@ -54,7 +52,7 @@ _ESCAPED: Final = re.compile(r"\\([0-3][0-7][0-7]|[xX]..|u....|U.{8}|.)")
 _SIMPLE: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def _string(_sign: str, text: str) -> str:
+def _string(text: str) -> str:
     content, is_raw = _content(text)
     return content if is_raw else _ESCAPED.sub(_character, content)
 
@@ -74,7 +72,7 @@ def _code(escaped: str) -> int | None:
     return int(escaped, 8) if escaped[0] in "0123" else None
 
 
-def _bytes(_sign: str, text: str) -> bytes:
+def _bytes(text: str) -> bytes:
     content, is_raw = _content(text[1:])
     if is_raw:
         return content.encode()
@@ -101,13 +99,13 @@ def _content(text: str) -> tuple[str, bool]:
     return text[quotes:-quotes], is_raw
 
 
-_READERS: Final[Mapping[str, Callable[[str, str], Constant]]] = {
+_READERS: Final[Mapping[str, Callable[[str], Constant]]] = {
     "INT_LIT": _int,
     "UINT_LIT": _uint,
     "FLOAT_LIT": _double,
     "STRING_LIT": _string,
     "BYTES_LIT": _bytes,
-    "true": lambda *_: True,
-    "false": lambda *_: False,
-    "null": lambda *_: None,
+    "true": lambda _: True,
+    "false": lambda _: False,
+    "null": lambda _: None,
 }

@@ -21,6 +21,11 @@ class Token:
 
 
 _KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
+_NUMBERS: Final = frozenset({"INT_LIT", "FLOAT_LIT"})
+_END_OF_OPERAND: Final = frozenset(
+    {*_NUMBERS, "UINT_LIT", "STRING_LIT", "BYTES_LIT", "IDENT", "ESCAPED_IDENT", "true", "false", "null", ")", "]", "}"}
+)
+_SIGN: Final = "sign"
 
 _ESCAPE: Final = r"""\\(?:[abfnrtv"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"""
 _STRING: Final = (
@@ -60,9 +65,12 @@ _ADVICE: Final = {"=": "; equality is written ==", "&": "; 'and' is written &&",
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The last one is END."""
+    """The last one is END. A minus belongs to the number after it if it is the only sign there: -1.includes(-1) is a
+    call on -1, and --1 twice the negative of 1.
+    """
     match_next = _NEXT.match
     position = 0
+    previous = ""
     while True:
         match = match_next(text, position)
         if match is None:
@@ -71,14 +79,25 @@ def tokens(text: str) -> Iterator[Token]:
         begin, position = match.span(kind or 0)
         word = text[begin:position]
         if kind == "IDENT":
-            yield Token(word if word in _KEYWORDS else "IDENT", word, begin)
+            previous = word if word in _KEYWORDS else "IDENT"
         elif kind == "OPERATOR":
-            yield Token(word, word, begin)
+            if word == "-" and previous not in _END_OF_OPERAND:
+                number = match_next(text, position) if previous != _SIGN else None
+                if number is not None and number.lastgroup in _NUMBERS:
+                    previous = str(number.lastgroup)
+                    position = number.end()
+                    yield Token(previous, word + number[previous], begin)
+                else:
+                    previous = _SIGN
+                    yield Token(word, word, begin)
+                continue
+            previous = word
         elif kind == "END":
             yield Token(END, "", begin)
             return
         else:
-            yield Token(str(kind), word, begin)
+            previous = str(kind)
+        yield Token(previous, word, begin)
 
 
 def _no_token(text: str, position: int) -> CompileError:

@@ -11,7 +11,7 @@ from gpusharing.cel.cost.paths import Path
 from gpusharing.cel.cost.prices import NEW_LIST, NEW_MESSAGE, PER_CHARACTER, PER_CHARACTER_OF_PATTERN
 from gpusharing.cel.cost.ranges import MOST, NOTHING, ONE, UNKNOWN, Range, fixed
 from gpusharing.cel.tree import EQUALS
-from gpusharing.cel.types import BYTES, CIDR, IP, NAMED_FORMAT, QUANTITY, SEMVER, STRING, URL
+from gpusharing.cel.types import BYTES, CIDR, IP, NAMED_FORMAT, NULLABLE, QUANTITY, SEMVER, STRING, URL
 
 _ADDRESS: Final = Range(4, 16)
 """Bytes of an IP address."""
@@ -46,7 +46,7 @@ def _scan(call: CallForm) -> CallEstimate:
     if call.overload == "dra_includes_dyn_dyn":  # of 1.36, which allows no more items
         return CallEstimate(Range(0, _MOST_INCLUDED))
     scanned = call.operands[0]
-    if not scanned.type.parameters:
+    if not scanned.type.parameters or scanned.type.name == NULLABLE:  # whose parameter is of our making
         return CallEstimate(scanned.size if call.function == "includes" else scanned.size.scaled(PER_CHARACTER))
     per_item = ONE
     if scanned.type.parameters[0] in (STRING, BYTES):

@@ -171,7 +171,7 @@ WORDS: Final = frozenset((
 MEMBERS: Final = frozenset((
     "driver", "attributes", "capacity", "allow_multiple_allocations", "as_map", "with_own_quantities", "get", "append",
     "startswith", "endswith", "copy", "cost", "work", "check", "run", "sort", "call", "refuse_errors", "refuse",
-    "equal", "unequal", "format", "call_if_affordable", "call_for_all_inside",
+    "equal", "unequal", "format", "call_if_affordable", "call_for_all_inside", "searching",
 ))  # fmt: skip
 GENERATED_NAME: Final = re.compile(r"[vceg][0-9]+")
 

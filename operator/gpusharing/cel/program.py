@@ -41,8 +41,8 @@ class Program:
         self.minor = checked.minor
         self.max_cost = max_cost
         self._check_again = check_again
-        function = generate(checked)
-        is_cheap = most.cost <= COST_LIMIT and most.work <= _MOST_WORK
+        function, is_as_expected = generate(checked)
+        is_cheap = is_as_expected and most.cost <= COST_LIMIT and most.work <= _MOST_WORK
         self._evaluate: Callable[[Device], Any] | None = function if is_cheap else None
         self._evaluate_metered: Callable[[Device, Meter], Any] | None = None
 
@@ -85,7 +85,7 @@ class Program:
 
     def _measured(self, device: Device, meter: Meter) -> Any:
         if self._evaluate_metered is None:
-            self._evaluate_metered = generate(self._check_again(self.expression, self.minor), metered=True)
+            self._evaluate_metered = generate(self._check_again(self.expression, self.minor), metered=True).function
         try:
             return self._evaluate_metered(device, meter)
         finally:

@@ -147,7 +147,9 @@ class _Bounds:
         result = self._result(node, shapes)
         price = price_of(node.function, overloads, self._checked.minor)
         cost += price if isinstance(price, int) else price.at_most(shapes, result)
-        return _Outcome(result, cost, work + work_of(node.function, overloads, shapes, result))
+        constant_pattern = len(shapes) > 1 and isinstance((*target, *node.arguments)[1], Constantly)
+        work += work_of(node.function, overloads, shapes, result, has_constant_pattern=constant_pattern)
+        return _Outcome(result, cost, work)
 
     def _result(self, node: Call, shapes: list[Shape]) -> Shape:
         if node.function == "format" and isinstance(node.target, Constantly) and isinstance(node.target.value, str):

@@ -15,8 +15,9 @@ _PARSERS: Final = frozenset((
     *("add", "sub", "compareTo", "isGreaterThan", "isLessThan"),
 ))  # fmt: skip
 _PARSING: Final = 100
-_PATTERNS: Final = frozenset(("matches", "find", "findAll"))
-_PER_CHARACTER_OF_PATTERN: Final = 100
+SEARCHING: Final = frozenset(("matches", "find", "findAll"))
+MOST_INSTRUCTIONS: Final = 16_000
+"""Of a pattern that is read while the expression is evaluated."""
 _OF_ALL_INSIDE: Final = frozenset((
     *(IN, "includes", "indexOf", "lastIndexOf", "isSorted", "max", "min", "sum", "join", "flatten", "format"),
 ))  # fmt: skip
@@ -26,7 +27,9 @@ _OF_PAIRS: Final = frozenset((
 ))  # fmt: skip
 
 
-def work_of(function: str, overloads: Sequence[str], arguments: Sequence[Shape], result: Shape) -> int:
+def work_of(
+    function: str, overloads: Sequence[str], arguments: Sequence[Shape], result: Shape, *, has_constant_pattern: bool
+) -> int:
     work = 1 + result.length
     if function in (EQUALS, NOT_EQUALS):
         return work + min(argument.volume for argument in arguments)
@@ -39,6 +42,24 @@ def work_of(function: str, overloads: Sequence[str], arguments: Sequence[Shape],
     work += sum(argument.length for argument in arguments)
     if function in _PARSERS:
         return work + _PARSING
-    if function in _PATTERNS:
-        return work + _PER_CHARACTER_OF_PATTERN * arguments[1].length
+    if function in SEARCHING:
+        text, pattern = arguments[:2]
+        if has_constant_pattern:
+            return work + searching(text.length, instructions_expected(pattern.length))
+        return work + reading(MOST_INSTRUCTIONS) + searching(text.length, MOST_INSTRUCTIONS)
     return work
+
+
+def instructions_expected(length: int) -> int:
+    """Of a regular expression with a text of so many characters, if it is as people write them."""
+    return 4 * (length + 16)
+
+
+def reading(instructions: int) -> int:
+    """A regular expression of that size."""
+    return 300 + 16 * instructions
+
+
+def searching(length: int, instructions: int) -> int:
+    """A text of that length, if RE2 learns something new at each character."""
+    return (length + 1) * instructions // 5

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpusharing.cel.cost.charging import Price
 from gpusharing.cel.cost.runtime import price_of, stops_at_error
-from gpusharing.cel.errors import BudgetError, EvaluationError
+from gpusharing.cel.cost.work import SEARCHING
+from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import functions, inline, logic
 from gpusharing.cel.generate.code import Code
 from gpusharing.cel.generate.nodes import operands
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 )
-_PATTERNS: Final = frozenset(("matches", "find", "findAll"))
 _ALWAYS_BOOL: Final = frozenset((
     AND, OR, NOT, EQUALS, NOT_EQUALS, IN, LESS, LESS_EQUALS, GREATER, GREATER_EQUALS,
 ))  # fmt: skip
@@ -125,13 +125,10 @@ def _membership(g: Generator, subject: _Operand, constants: list[Any]) -> Code |
 
 
 def _constant_pattern(g: Generator, node: Call, codes: list[Code]) -> Regex | None:
-    if node.function not in _PATTERNS or not codes[1].is_constant or type(codes[1].constant) is not str:
+    if node.function not in SEARCHING or not codes[1].is_constant or type(codes[1].constant) is not str:
         return None
     try:
-        return Regex(codes[1].constant)
-    except BudgetError:
-        # Kubernetes would take it. If it is ever evaluated here, that is an error.
-        return None
+        return g.patterns.regex(codes[1].constant)
     except EvaluationError as error:
         raise g.fail(node, error.message) from None
 
@@ -194,7 +191,7 @@ def _paid_call(
     payable = parts[-1:] if stops else parts
     failing = [part for part in payable if part.fails]
     kinds = [part.code for part in parts]
-    python_function = g.refer(function.for_types(kinds))
+    python_function = function.counted(g, kinds)
     meter = "m" if g.is_metered else f"{g.refer(Meter)}()"
     if len(failing) > 1:
         codes = [_caught(g, part) for part in parts]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from gpusharing.cel.cost.work import SEARCHING
 from gpusharing.cel.declarations.overloads import Overload
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import inline
@@ -75,6 +76,9 @@ class Function:
     """`function` does all that is to do at run time; `code` may be a shorter way. `breaks_unpaid`: in Kubernetes it is
     its price that breaks down if an argument failed or has the wrong type."""
 
+    regex: Regex | None = None
+    """Of a function that searches, if it is known before."""
+
     def __init__(self, name: str, function: Callable[..., Any], *, breaks_unpaid: bool = False) -> None:
         self.name = name
         self.function = function
@@ -92,7 +96,14 @@ class Function:
             return code
         arguments = "".join(f", {code.text}" for code in codes)
         method = "sort" if "sort" in self.name.lower() else "run"
-        return code._replace(text=f"m.{method}({g.refer(self.for_types(codes))}{arguments})", fails=True)
+        return code._replace(text=f"m.{method}({self.counted(g, codes)}{arguments})", fails=True)
+
+    def counted(self, g: Generator, codes: Sequence[Code]) -> str:
+        """The name of the function, which counts itself what the sizes of its arguments do not tell."""
+        name = g.refer(self.for_types(codes))
+        if g.is_metered and self.name in SEARCHING:
+            return f"m.searching({name}, {g.refer(self.regex)})"
+        return name
 
     def for_types(self, _codes: Sequence[Code]) -> Callable[..., Any]:
         """The same without tests of types that are sure."""
@@ -224,7 +235,8 @@ class Pattern(Function):
 
     def __init__(self, function: str, regex: Regex, general: Function) -> None:
         self._with_pattern = regexes.with_constant_pattern(function, regex)
-        self._regex = regex
+        self.regex = regex
+        self._matches = regex.matches
         self._type = general.type_for(())
         self._is_match = function == "matches"
         super().__init__(function, self._without_pattern)
@@ -237,7 +249,7 @@ class Pattern(Function):
         if not self._is_match:
             text = f"{g.refer(self._with_pattern)}({', '.join(code.text for code in (subject, *limit))})"
             return Code(text, self._type, fails=True, breaks=any(code.breaks for code in codes))
-        matches = g.refer(self._regex.matches)
+        matches = g.refer(self._matches)
         if subject.type == STRING:
             return Code(f"{matches}({subject.text})", BOOL, subject.fails, subject.breaks)
         test, name = inline.test(g, subject, STRING)

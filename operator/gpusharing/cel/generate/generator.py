@@ -9,6 +9,7 @@ from gpusharing.cel.checked import Checked
 from gpusharing.cel.errors import CompileError, EvaluationError
 from gpusharing.cel.generate import calls, containers, folding, logic, loops, paths
 from gpusharing.cel.generate.code import NOT_CONSTANT, Code, constant_type
+from gpusharing.cel.generate.patterns import Patterns
 from gpusharing.cel.generate.source import CAUGHT, MESSAGE, Detached, Lines, Source
 from gpusharing.cel.runtime.faults import absorbed
 from gpusharing.cel.tree import (
@@ -58,6 +59,7 @@ class Generator:
         self.names = checked.names
         self.is_metered = metered
         self.source = Source()
+        self.patterns = Patterns()
         self.scope: Mapping[str, Code] = {}
         self.sees_forms_of_quantities = _sees_forms_of_quantities(checked)
         """Whether it matters to the expression if a quantity was changed before."""

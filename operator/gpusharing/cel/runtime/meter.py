@@ -4,8 +4,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpusharing.cel.cost.prices import per_character
+from gpusharing.cel.cost.work import MOST_INSTRUCTIONS, reading, searching
 from gpusharing.cel.errors import BudgetError, EvaluationError
 from gpusharing.cel.limits import COST_LIMIT
+from gpusharing.cel.runtime.regexes import REMEMBERED, computed
+from gpusharing.cel.values.regex import Regex
 
 MOST_WORK: Final = 5_000_000
 """Items looked at, or so many characters as take as long. Of what Kubernetes hardly charges for there may be more than
@@ -20,11 +23,12 @@ Price = Callable[[Any, Any], int]
 
 
 class Meter:
-    __slots__ = ("cost", "work")
+    __slots__ = ("_patterns", "cost", "work")
 
     def __init__(self) -> None:
         self.cost = 0
         self.work = 0
+        self._patterns: set[str] = set()
 
     def check(self) -> None:
         """In every turn of a loop and at the end; in between, generated code only counts."""
@@ -72,6 +76,32 @@ class Meter:
         result = self.call(price, function, template, arguments)
         self.work += _PER_FORMATTED_CHARACTER * len(result)
         return result
+
+    def searching(self, function: Callable[..., Any], regex: Regex | None) -> Callable[..., Any]:
+        """`matches`, `find` or `findAll`, whose time also depends on the size of the regular expression. None: it is
+        only known now.
+        """
+
+        def search(text: Any, pattern: Any, *limit: Any) -> Any:
+            if isinstance(text, str) and isinstance(pattern, str):
+                size = regex.program_size if regex else self._read(pattern)
+                self.work += searching(len(text), size)
+                if self.work > MOST_WORK:
+                    self.check()
+            return function(text, pattern, *limit)
+
+        return search
+
+    def _read(self, pattern: str) -> int:
+        if pattern in self._patterns:
+            return computed(pattern).program_size
+        if len(self._patterns) == REMEMBERED:
+            self._patterns.clear()
+        self._patterns.add(pattern)
+        self.work += reading(MOST_INSTRUCTIONS)
+        size = computed(pattern).program_size
+        self.work -= reading(MOST_INSTRUCTIONS) - reading(size)
+        return size
 
     def refuse(self, price: Price, message: str, *arguments: Any) -> None:
         """Pays for a call that does not take place, because one of its arguments, here an error, failed."""

@@ -4,28 +4,46 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
+from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.runtime.faults import no_such_overload
 from gpusharing.cel.values.optional import NONE, Optional
 from gpusharing.cel.values.regex import Regex
 from gpusharing.cel.values.type_values import TypeValue
 
-_computed: Final = lru_cache(maxsize=8)(Regex)
-"""Patterns that are known only when an expression is evaluated, and mostly are the same again in the next turn of a
-loop: to read one may take a thousand times as long as to look for it."""
+MOST_MEMORY: Final = 1 << 18
+"""Bytes of a pattern that is known only when an expression is evaluated."""
+REMEMBERED: Final = 8
+"""Such patterns, which mostly are the same again in the next turn of a loop: to read one may take a thousand times as
+long as to look for it."""
+
+
+def computed(pattern: str) -> Regex:
+    read = _read(pattern)
+    if isinstance(read, Regex):
+        return read
+    raise type(read)(read.message)
+
+
+@lru_cache(REMEMBERED)
+def _read(pattern: str) -> Regex | EvaluationError:
+    try:
+        return Regex(pattern, MOST_MEMORY)
+    except EvaluationError as error:
+        return type(error)(error.message)
 
 
 def matches(text: Any, pattern: Any) -> bool:
     if type(text) is not str or type(pattern) is not str:
         no_such_overload()
-    return _computed(pattern).matches(text)
+    return computed(pattern).matches(text)
 
 
 def find(text: str, pattern: str) -> str:
-    return _computed(pattern).find(text)
+    return computed(pattern).find(text)
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    return _computed(pattern).find_all(text, limit)
+    return computed(pattern).find_all(text, limit)
 
 
 def with_constant_pattern(function: str, regex: Regex) -> Callable[..., Any]:

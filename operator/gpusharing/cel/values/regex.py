@@ -7,8 +7,8 @@ from gpusharing.cel.errors import BudgetError, EvaluationError
 from gpusharing.cel.values.bounds import check_pieces
 from gpusharing.cel.values.regex_syntax import translated
 
-_MEMORY: Final = 1 << 20
-"""Bytes per expression: for its program, and for what RE2 learns of it while it matches."""
+MOST_MEMORY: Final = 1 << 20
+"""Bytes of one regular expression: for its program, and for what RE2 learns of it while it matches."""
 _MOST_STEPS: Final = 1 << 23
 """Bytes of the text by instructions of the program: a tenth of a second if RE2 needs them all."""
 _MOST_SEARCHES: Final = 8
@@ -25,13 +25,14 @@ class Regex:
 
     __slots__ = ("_answers", "_longest", "_match", "_unanchored", "program_size")
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, memory: int = MOST_MEMORY) -> None:
+        """Raises EvaluationError for what is no regular expression, BudgetError for one that needs more memory."""
         # Most programs have no use for it. Its public interface is five times slower.
         from re2 import Options, _re2  # type: ignore[import-untyped]  # noqa: PLC0415
 
         options = Options()
         options.log_errors = False
-        options.max_mem = _MEMORY
+        options.max_mem = memory
         options.never_capture = True
         expression: Any = _re2.RE2(_bytes(translated(pattern)), options)
         if not expression.ok():

@@ -23,11 +23,42 @@ _NULLABLE = tuple(
         "lastIndexOf(google.protobuf.StringValue{}) == 0", "lastIndexOf(device.driver) == -1",
     )
 )  # fmt: skip
-_DEVICE = {"driver": "gpu.nvidia.com"}
+_PARTS_OF_LISTS_AND_MAPS = (
+    "[?dyn(1), device.driver].size() == 2", "[?optional.of(1), device.driver, ?optional.none()].size() == 2",
+    '"%s".format([[?device.attributes["d"].i, device.driver]]) == ""', '"%s".format([[?device.attributes["d"].i, {}.a]]) == ""',
+    '{?"a": dyn(1), "b": device.driver}.size() == 2', '{"a": 1, ?device.driver: optional.of(2), "b": 3}.size() == 3',
+    '{"a": 1, ?"a": optional.none(), "b": 3}.size() == 1',
+    'sets.contains({semver("1.0.0"): 1, device.attributes["d"].x: [1]}[0], []) && false',
+    'sets.contains({?semver("1.0.0"): optional.none(), device.attributes["d"].x: [1]}[0], []) && false',
+    'sets.contains({?semver("1.0.0"): 1, device.attributes["d"].x: [1]}[0], []) && false',
+)  # fmt: skip
+_LARGE_PATTERNS = (
+    "matches(device.attributes['d'].x, '(\\x28\\u005cp{Greek})){1000}')", 'device.driver.matches("(\\pL){100}")',
+    'device.attributes["d"].x.matches("((\\p{L}{100}))")', '"" in device.attributes["d"].x.findAll("\\pL{100}")', "true",
+    '"a".matches("b")',
+)  # fmt: skip
+_TYPES_OF_KUBERNETES = (
+    "format.date() == [optional.of(2).optMap(f, format.byte()).orValue({}.a)][0]",
+    "optional.of(2).optMap(f, format.byte()).value() == format.byte()",
+    'optional.of(2).optMap(f, ip("1.2.3.4")).value() == ip("1.2.3.4")',
+    'string(device.attributes.map(c, google.protobuf.BytesValue{}).min()) == ""',
+    'string({"": 7}.map(m, google.protobuf.StringValue{}).max()) == ""',
+    'quantity(dyn(timestamp(0))).isLessThan(quantity(""))',
+)  # fmt: skip
+_DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
 
 
 @pytest.mark.parametrize("minor", [36, 37])
-@pytest.mark.parametrize("expressions", [pytest.param(_SIGNS, id="signs"), pytest.param(_NULLABLE, id="nullable")])
+@pytest.mark.parametrize(
+    "expressions",
+    [
+        pytest.param(_SIGNS, id="signs"),
+        pytest.param(_NULLABLE, id="nullable"),
+        pytest.param(_PARTS_OF_LISTS_AND_MAPS, id="parts of lists and maps"),
+        pytest.param(_LARGE_PATTERNS, id="large patterns"),
+        pytest.param(_TYPES_OF_KUBERNETES, id="types of Kubernetes"),
+    ],
+)
 def test_kubernetes_says_the_same_now(expressions: tuple[str, ...], minor: int) -> None:
     with Comparison(minor) as comparison:
         pairs = list(comparison.verdicts([(expression, [_DEVICE]) for expression in expressions]))

@@ -80,7 +80,8 @@ def call(g: Generator, node: Call) -> Code:
             return code
     regex = _constant_pattern(g, node, codes)
     price = price_of(node.function, overloads, g.minor)
-    stops = stops_at_error(node.function, overloads, len(parts), has_constant_pattern=regex is not None)
+    has_constant_pattern = node.function in SEARCHING and codes[1].is_constant
+    stops = stops_at_error(node.function, overloads, len(parts), has_constant_pattern=has_constant_pattern)
     function = functions.resolve(g, node)
     if regex is not None:
         function = functions.Pattern(node.function, regex, function)

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from gpusharing.cel.checked import Checked
@@ -171,13 +172,16 @@ class Generator:
 
     def in_order(self, nodes: Iterable[Node]) -> list[Code]:
         """The values of parts of which none is evaluated after one that failed."""
+        return self.done_in_order(partial(self._part, node) for node in nodes)
+
+    def _part(self, node: Node) -> Code:
+        return self.constant(node.value) if isinstance(node, Constantly) else self.value(node)
+
+    def done_in_order(self, steps: Iterable[Callable[[], Code]]) -> list[Code]:
         codes: list[Code] = []
-        for node in nodes:
-            if isinstance(node, Constantly):
-                codes.append(self.constant(node.value))
-                continue
+        for step in steps:
             with self.source.detached() as lines:
-                code = self.value(node)
+                code = step()
             if lines.breaks:
                 codes = [self.settled(earlier) for earlier in codes]
             self.source.attach(lines)

@@ -1,6 +1,7 @@
 """Lists and maps that an expression writes out, with optional parts or unusual keys."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.runtime.keys import key_of
@@ -12,20 +13,27 @@ def item(value: Any) -> tuple[Any, ...]:
     return () if _checked(value) is NONE else (value.value,)
 
 
-def entry(key: Any, value: Any) -> tuple[Any, Any]:
+Entry: TypeAlias = tuple[Any, Any] | tuple[Any]
+"""Of a map: a key and its value. A key alone has none any more."""
+
+
+def entry(key: Any, value: Any) -> Entry:
     return key_of(key), value
 
 
-def entries(are_optional: list[bool], pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A map in which the last of equal keys counts, and an absent optional value takes its key away."""
+def optional_entry(key: Any, value: Any) -> Entry:
+    """What `?key: value` puts into a map."""
+    return (key_of(key),) if _checked(value) is NONE else (key_of(key), value.value)
+
+
+def entries(all_entries: Iterable[Entry]) -> dict[Any, Any]:
+    """A map in which the last of equal keys counts."""
     mapping: dict[Any, Any] = {}
-    for is_optional, (key, value) in zip(are_optional, pairs, strict=True):
-        if not is_optional:
-            mapping[key] = value
-        elif _checked(value) is NONE:
-            mapping.pop(key, None)
+    for key, *value in all_entries:
+        if value:
+            (mapping[key],) = value
         else:
-            mapping[key] = value.value
+            mapping.pop(key, None)
     return mapping
 
 

@@ -6,7 +6,6 @@ from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.runtime.faults import no_such_overload
 from gpusharing.cel.runtime.maps import DomainMap
 from gpusharing.cel.values.durations import Duration
-from gpusharing.cel.values.named_formats import NamedFormat
 from gpusharing.cel.values.network import Cidr, Ip
 from gpusharing.cel.values.numbers import Uint
 from gpusharing.cel.values.optional import NONE, Optional
@@ -70,7 +69,8 @@ class Unreadable:
         self.message = f"unsupported conversion to ref.Val: {type(value).__name__}"
 
 
-_KUBERNETES: Final = (Quantity, Semver, Url, Ip, Cidr, NamedFormat)
+# Named formats are values to CEL's own eyes.
+_KUBERNETES: Final = (Quantity, Semver, Url, Ip, Cidr)
 
 
 def reread(value: Any) -> Any:

@@ -11,7 +11,7 @@ from gpusharing.cel.cost.paths import Path
 from gpusharing.cel.cost.prices import NEW_LIST, NEW_MESSAGE, PER_CHARACTER, PER_CHARACTER_OF_PATTERN
 from gpusharing.cel.cost.ranges import MOST, NOTHING, ONE, UNKNOWN, Range, fixed
 from gpusharing.cel.tree import EQUALS
-from gpusharing.cel.types import BYTES, CIDR, IP, NAMED_FORMAT, NULLABLE, QUANTITY, SEMVER, STRING, URL
+from gpusharing.cel.types import BYTES, CIDR, IP, NAMED_FORMAT, NULLABLE, QUANTITY, SEMVER, STRING, URL, nullable
 
 _ADDRESS: Final = Range(4, 16)
 """Bytes of an IP address."""
@@ -49,7 +49,7 @@ def _scan(call: CallForm) -> CallEstimate:
     if not scanned.type.parameters or scanned.type.name == NULLABLE:  # whose parameter is of our making
         return CallEstimate(scanned.size if call.function == "includes" else scanned.size.scaled(PER_CHARACTER))
     per_item = ONE
-    if scanned.type.parameters[0] in (STRING, BYTES):
+    if scanned.type.parameters[0] in (STRING, BYTES, nullable(STRING), nullable(BYTES)):
         per_item = per_item.plus(_size_of_items(scanned.path).scaled(PER_CHARACTER))
     return CallEstimate(scanned.size.times(per_item))
 

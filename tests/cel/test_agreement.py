@@ -25,7 +25,8 @@ _NULLABLE = tuple(
 )  # fmt: skip
 _PARTS_OF_LISTS_AND_MAPS = (
     "[?dyn(1), device.driver].size() == 2", "[?optional.of(1), device.driver, ?optional.none()].size() == 2",
-    '"%s".format([[?device.attributes["d"].i, device.driver]]) == ""', '"%s".format([[?device.attributes["d"].i, {}.a]]) == ""',
+    '"%s".format([[?device.attributes["d"].i, device.driver]]) == ""',
+    '"%s".format([[?device.attributes["d"].i, {}.a]]) == ""',
     '{?"a": dyn(1), "b": device.driver}.size() == 2', '{"a": 1, ?device.driver: optional.of(2), "b": 3}.size() == 3',
     '{"a": 1, ?"a": optional.none(), "b": 3}.size() == 1',
     'sets.contains({semver("1.0.0"): 1, device.attributes["d"].x: [1]}[0], []) && false',
@@ -34,8 +35,8 @@ _PARTS_OF_LISTS_AND_MAPS = (
 )  # fmt: skip
 _LARGE_PATTERNS = (
     "matches(device.attributes['d'].x, '(\\x28\\u005cp{Greek})){1000}')", 'device.driver.matches("(\\pL){100}")',
-    'device.attributes["d"].x.matches("((\\p{L}{100}))")', '"" in device.attributes["d"].x.findAll("\\pL{100}")', "true",
-    '"a".matches("b")',
+    'device.attributes["d"].x.matches("((\\p{L}{100}))")', '"" in device.attributes["d"].x.findAll("\\pL{100}")',
+    "true", '"a".matches("b")',
 )  # fmt: skip
 _TYPES_OF_KUBERNETES = (
     "format.date() == [optional.of(2).optMap(f, format.byte()).orValue({}.a)][0]",

@@ -114,9 +114,11 @@ def test_metered_code_is_only_made_when_it_is_needed() -> None:
         times += 1
         return check(parse(expression, minor), expression, minor)
 
-    program = cel.Program(checked(TEXT + " == 'abc'", 37), max_cost=0, most=Bound(10, 10), check_again=checked)
+    program = cel.Program(checked(TEXT + " == 'abc'", 37), most=Bound(10, 10), check_again=checked)
     assert program.match(DEVICE)
     assert times == 1
     assert program.measure(DEVICE) == (True, 5)
     assert program.measure(DEVICE) == (True, 5)
     assert times == 2
+    assert program.max_cost == program.max_cost > 0
+    assert times == 3

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from gpusharing.cel import complaints
-from gpusharing.cel.assignment import Bindings, is_unknown, most_general, same
+from gpusharing.cel.assignment import Bindings, is_unknown, most_general
 from gpusharing.cel.checked import Checked
 from gpusharing.cel.complaints import OTHER_LIBRARIES
 from gpusharing.cel.declarations import Declarations, declarations
 from gpusharing.cel.declarations.messages import WITH_FIELDS
-from gpusharing.cel.declarations.overloads import Overload
 from gpusharing.cel.errors import CompileError
+from gpusharing.cel.resolution import resolve
 from gpusharing.cel.tree import (
     AND,
     INDEX,
@@ -35,7 +35,6 @@ from gpusharing.cel.types import (
     ERROR,
     INT,
     NULL,
-    NULLABLE,
     STRING,
     UINT,
     Type,
@@ -91,7 +90,9 @@ class _Checker:
         return self._VISITS[type(node)](self, node)
 
     def checked(self, root: Node) -> Checked:
-        types = dict(zip(self._types, self._bindings.final(self._types.values()), strict=True))
+        types = self._types
+        still_open = {id_: type_ for id_, type_ in types.items() if type_.is_open}
+        types.update(zip(still_open, self._bindings.final(still_open.values()), strict=True))
         minor = self._declared.minor
         return Checked(self._expression, minor, root, types, self._overloads, self._names)
 
@@ -243,33 +244,14 @@ class _Checker:
         function = self._declared.functions.get(node.function)
         if function is None:
             return self._error(node, complaints.unknown_function, node, self._declared)
-        overloads = function.globals if node.target is None else function.members
-        fitting = []
-        result: Type | None = None
-        for overload in overloads:
-            type_ = self._result(overload, given)
-            if type_ is None:
-                continue
-            fitting.append(overload.id)
-            if result is None:
-                result = type_
-            elif result.name not in _UNSPECIFIC and not same(type_, result):
-                result = DYN
-        if result is None:
+        found = resolve(
+            node.function, self._declared.minor, tuple(given), self._bindings, is_member=node.target is not None
+        )
+        if found is None:
             types = [self._finally(type_) for type_ in given]
             return self._error(node, complaints.no_overload, node, types, function)
-        self._overloads[node.id] = tuple(fitting)
-        return result
-
-    def _result(self, overload: Overload, given: Sequence[Type]) -> Type | None:
-        """None if the overload takes something else."""
-        wanted: Sequence[Type] = overload.parameters
-        if len(wanted) != len(given) or any(map(_never_fits, given, wanted)):
-            return None
-        if not overload.is_open:
-            return overload.result if self._bindings.fit(given, wanted) else None
-        result, *wanted = self._bindings.renamed((overload.result, *wanted))
-        return self._resolved(result) if self._bindings.fit(given, wanted) else None
+        self._overloads[node.id] = found.overloads
+        return found.result
 
     def _finally(self, type_: Type) -> Type:
         (final,) = self._bindings.final([type_])
@@ -395,15 +377,3 @@ class _Checker:
 
 
 _UNSPECIFIC: Final = frozenset({"dyn", "any"})
-_FITTING_OTHERS: Final = frozenset({"dyn", "any", "!error!", "null_type", NULLABLE})
-
-
-def _never_fits(given: Type, wanted: Type) -> bool:
-    """That can be told at a glance."""
-    return (
-        given.name != wanted.name
-        and given.name not in _FITTING_OTHERS
-        and wanted.name not in _FITTING_OTHERS
-        and not is_unknown(given)
-        and not is_unknown(wanted)
-    )

@@ -3,14 +3,13 @@
 from gpusharing.cel.check import check
 from gpusharing.cel.checked import Checked
 from gpusharing.cel.cost.bound import bound
-from gpusharing.cel.cost.estimate import estimate
 from gpusharing.cel.parse import parse
 from gpusharing.cel.program import Program
 
 
 def build(expression: str, minor: int) -> Program:
     checked = _checked(expression, minor)
-    return Program(checked, max_cost=estimate(checked).max, most=bound(checked), check_again=_checked)
+    return Program(checked, most=bound(checked), check_again=_checked)
 
 
 def _checked(expression: str, minor: int) -> Checked:

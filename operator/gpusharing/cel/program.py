@@ -7,6 +7,7 @@ from typing import Any, Final
 from gpusharing.cel.advice import capacity_instead
 from gpusharing.cel.checked import Checked
 from gpusharing.cel.cost.bound import Bound
+from gpusharing.cel.cost.estimate import estimate
 from gpusharing.cel.device import Device
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import generate
@@ -23,28 +24,34 @@ _FIRST_WITH_LISTS: Final = 36
 class Program:
     """Immutable, and safe to use from several threads at once."""
 
-    __slots__ = ("_check_again", "_evaluate", "_evaluate_metered", "expression", "max_cost", "minor")
+    __slots__ = ("_check_again", "_evaluate", "_evaluate_metered", "_max_cost", "expression", "minor")
 
     def __init__(
         self,
         checked: Checked,
         *,
-        max_cost: int,
         most: Bound,
         check_again: Callable[[str, int], Checked],
     ) -> None:
-        """`max_cost` is Kubernetes' estimate; `most` what no evaluation exceeds on a device within the limits
-        of the API. Code that counts costs is only written for programs and devices that need it, and the tree is not
-        kept for it: `check_again` makes it anew. Raises CompileError for what Kubernetes refuses to plan.
+        """`most` is what no evaluation exceeds on a device within the limits of the API. Few ask for the estimate, and
+        code that counts costs is only written for programs and devices that need it. The tree is not kept for either:
+        `check_again` makes it anew. Raises CompileError for what Kubernetes refuses to plan.
         """
         self.expression = checked.expression
         self.minor = checked.minor
-        self.max_cost = max_cost
+        self._max_cost: int | None = None
         self._check_again = check_again
         function, is_as_expected = generate(checked)
         is_cheap = is_as_expected and most.cost <= COST_LIMIT and most.work <= _MOST_WORK
         self._evaluate: Callable[[Device], Any] | None = function if is_cheap else None
         self._evaluate_metered: Callable[[Device, Meter], Any] | None = None
+
+    @property
+    def max_cost(self) -> int:
+        """Kubernetes' estimate."""
+        if self._max_cost is None:
+            self._max_cost = estimate(self._check_again(self.expression, self.minor)).max
+        return self._max_cost
 
     def match(self, device: Device) -> bool:
         """Raises EvaluationError if Kubernetes has no answer for this device."""

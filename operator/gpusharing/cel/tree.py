@@ -1,6 +1,7 @@
 """An expression as a tree, with all macros expanded: the form that is checked, costed and turned into code.
 
 The names of operators and the shape of expanded macros are those of cel-go, because its cost rules speak of them.
+Nobody changes a node. They are not frozen because that makes making them three times as slow.
 """
 
 from dataclasses import dataclass
@@ -42,55 +43,55 @@ MacroName: TypeAlias = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Node:
     id: int  # unique in the tree
     at: int  # where it stands in the text, in characters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Constantly(Node):
     value: Constant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Name(Node):
     name: str  # with a leading dot if the text has one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Select(Node):
     operand: Node
     field: str
     test: bool = False  # has(operand.field)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Call(Node):
     function: str  # with its namespace, as in optional.of
     target: Node | None = None
     arguments: tuple[Node, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class MakeList(Node):
     elements: tuple[Node, ...]
     optional: frozenset[int] = frozenset()  # indices of elements written ?element
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Entry(Node):
     key: Node
     value: Node
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class MakeMap(Node):
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class MakeMessage(Node):
     """`Type{field: value}`: Kubernetes declares no message type for selectors, except the protobuf well-known ones."""
 
@@ -99,7 +100,7 @@ class MakeMessage(Node):
     optional: frozenset[int] = frozenset()  # indices of fields written ?field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Comprehension(Node):
     """A loop over `range`; `macro` names the macro that it came from, which tells the shape of the other parts."""
 

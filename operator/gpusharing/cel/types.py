@@ -12,11 +12,20 @@ class Type:
     """Whether something in it is to be found yet."""
     size: int = field(init=False, repr=False, compare=False)
     """Names in it, one of several occurrences each: with variables bound to one another it grows exponentially."""
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        is_open = self.name[0] == "@" or any(part.is_open for part in self.parameters)
+        is_open = self.name[0] == "@"
+        size = 1
+        for part in self.parameters:
+            is_open = is_open or part.is_open
+            size += part.size
         object.__setattr__(self, "is_open", is_open)
-        object.__setattr__(self, "size", 1 + sum(part.size for part in self.parameters))
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "_hash", hash((self.name, self.parameters)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.parameters))})" if self.parameters else self.name

@@ -16,17 +16,19 @@ def walk(visit: Callable[[N], Steps[N, T] | T], root: N) -> T:
     result: Any = visit(root)
     if type(result) is not GeneratorType:
         return cast("T", result)
-    waiting = [result]
+    waiting = []
+    current = result
     result = None
-    while waiting:
+    while True:
         try:
-            needed = waiting[-1].send(result)
+            while True:
+                result = visit(current.send(result))
+                if type(result) is GeneratorType:
+                    waiting.append(current)
+                    current = result
+                    result = None
         except StopIteration as end:
-            waiting.pop()
             result = end.value
-        else:
-            result = visit(needed)
-            if type(result) is GeneratorType:
-                waiting.append(result)
-                result = None
-    return cast("T", result)
+            if not waiting:
+                return cast("T", result)
+            current = waiting.pop()

@@ -85,8 +85,8 @@ class _Bounds:
         self._visitors: dict[type[Node], Callable[[Any], Steps[Node, _Outcome] | _Outcome]] = {
             Constantly: lambda node: _Outcome(_shape_of(node.value)),
             Name: self._name,
-            Select: self._name_or_select,
-            Call: self._call,
+            Select: self._name_or_path,
+            Call: self._path_or_call,
             MakeList: self._make_list,
             MakeMap: self._make_map,
             MakeMessage: self._make_message,
@@ -115,39 +115,63 @@ class _Bounds:
         is_global = isinstance(node, Name) and node.name.startswith(".")
         return _Outcome(shapes[-1].union(of_device) if is_global else shapes[-1], IDENTIFIER_OR_SELECT)
 
-    def _name_or_select(self, node: Select) -> Steps[Node, _Outcome] | _Outcome:
-        return self._name(node) if node.id in self._checked.names else self._select(node)
+    def _name_or_path(self, node: Select) -> Steps[Node, _Outcome] | _Outcome:
+        return self._name(node) if node.id in self._checked.names else self._path(node)
 
-    def _select(self, node: Select) -> Steps[Node, _Outcome]:
-        whole = yield node.operand
-        if node.test:
-            part = SCALAR
-        elif self._checked.types[node.operand.id] == DEVICE:
-            part = _DEVICE_FIELDS[node.field]
-        else:
-            part = whole.shape.content
-        return _Outcome(part, whole.cost + _STEP, whole.work + 1)
+    def _path(self, node: Node) -> Steps[Node, _Outcome]:
+        """All steps at once: half of what people write are paths."""
+        steps: list[Select | Call] = []
+        while True:
+            if isinstance(node, Select) and node.id not in self._checked.names:
+                steps.append(node)
+                node = node.operand
+            elif isinstance(node, Call) and node.function in _STEPS:
+                steps.append(node)
+                node = node.arguments[0]
+            else:
+                break
+        part, cost, work = yield node
+        for step in reversed(steps):
+            if isinstance(step, Call):
+                key = yield step.arguments[1]
+                cost += key.cost
+                work += key.work
+                part = part.content
+            elif step.test:
+                part = SCALAR
+            elif self._checked.types[step.operand.id] == DEVICE:
+                part = _DEVICE_FIELDS[step.field]
+            else:
+                part = part.content
+            cost += _STEP
+            work += 1
+        return _Outcome(part, cost, work)
 
     # --- Calls --------------------------------------------------------------------------------------------------------
 
+    def _path_or_call(self, node: Call) -> Steps[Node, _Outcome]:
+        return self._path(node) if node.function in _STEPS else self._call(node)
+
     def _call(self, node: Call) -> Steps[Node, _Outcome]:
-        target = () if node.target is None else (node.target,)
-        operands = yield from self._each((*target, *node.arguments))
-        cost, work = _totals(operands)
-        shapes = [operand.shape for operand in operands]
+        cost = work = 0
+        shapes = []
+        operands = node.arguments if node.target is None else (node.target, *node.arguments)
+        for operand in operands:
+            outcome = yield operand
+            shapes.append(outcome.shape)
+            cost += outcome.cost
+            work += outcome.work
         if node.function in (AND, OR):
             return _Outcome(SCALAR, cost, work + 1)
         if node.function == CONDITIONAL:
             return _Outcome(shapes[1].union(shapes[2]), cost, work + 1)
-        if node.function in _STEPS:
-            return _Outcome(shapes[0].content, cost + _STEP, work + 1)
         overloads = self._checked.overloads[node.id]
         if node.function == ADD and "add_list" in overloads and not _is_accumulator(node.arguments[0]):
             self._sums_of_lists += 1
         result = self._result(node, shapes)
         price = price_of(node.function, overloads, self._checked.minor)
         cost += price if isinstance(price, int) else price.at_most(shapes, result)
-        constant_pattern = len(shapes) > 1 and isinstance((*target, *node.arguments)[1], Constantly)
+        constant_pattern = len(operands) > 1 and isinstance(operands[1], Constantly)
         work += work_of(node.function, overloads, shapes, result, has_constant_pattern=constant_pattern)
         return _Outcome(result, cost, work)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpusharing.cel.cost.charging import Price
@@ -11,7 +12,7 @@ from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import functions, inline, logic
 from gpusharing.cel.generate.code import Code
 from gpusharing.cel.generate.nodes import operands
-from gpusharing.cel.generate.source import CAUGHT, MESSAGE, Lines
+from gpusharing.cel.generate.source import MESSAGE, Lines
 from gpusharing.cel.runtime import faults, membership
 from gpusharing.cel.runtime.meter import Meter
 from gpusharing.cel.tree import (
@@ -79,21 +80,24 @@ def call(g: Generator, node: Call) -> Code:
         if code is not None:
             return code
     regex = _constant_pattern(g, node, codes)
-    price = price_of(node.function, overloads, g.minor)
     has_constant_pattern = node.function in SEARCHING and codes[1].is_constant
     stops = stops_at_error(node.function, overloads, len(parts), has_constant_pattern=has_constant_pattern)
     function = functions.resolve(g, node)
     if regex is not None:
         function = functions.Pattern(node.function, regex, function)
+    price = _price(g, node, codes) if g.is_metered or function.breaks_unpaid else 0
+    if not isinstance(price, int):
+        return _paid_call(g, node, price, function, parts, stops=stops)
+    codes = _attached_in_order(g, parts, price) if stops else _attached(g, parts, price)
+    return function.measured(g, codes) if g.is_metered else function.code(g, codes)
+
+
+def _price(g: Generator, node: Call, codes: list[Code]) -> int | Price:
+    price = price_of(node.function, g.overloads[node.id], g.minor)
     if not isinstance(price, int) and inline.has_fixed_price(node.function, codes, g.minor):
         # Whatever does not matter to the price need not be there.
-        price = price([code.constant for code in codes], None)
-    if not isinstance(price, int) and (g.is_metered or function.breaks_unpaid):
-        return _paid_call(g, node, price, function, parts, stops=stops)
-    # Only where costs are counted do they matter.
-    cost = price if isinstance(price, int) else 0
-    codes = _attached_in_order(g, parts, cost) if stops else _attached(g, parts, cost)
-    return function.measured(g, codes) if g.is_metered else function.code(g, codes)
+        return price([code.constant for code in codes], None)
+    return price
 
 
 def _operand(g: Generator, node: Node) -> _Operand:
@@ -234,9 +238,8 @@ def _attached_paying(
             with g.source.detached() as lines:
                 g.source.attach(part.lines)
                 g.line(f"{name} = {part.code.text}", part.code)
-            arguments = ", ".join(
-                CAUGHT if part is other else code.text for other, code in zip(parts, codes, strict=True)
-            )
+            codes[number] = Code(f"{g.refer(sys.exception)}()")
+            arguments = ", ".join(code.text for code in codes)
             g.handle(lines, f"{meter}.refuse({g.refer(price)}, {MESSAGE}, {arguments})", fails=True)
             codes[number] = Code(name, part.code.type)
     return codes

@@ -185,7 +185,8 @@ class _Overload(Function):
 
     def _computed(self, g: Generator, codes: Sequence[Code]) -> Code:
         try:
-            value = self._implementation(*(code.constant for code in codes))
+            # Not the implementation, since what is dynamic to the checker may have any type.
+            value = self.function(*(code.constant for code in codes))
         except EvaluationError:
             return super().code(g, codes)
         copied = ".copy()" if g.sees_forms_of_quantities and self._type == QUANTITY else ""

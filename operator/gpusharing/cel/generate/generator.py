@@ -11,7 +11,7 @@ from gpusharing.cel.errors import CompileError, EvaluationError
 from gpusharing.cel.generate import calls, containers, folding, logic, loops, paths
 from gpusharing.cel.generate.code import NOT_CONSTANT, Code, constant_type
 from gpusharing.cel.generate.patterns import Patterns
-from gpusharing.cel.generate.source import CAUGHT, MESSAGE, Detached, Lines, Source
+from gpusharing.cel.generate.source import MESSAGE, Detached, Lines, Source
 from gpusharing.cel.runtime.faults import absorbed
 from gpusharing.cel.tree import (
     CONDITIONAL,
@@ -42,6 +42,19 @@ _LAST_THAT_CHANGES: Final = 36
 def _sees_forms_of_quantities(checked: Checked) -> bool:
     telling = _FORM_MATTERS | _FORM_CHANGES if checked.minor <= _LAST_THAT_CHANGES else _FORM_MATTERS
     return any(not telling.isdisjoint(overloads) for overloads in checked.overloads.values())
+
+
+_PATHS: Final = paths.INDEXING | {CONDITIONAL}
+_WRITERS: Final[Mapping[type[Node], Callable[["Generator", Any], Code]]] = {
+    Constantly: lambda g, node: g.constant(node.value),
+    Name: paths.attribute,
+    Select: paths.attribute,
+    Call: paths.attribute,
+    MakeList: containers.make_list,
+    MakeMap: containers.make_map,
+    MakeMessage: containers.make_message,
+    Comprehension: loops.comprehension,
+}
 
 
 class _Function(NamedTuple):
@@ -92,24 +105,9 @@ class Generator:
         return self.settled(code) if self.is_metered else code
 
     def _value(self, node: Node) -> Code:
-        match node:
-            case Constantly():
-                return self.constant(node.value)
-            case Name() | Select():
-                return paths.attribute(self, node)
-            case Call() if node.function == CONDITIONAL or node.function in paths.INDEXING:
-                return paths.attribute(self, node)
-            case Call():
-                return calls.call(self, node)
-            case MakeList():
-                return containers.make_list(self, node)
-            case MakeMap():
-                return containers.make_map(self, node)
-            case MakeMessage():
-                return containers.make_message(self, node)
-            case Comprehension():
-                return loops.comprehension(self, node)
-        raise TypeError(node)
+        if type(node) is Call and node.function not in _PATHS:
+            return calls.call(self, node)
+        return _WRITERS[type(node)](self, node)
 
     def branch(self, compile: Callable[[], Code]) -> Code:  # noqa: A002
         """As deep in the tree as `value`, but not by way of it."""
@@ -166,8 +164,8 @@ class Generator:
         """`failure` is what to do with the message, in whose place it has MESSAGE."""
         self.source.block("try:", body, handled=True)
         # The message and not the exception, which would hold on to this call's frame, and the frame to it.
-        handler = Lines(failure.replace(MESSAGE, f"{self.refer(absorbed)}({CAUGHT})"))
-        self.source.block(f"except {self.refer(EvaluationError)} as {CAUGHT}:", handler)
+        handler = Lines(failure.replace(MESSAGE, f"{self.refer(absorbed)}()"))
+        self.source.block(f"except {self.refer(EvaluationError)}:", handler)
         self.source.lines.fails |= fails
 
     def in_order(self, nodes: Iterable[Node]) -> list[Code]:

@@ -193,7 +193,12 @@ def _key(g: Generator, step: Step) -> Code:
     if isinstance(step.key, str):
         return g.constant(step.key)
     node = step.key
-    key = g.branch(lambda: attribute(g, node, raw=True)) if _is_attribute(g, node) else g.value(node)
+    if isinstance(node, Constantly):
+        key = g.constant(node.value)
+    elif _is_attribute(g, node):
+        key = g.branch(lambda: attribute(g, node, raw=True))
+    else:
+        key = g.value(node)
     if key.is_constant and type(key.constant) not in KEY_TYPES:
         raise g.fail(step.key, f"invalid qualifier type: {type(key.constant).__name__}")
     return key

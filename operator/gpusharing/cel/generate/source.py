@@ -5,16 +5,21 @@ No name or literal of an expression comes into the source: its variables become 
 
 from typing import Any, Final, TypeAlias
 
+from gpusharing.cel.generate.helpers import NAMES
+from gpusharing.cel.values.numbers import Uint
+
 _Item: TypeAlias = "str | tuple[str, Lines]"
 
 MESSAGE: Final = "<message>"
 """Stands for the message of an error until there is one. No generated code has it otherwise."""
-CAUGHT: Final = "e0"
-"""The name of the error that is being handled."""
 _NO_STATEMENT: Final = "pass"
 
 
 _CHARACTERS_PER_WORK: Final = 16
+
+
+_COMPARED: Final = frozenset((str, int, Uint, bytes))
+"""Types of constants of which one is as good as an equal one."""
 
 
 class Lines:
@@ -56,7 +61,8 @@ class Source:
         self._names: dict[Any, str] = {}
         self._temporaries = 0
         self._functions = 0
-        self._charges = 0
+        self.charges = 0
+        """Not yet written."""
         self.blocks = 0
         """Loops and `try` around what is being written, in the same function."""
 
@@ -64,8 +70,9 @@ class Source:
         """The name under which the source finds the value."""
         if value is None or value is True or value is False:
             return str(value)
-        key = (type(value), value) if isinstance(value, str | int | bytes) else id(value)
-        name = self._names.get(key)
+        kind = type(value)
+        key = (kind, value) if kind in _COMPARED else id(value)
+        name = self._names.get(key) or NAMES.get(id(value))
         if name is None:
             name = self._names[key] = f"c{len(self.constants)}"
             self.constants[name] = value
@@ -81,23 +88,23 @@ class Source:
 
     def charge(self, cost: int) -> None:
         """To be counted before the next statement."""
-        self._charges += cost
+        self.charges += cost
 
     def line(self, text: str, *, fails: bool = False, breaks: bool = False) -> None:
-        self._write_charges()
+        self.write_charges()
         self.lines.items.append(text)
         self.lines.fails |= fails
         self.lines.breaks |= breaks
 
     def block(self, header: str, body: Lines, *, handled: bool = False) -> None:
         """`handled`: what fails in it is caught."""
-        self._write_charges()
+        self.write_charges()
         self.lines.items.append((header, body))
         self.lines.fails |= body.fails and not handled
         self.lines.breaks |= body.breaks
 
     def attach(self, lines: Lines) -> None:
-        self._write_charges()
+        self.write_charges()
         self.lines.items += lines.items
         self.lines.fails |= lines.fails
         self.lines.breaks |= lines.breaks
@@ -106,21 +113,10 @@ class Source:
         """What is written inside goes into lines of its own, to be placed later inside so many loops and `try`."""
         return Detached(self, blocks)
 
-    def begin(self, lines: Lines, blocks: int) -> tuple[Lines, int]:
-        outer = self.lines, self._charges
-        self.lines, self._charges = lines, 0
-        self.blocks += blocks
-        return outer
-
-    def end(self, outer: tuple[Lines, int], blocks: int) -> None:
-        self._write_charges()
-        self.lines, self._charges = outer
-        self.blocks -= blocks
-
-    def _write_charges(self) -> None:
-        if self._charges:
-            self.lines.items.append(f"m.cost += {self._charges}")
-            self._charges = 0
+    def write_charges(self) -> None:
+        if self.charges:
+            self.lines.items.append(f"m.cost += {self.charges}")
+            self.charges = 0
 
     def render(self) -> str:
         out: list[str] = []
@@ -129,16 +125,21 @@ class Source:
 
 
 class Detached:
-    __slots__ = ("_blocks", "_outer", "_source")
+    __slots__ = ("_blocks", "_outer_charges", "_outer_lines", "_source")
 
     def __init__(self, source: Source, blocks: int) -> None:
         self._source = source
         self._blocks = blocks
 
     def __enter__(self) -> Lines:
-        lines = Lines()
-        self._outer = self._source.begin(lines, self._blocks)
-        return lines
+        source = self._source
+        self._outer_lines, self._outer_charges = source.lines, source.charges
+        source.lines, source.charges = Lines(), 0
+        source.blocks += self._blocks
+        return source.lines
 
     def __exit__(self, *_error: object) -> None:
-        self._source.end(self._outer, self._blocks)
+        source = self._source
+        source.write_charges()
+        source.lines, source.charges = self._outer_lines, self._outer_charges
+        source.blocks -= self._blocks

@@ -1,6 +1,7 @@
 """Errors as generated code sees them: most may be absorbed by `||`, `&&` or a macro, some never."""
 
-from typing import Final, NoReturn
+import sys
+from typing import Final, NoReturn, cast
 
 from gpusharing.cel.errors import BudgetError, EvaluationError
 
@@ -12,8 +13,9 @@ class Breakdown(EvaluationError):  # noqa: N818 (the name says it)
 NEVER_ABSORBED: Final = (BudgetError, Breakdown)
 
 
-def absorbed(error: EvaluationError) -> str:
-    """Its message, if it may be absorbed."""
+def absorbed() -> str:
+    """The message of the error that is being handled, if it may be absorbed."""
+    error = cast("EvaluationError", sys.exception())
     if isinstance(error, NEVER_ABSORBED):
         raise error
     return error.message

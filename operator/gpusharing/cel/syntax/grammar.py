@@ -1,5 +1,6 @@
 """The tables of cel-python's grammar as Lark makes them, built once, when the first expression is read."""
 
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,18 +29,16 @@ class Grammar:
     actions: Mapping[int, Mapping[str, Action]]
     targets: Mapping[int, Mapping[str, int]]
     """The state after a production's name."""
-    _landings: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    landings: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    """What `land` has found out before."""
 
-    def landing(self, state: int, name: str, next_type: str) -> int:
+    def land(self, state: int, name: str, next_type: str) -> int:
         """The state after `name`, and after all that it is alone when `next_type` follows.
 
         A name alone is a primary is a member is a unary expression and so on up to the whole: ten productions, none of
         which says anything. They are two thirds of all steps.
         """
-        key = (state, name, next_type)
-        landing = self._landings.get(key)
-        if landing is None:
-            landing = self._landings[key] = self._land(state, name, next_type)
+        landing = self.landings[state, name, next_type] = self._land(state, name, next_type)
         return landing
 
     def _land(self, state: int, name: str, next_type: str) -> int:
@@ -87,18 +86,23 @@ def _build() -> Grammar:
     )
     texts = {term.name: term.pattern.value for term in parser.terminals if isinstance(term.pattern, PatternStr)}
     names = {rule.origin.name for rule in parser.rules}
+
+    def plain(name: str) -> str:
+        """Lark's own strings compare slowly."""
+        return sys.intern(str(name))
+
     automaton = parser.parse_interactive("").parser_state.parse_conf
     actions: dict[int, dict[str, Action]] = {}
     targets: dict[int, dict[str, int]] = {}
     for state, steps in automaton.parse_table.states.items():
         actions[state] = {
-            texts.get(name, name): argument
+            plain(texts.get(name, name)): argument
             if isinstance(argument, int)
-            else Production(argument.origin.name, len(argument.expansion))
+            else Production(plain(argument.origin.name), len(argument.expansion))
             for name, (_, argument) in steps.items()
             if name not in names
         }
-        targets[state] = {name: argument for name, (_, argument) in steps.items() if name in names}
+        targets[state] = {plain(name): argument for name, (_, argument) in steps.items() if name in names}
     return Grammar(automaton.start_state, automaton.end_state, actions, targets)
 
 

@@ -25,24 +25,27 @@ Part: TypeAlias = Token | Phrase
 def read(text: str) -> Part:
     # Lark has such a loop too. It takes four times as long, most of it for productions of one part.
     rules = grammar()
-    actions, landing, end = rules.actions, rules.landing, rules.end
-    states = [rules.start]
+    actions, landings, end = rules.actions, rules.landings, rules.end
+    state = rules.start
+    states = [state]
     parts: list[Part] = []
     for token in tokens(text):
         following = token.type
         while True:
-            action = actions[states[-1]].get(following)
+            action = actions[state].get(following)
             if isinstance(action, int):
-                states.append(action)
+                state = action
+                states.append(state)
                 parts.append(token)
                 break
             if action is None:
-                raise _unexpected(token, text, actions[states[-1]], parts)
+                raise _unexpected(token, text, actions[state], parts)
             name, size = action
             if size > 1:
                 parts[-size:] = [Phrase(name, parts[-size:])]
             del states[-size:]
-            state = landing(states[-1], name, following)
+            before = states[-1]
+            state = landings.get((before, name, following)) or rules.land(before, name, following)
             if state == end and following == END:
                 return parts[0]
             states.append(state)

@@ -53,9 +53,9 @@ _NEXT: Final = re.compile(
     r"|(?P<ESCAPED_IDENT>`[a-zA-Z0-9_.\-/ ]+`)"
     r"|(?P<OPERATOR>&&|\|\||[=!<>]=|[-.,:?+*/%<>!()\[\]{}])"
     r"|(?P<END>\Z)"
+    r"|(?P<NOTHING>)"
     r")"
 )
-_SKIPPED: Final = re.compile(_SPACE)
 _OPENING: Final = re.compile(r"""[bB]?(?P<raw>[rR]?)(?P<quote>\"{3}|'{3}|"|')""")
 _CONTENT: Final = {
     quote: re.compile(rf"(?:{_ESCAPE}|{character})*+")
@@ -68,41 +68,37 @@ def tokens(text: str) -> Iterator[Token]:
     """The last one is END. A minus belongs to the number after it if it is the only sign there: -1.includes(-1) is a
     call on -1, and --1 twice the negative of 1.
     """
-    match_next = _NEXT.match
-    position = 0
+    sign: Token | None = None
     previous = ""
-    while True:
-        match = match_next(text, position)
-        if match is None:
-            raise _no_token(text, position)
-        kind = match.lastgroup
-        begin, position = match.span(kind or 0)
-        word = text[begin:position]
-        if kind == "IDENT":
-            previous = word if word in _KEYWORDS else "IDENT"
-        elif kind == "OPERATOR":
-            if word == "-" and previous not in _END_OF_OPERAND:
-                number = match_next(text, position) if previous != _SIGN else None
-                if number is not None and number.lastgroup in _NUMBERS:
-                    previous = str(number.lastgroup)
-                    position = number.end()
-                    yield Token(previous, word + number[previous], begin)
-                else:
-                    previous = _SIGN
-                    yield Token(word, word, begin)
+    for match in _NEXT.finditer(text):
+        kind = str(match.lastgroup)
+        word = match[kind]
+        begin = match.end() - len(word)
+        if sign is not None:
+            if kind in _NUMBERS:
+                previous = kind
+                yield Token(kind, f"-{word}", sign.at)
+                sign = None
                 continue
-            previous = word
-        elif kind == "END":
+            previous = _SIGN
+            yield sign
+            sign = None
+        if word == "-" and kind == "OPERATOR" and previous not in _END_OF_OPERAND:
+            if previous != _SIGN:
+                sign = Token(word, word, begin)
+            else:
+                yield Token(word, word, begin)
+            continue
+        if kind == "NOTHING":
+            raise _no_token(text, begin)
+        if kind == "END":
             yield Token(END, "", begin)
             return
-        else:
-            previous = str(kind)
+        previous = word if kind == "OPERATOR" or word in _KEYWORDS else kind
         yield Token(previous, word, begin)
 
 
-def _no_token(text: str, position: int) -> CompileError:
-    skipped = _SKIPPED.match(text, position)
-    begin = skipped.end() if skipped else position
+def _no_token(text: str, begin: int) -> CompileError:
     opening = _OPENING.match(text, begin)
     if opening is not None:
         return _bad_string(text, begin, opening)

@@ -36,7 +36,7 @@ _PARTS_OF_LISTS_AND_MAPS = (
 _LARGE_PATTERNS = (
     "matches(device.attributes['d'].x, '(\\x28\\u005cp{Greek})){1000}')", 'device.driver.matches("(\\pL){100}")',
     'device.attributes["d"].x.matches("((\\p{L}{100}))")', '"" in device.attributes["d"].x.findAll("\\pL{100}")',
-    "true", '"a".matches("b")',
+    '"a".matches("b")',
 )  # fmt: skip
 _TYPES_OF_KUBERNETES = (
     "format.date() == [optional.of(2).optMap(f, format.byte()).orValue({}.a)][0]",
@@ -69,4 +69,4 @@ def test_kubernetes_says_the_same_now(expressions: tuple[str, ...], minor: int) 
         if (what := difference(ours, theirs))
     }
     assert told == {}
-    assert {theirs.outcome for ((_, theirs),) in pairs} >= {"match", "no-match"}
+    assert len({theirs.outcome for ((_, theirs),) in pairs}) > 1

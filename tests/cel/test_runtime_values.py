@@ -64,8 +64,8 @@ values: Final = st.recursive(
         ([VERSION], ["a"], True), (JoinedList([VERSION, VERSION]), ["a", "b"], None),
         (JoinedList([VERSION, 1]), ["a", 2], False), (["a"], [VERSION], False),
         ({"a": 1}, {"a": 1.0}, True), ({"a": 1}, {"b": 1}, False), ({"a": VERSION}, {"a": "x"}, True),
-        ({1: "a"}, literals.entries([False], [literals.entry(1.0, "a")]), False),
-        (literals.entries([False], [literals.entry(1.0, "a")]), {1: "a"}, True),
+        ({1: "a"}, literals.entries([literals.entry(1.0, "a")]), False),
+        (literals.entries([literals.entry(1.0, "a")]), {1: "a"}, True),
         (Optional(1), Optional(1.0), True), (Optional(1), NONE, False), (NONE, NONE, True), (Optional(1), 1, False),
         (Optional(VERSION), Optional("a"), None), (Optional(VERSION), Optional(None), None),
         ({"nope": {}}, DomainMap(some=AttributeMap()), True),
@@ -232,7 +232,7 @@ def test_keys_become_what_they_were(value: Any) -> None:
 
 def test_equal_numbers_of_different_types_are_different_keys() -> None:
     entries = [literals.entry(key, number) for number, key in enumerate([1, Uint(1), 1.0, True, NAN, NAN])]
-    mapping = literals.entries([False] * len(entries), entries)
+    mapping = literals.entries(entries)
     assert len(mapping) == 6
     assert [maps.find(mapping, key) for key in (1, Uint(1), 1.0, True)] == [0, 1, 2, 3]
     assert maps.find(mapping, NAN) is maps.MISSING
@@ -249,7 +249,7 @@ def test_equal_numbers_of_different_types_are_different_keys() -> None:
     ],
 )  # fmt: skip
 def test_numbers_are_found_across_types_though_not_in_all_directions(key: Any, wanted: Any, found: bool) -> None:
-    mapping = literals.entries([False], [literals.entry(key, "value")])
+    mapping = literals.entries([literals.entry(key, "value")])
     assert (maps.find(mapping, wanted) is not maps.MISSING) is found
     assert maps.contains(mapping, wanted) is found
     assert membership.is_in(wanted, mapping) is found

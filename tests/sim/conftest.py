@@ -1,21 +1,27 @@
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 
 from gpusharing import sim
+from sim.mps_daemons import MpsDirectory, kill_programs_of
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 Smi = Callable[..., "subprocess.CompletedProcess[str]"]
 RunProgram = Callable[..., Any]
+UseNvml = Callable[[sim.SimNode], None]
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +63,30 @@ def run_program() -> RunProgram:
         return json.loads(result.stdout)
 
     return run
+
+
+@pytest.fixture
+def use_nvml(monkeypatch: pytest.MonkeyPatch) -> UseNvml:
+    """Initialises this process' nvidia-ml-py with the library of a node, as if it had never seen another."""
+
+    def use(node: sim.SimNode) -> None:
+        monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(node.library)))
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        pynvml.nvmlInit()
+
+    return use
+
+
+@pytest.fixture
+def mps_directory(node: sim.SimNode) -> Iterator[MpsDirectory]:
+    """With a name short enough for a socket. Nothing that a test starts on the node outlives it."""
+    path = Path(tempfile.mkdtemp(prefix="mps-", dir="/tmp"))
+    yield MpsDirectory(node, path)
+    kill_programs_of(node)
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def daemon(mps_directory: MpsDirectory) -> MpsDirectory:
+    mps_directory.start()
+    return mps_directory

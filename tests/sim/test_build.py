@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpusharing import sim
-from gpusharing.sim import build
+from gpusharing.sim import build, drivers
 
 
 def test_two_builds_at_once(tmp_path: Path) -> None:
@@ -19,14 +19,19 @@ def test_two_builds_at_once(tmp_path: Path) -> None:
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    outputs = [builder.communicate(timeout=60) for builder in builders]
+    outputs = [builder.communicate(timeout=200) for builder in builders]
 
     assert [builder.returncode for builder in builders] == [0, 0], outputs
     (first, _), (second, _) = outputs
     assert first == second
     cache = tmp_path / ".cache/gpusharing/sim"
     assert [str(entry) for entry in cache.iterdir()] == [first.strip()]
-    assert {file.name for file in Path(first.strip()).iterdir()} == {"libnvidia-ml.so.1", "nvidia-smi", "node_state.h"}
+    assert {file.name for file in Path(first.strip()).iterdir()} == {
+        "libgpusharing-sim.so",
+        *(build.library_of(driver) for driver in drivers.KNOWN),
+        "node_state.h",
+        *build.PROGRAMS,
+    }
 
 
 def test_second_build_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,9 +48,8 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_compiler_errors_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sources = tmp_path / "csrc"
-    for folder in ("nvml", "nvidia-smi"):
-        (sources / folder).mkdir(parents=True)
-        (sources / folder / "broken.c").write_text("int broken(void) { return missing; }\n")
+    (sources / "nvml").mkdir(parents=True)
+    (sources / "nvml/broken.c").write_text("int broken(void) { return missing; }\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(build, "SOURCES", sources)
     with pytest.raises(sim.SimError, match="missing"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from ctypes import byref, c_char_p, c_int, c_uint, c_void_p, create_string_buffer
 from pathlib import Path
@@ -17,14 +18,40 @@ from gpusharing.sim.build import SOURCES
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE, VERSION_MISMATCH = 1, 2, 3, 6, 7, 25
 
 SYMBOLS = {
+    "nvmlComputeInstanceDestroy",
+    "nvmlComputeInstanceGetInfo",
+    "nvmlComputeInstanceGetInfo_v2",
+    "nvmlDeviceCreateGpuInstance",
+    "nvmlDeviceCreateGpuInstanceWithPlacement",
     "nvmlDeviceGetAddressingMode",
     "nvmlDeviceGetArchitecture",
+    "nvmlDeviceGetAttributes",
+    "nvmlDeviceGetAttributes_v2",
     "nvmlDeviceGetBrand",
+    "nvmlDeviceGetComputeInstanceId",
     "nvmlDeviceGetComputeMode",
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
     "nvmlDeviceGetComputeRunningProcesses_v3",
     "nvmlDeviceGetCount",
     "nvmlDeviceGetCount_v2",
     "nvmlDeviceGetCudaComputeCapability",
+    "nvmlDeviceGetDeviceHandleFromMigDeviceHandle",
+    "nvmlDeviceGetEccMode",
+    "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetGpuFabricInfo",
+    "nvmlDeviceGetGpuFabricInfoV",
+    "nvmlDeviceGetGpuInstanceById",
+    "nvmlDeviceGetGpuInstanceId",
+    "nvmlDeviceGetGpuInstancePossiblePlacements",
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2",
+    "nvmlDeviceGetGpuInstanceProfileInfo",
+    "nvmlDeviceGetGpuInstanceProfileInfoByIdV",
+    "nvmlDeviceGetGpuInstanceProfileInfoV",
+    "nvmlDeviceGetGpuInstanceRemainingCapacity",
+    "nvmlDeviceGetGpuInstances",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses_v2",
     "nvmlDeviceGetGraphicsRunningProcesses_v3",
     "nvmlDeviceGetHandleByIndex",
     "nvmlDeviceGetHandleByIndex_v2",
@@ -32,20 +59,53 @@ SYMBOLS = {
     "nvmlDeviceGetHandleByPciBusId_v2",
     "nvmlDeviceGetHandleByUUID",
     "nvmlDeviceGetIndex",
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+    "nvmlDeviceGetMPSComputeRunningProcesses_v2",
     "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+    "nvmlDeviceGetMaxMigDeviceCount",
     "nvmlDeviceGetMemoryInfo",
     "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetMemoryLimits_v1",
+    "nvmlDeviceGetMigDeviceHandleByIndex",
     "nvmlDeviceGetMigMode",
     "nvmlDeviceGetMinorNumber",
     "nvmlDeviceGetName",
     "nvmlDeviceGetNumaNodeId",
+    "nvmlDeviceGetNvLinkRemotePciInfo",
+    "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+    "nvmlDeviceGetNvLinkState",
+    "nvmlDeviceGetNvLinkVersion",
+    "nvmlDeviceGetPciInfo",
+    "nvmlDeviceGetPciInfo_v2",
     "nvmlDeviceGetPciInfo_v3",
     "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetRemappedRows",
     "nvmlDeviceGetSerial",
+    "nvmlDeviceGetSupportedEventTypes",
+    "nvmlDeviceGetTopologyCommonAncestor",
+    "nvmlDeviceGetTopologyNearestGpus",
     "nvmlDeviceGetUUID",
     "nvmlDeviceGetVirtualizationMode",
+    "nvmlDeviceIsMigDeviceHandle",
+    "nvmlDeviceRegisterEvents",
     "nvmlDeviceSetComputeMode",
+    "nvmlDeviceSetMemoryLimits_v1",
+    "nvmlDeviceSetMigMode",
     "nvmlErrorString",
+    "nvmlEventSetCreate",
+    "nvmlEventSetFree",
+    "nvmlEventSetWait",
+    "nvmlEventSetWait_v2",
+    "nvmlGpuInstanceCreateComputeInstance",
+    "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
+    "nvmlGpuInstanceDestroy",
+    "nvmlGpuInstanceGetComputeInstanceById",
+    "nvmlGpuInstanceGetComputeInstancePossiblePlacements",
+    "nvmlGpuInstanceGetComputeInstanceProfileInfo",
+    "nvmlGpuInstanceGetComputeInstanceProfileInfoV",
+    "nvmlGpuInstanceGetComputeInstanceRemainingCapacity",
+    "nvmlGpuInstanceGetComputeInstances",
+    "nvmlGpuInstanceGetInfo",
     "nvmlInit",
     "nvmlInitWithFlags",
     "nvmlInit_v2",
@@ -61,9 +121,31 @@ STRUCTURES = {
     "nvmlMemory_t": nvml.c_nvmlMemory_t,
     "nvmlMemory_v2_t": nvml.c_nvmlMemory_v2_t,
     "nvmlPciInfo_t": nvml.nvmlPciInfo_t,
-    "nvmlProcessInfo_t": nvml.c_nvmlProcessInfo_v3_t,
+    "nvmlProcessInfo_t": nvml.c_nvmlProcessInfo_v2_t,
     "nvmlDeviceAddressingMode_t": nvml.c_nvmlDeviceAddressingMode_t,
+    "nvmlGpuInstancePlacement_t": nvml.c_nvmlGpuInstancePlacement_t,
+    "nvmlGpuInstanceProfileInfo_t": nvml.c_nvmlGpuInstanceProfileInfo_t,
+    "nvmlGpuInstanceProfileInfo_v2_t": nvml.c_nvmlGpuInstanceProfileInfo_v2_t,
+    "nvmlGpuInstanceInfo_t": nvml.c_nvmlGpuInstanceInfo_t,
+    "nvmlComputeInstancePlacement_t": nvml.c_nvmlComputeInstancePlacement_t,
+    "nvmlComputeInstanceProfileInfo_t": nvml.c_nvmlComputeInstanceProfileInfo_t,
+    "nvmlComputeInstanceProfileInfo_v2_t": nvml.c_nvmlComputeInstanceProfileInfo_v2_t,
+    "nvmlComputeInstanceInfo_t": nvml.c_nvmlComputeInstanceInfo_t,
+    "nvmlDeviceAttributes_t": nvml.c_nvmlDeviceAttributes,
+    "nvmlEventData_t": nvml.c_nvmlEventData_t,
+    "nvmlGpuFabricInfo_t": nvml.c_nvmlGpuFabricInfo_t,
+    "nvmlGpuFabricInfo_v2_t": nvml.c_nvmlGpuFabricInfo_v2_t,
+    "nvmlGpuFabricInfo_v3_t": nvml.c_nvmlGpuFabricInfo_v3_t,
+    "nvmlFieldValue_t": nvml.c_nvmlFieldValue_t,
+    "nvmlSetMemoryLimits_v1_t": nvml.c_nvmlSetMemoryLimits_v1_t,
+    "nvmlGetMemoryLimits_v1_t": nvml.c_nvmlGetMemoryLimits_v1_t,
 }
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> sim.SimNode:
+    """With the newest driver: it has all functions."""
+    return sim.create(tmp_path / "node", "H100-80GB:2,L4:1", driver="615")
 
 
 @pytest.fixture
@@ -86,8 +168,17 @@ def test_exported_symbols(node: sim.SimNode) -> None:
         capture_output=True,
         text=True,
     )
-    private = {"gpusharingSimGetTimeslice", "gpusharingSimSetTimeslice"}
+    private = {"gpusharingSimGetTimeslice", "gpusharingSimSetTimeslice", "gpusharingSimResetGpu"}
     assert set(listing.stdout.split()) == {*SYMBOLS, *private}
+
+
+def test_symbols_of_the_bindings() -> None:
+    """Nothing is exported that neither nvidia-ml-py nor go-nvml, which takes unversioned names too, would look for."""
+    source = Path(nvml.__file__).read_text()
+    known = set(re.findall(r'_nvmlGetFunctionPointer\("(\w+)"\)', source))
+    assert {re.sub(r"_v\d$", "", symbol) for symbol in SYMBOLS} - {
+        re.sub(r"_v\d$", "", symbol) for symbol in known
+    } == {"nvmlInit"}
 
 
 def test_soname(node: sim.SimNode) -> None:
@@ -106,10 +197,10 @@ def test_structures_are_those_of_the_binding(tmp_path: Path) -> None:
     ]
     source = tmp_path / "sizes.c"
     source.write_text(
-        '#include <stddef.h>\n#include <stdio.h>\n#include "nvml.h"\nint main(void) {' + "\n".join(lines) + "}"
+        '#include <stddef.h>\n#include <stdio.h>\n#include "nvml/nvml.h"\nint main(void) {' + "\n".join(lines) + "}"
     )
     program = tmp_path / "sizes"
-    subprocess.run(["cc", f"-I{SOURCES / 'nvml'}", "-o", program, source], check=True)
+    subprocess.run(["cc", f"-I{SOURCES}", "-o", program, source], check=True)
     ours = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
 
     assert ours == [

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpusharing import sim
+from gpusharing.sim import cuda
+from gpusharing.sim.faults import CallFails
 
 Smi = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -148,6 +150,52 @@ def test_query_for_machines(smi: Smi) -> None:
     assert result.stdout == "23034, 2\n"
 
 
+def test_query_of_memory(node: sim.SimNode, smi: Smi) -> None:
+    """As the second version of NVML's call has it: what the driver keeps for itself is not used."""
+    node.start_process(node.gpus()[2].uuid, 4711, 512 << 20)
+    fields = "memory.total,memory.reserved,memory.used,memory.free"
+    result = smi(f"--query-gpu={fields}", "--format=csv,noheader", "-i", "2")
+    assert result.stdout == "23034 MiB, 486 MiB, 512 MiB, 22036 MiB\n"
+
+
+def test_query_of_what_cannot_be_known(node: sim.SimNode, smi: Smi) -> None:
+    node.inject(CallFails("nvmlDeviceGetComputeMode", 999))
+    node.inject(CallFails("nvmlDeviceGetSerial", 3))
+    result = smi("--query-gpu=count,index,compute_mode,serial,compute_cap", "--format=csv,noheader", "-i", "2")
+    assert (result.returncode, result.stdout) == (0, "3, 2, [Unknown Error], [N/A], 8.9\n")
+
+
+def test_several_gpus_by_their_names(node: sim.SimNode, smi: Smi) -> None:
+    names = f"{node.gpus()[2].uuid},0,0000:22:00.0"
+    result = smi("--query-gpu=index", "--format=csv,noheader", "-i", names)
+    assert result.stdout == "2\n0\n1\n"
+    assert smi("-L", "-i", "0,7").returncode == 6
+
+
+def test_query_of_processes(node: sim.SimNode, smi: Smi) -> None:
+    first, second, _ = (gpu.uuid for gpu in node.gpus())
+    with cuda.running(node, cuda.Options(gpu="1", memory="1G")) as process:
+        node.start_process(first, 4711, 512 << 20, sim.ProcessKind.MPS_CLIENT)
+        node.start_process(first, 4712, 256 << 20, sim.ProcessKind.GRAPHICS)
+        result = smi("--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv")
+    assert result.stdout.splitlines() == [
+        "gpu_uuid, pid, process_name, used_memory [MiB]",
+        f"{first}, 4711, [Not Found], 512 MiB",
+        f"{second}, {process.pid}, {node.directory}/bin/cuda-process, 1024 MiB",
+    ]
+    result = smi("--query-compute-apps=pid", "--format=csv,noheader")
+    assert result.stdout == "4711\n"
+    assert smi("--query-compute-apps=index", "--format=csv").returncode == 2
+
+
+def test_usage(smi: Smi) -> None:
+    for arguments in (("-h",), ("--help",)):
+        result = smi(*arguments)
+        assert result.returncode == 0
+        assert "--query-gpu" in result.stdout
+    assert "-lgip" in smi("mig", "-h").stdout
+
+
 def test_table(node: sim.SimNode, smi: Smi) -> None:
     gpu = node.gpus()[1]
     node.start_process(gpu.uuid, 4711, 512 * 1024 * 1024, sim.ProcessKind.MPS_CLIENT)
@@ -156,7 +204,10 @@ def test_table(node: sim.SimNode, smi: Smi) -> None:
     assert result.returncode == 0
     lines = result.stdout.splitlines()
     assert "580.173.02" in lines[0]
-    assert " ".join(lines[4].split()) == "1 NVIDIA H100 80GB HBM3 00000000:22:00.0 1063MiB / 81559MiB Default Short"
+    assert (
+        " ".join(lines[4].split())
+        == "1 NVIDIA H100 80GB HBM3 00000000:22:00.0 1063MiB / 81559MiB Default Disabled Short"
+    )
     assert lines[-1].split() == ["1", "4711", "M+C", "512MiB"]
 
 

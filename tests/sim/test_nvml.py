@@ -58,10 +58,16 @@ def test_every_model(tmp_path: Path, run_program: RunProgram) -> None:
     node = sim.create(tmp_path / "all", ",".join(sim.MODELS))
     report = run_program("inventory.py", env=node.environment())
     assert [(gpu["name"], gpu["memory"][0] // MIB) for gpu in report["gpus"]] == [
-        ("NVIDIA H100 80GB HBM3", 81559),
-        ("NVIDIA A100-SXM4-40GB", 40960),
         ("NVIDIA A30", 24576),
+        ("NVIDIA A100-SXM4-40GB", 40960),
+        ("NVIDIA A100-SXM4-80GB", 81920),
+        ("NVIDIA H100 80GB HBM3", 81559),
+        ("NVIDIA H100 NVL", 95830),
+        ("NVIDIA H200", 143771),
+        ("NVIDIA B200", 183359),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 97887),
         ("NVIDIA L4", 23034),
+        ("Tesla T4", 15360),
     ]
 
 

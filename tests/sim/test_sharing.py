@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -12,8 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pynvml as nvml
+import pytest
+
 from gpusharing import sim
 from gpusharing.sim import store
+from sim import calls
+from sim.conftest import UseNvml
 
 Smi = Callable[..., "subprocess.CompletedProcess[str]"]
 RunProgram = Callable[..., Any]
@@ -91,6 +97,64 @@ def test_killed_writers(node: sim.SimNode, run_program: RunProgram) -> None:
         report = run_program("inventory.py", env=node.environment())
     assert report["gpus"][0]["compute mode"] in (0, 3)
     assert report["gpus"][1]["compute"] == []
+
+
+@pytest.mark.usefixtures("root")
+def test_killed_in_the_middle_of_mig(tmp_path: Path, use_nvml: UseNvml) -> None:
+    """Three programs cut the same GPU at random, and one after the other is killed. What is left is whole."""
+    node = sim.create(tmp_path / "mig", "H100-80GB")
+    use_nvml(node)
+    gpu = calls.enable_mig()
+    with running(node, "mig_hammer.py", "a") as survivor, running(node, "mig_hammer.py", "b") as other:
+        for round_ in range(15):
+            with running(node, "mig_hammer.py", str(round_)) as victim:
+                time.sleep(0.01 * round_)
+                victim.kill()
+                victim.wait()
+                assert nvml.nvmlDeviceGetMigMode(gpu) == [1, 1]
+        assert survivor.poll() is None
+        assert other.poll() is None
+    expect_whole(node)
+    with running(node, "mig_hammer.py", "c"):
+        time.sleep(0.2)
+
+
+def expect_whole(node: sim.SimNode) -> None:
+    (gpu,) = node.gpus()
+    taken = [
+        slice_ for instance in gpu.gpu_instances for slice_ in range(instance.start, instance.start + instance.size)
+    ]
+    assert len(taken) == len(set(taken))
+    expected = {f"gpu0/mig/gi{instance.id}/access" for instance in gpu.gpu_instances}
+    for instance in gpu.gpu_instances:
+        expected |= {f"gpu0/mig/gi{instance.id}/ci{each.id}/access" for each in instance.compute_instances}
+    files = calls.capability_files(node.directory)
+    assert files.keys() == expected
+    devices = {path.name for path in (node.dev / "nvidia-caps").iterdir()}
+    assert devices == {f"nvidia-cap{minor}" for minor in (1, 2, *files.values())}
+
+
+def test_threads(node: sim.SimNode) -> None:
+    """All threads of a process share a descriptor, so the lock of the file alone would not keep them apart."""
+    library = ctypes.CDLL(str(node.library))
+    assert library.nvmlInit_v2() == 0
+    gpu = ctypes.c_void_p()
+    assert library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu)) == 0
+    errors = []
+
+    def work() -> None:
+        for mode in (0, 3) * 200:
+            errors.append(library.nvmlDeviceSetComputeMode(gpu, mode))
+            errors.append(library.nvmlDeviceGetComputeMode(gpu, ctypes.byref(ctypes.c_uint())))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(errors) == 4 * 400 * 2
+    if os.geteuid() == 0:
+        assert set(errors) == {0}
 
 
 def test_fork(node: sim.SimNode, run_program: RunProgram) -> None:

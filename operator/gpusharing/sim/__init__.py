@@ -1,14 +1,19 @@
 """A simulated GPU node at the level of the driver's library, so that unmodified NVML clients run without a GPU."""
 
+from gpusharing.sim import faults
 from gpusharing.sim.errors import SimError
+from gpusharing.sim.gpus import ComputeInstance, Gpu, GpuInstance, MigMode, Process
 from gpusharing.sim.models import MODELS, Model
-from gpusharing.sim.node import Gpu, Process, SimNode, create
+from gpusharing.sim.node import SimNode, create
 from gpusharing.sim.state import ComputeMode, ProcessKind, Timeslice
 
 __all__ = [
     "MODELS",
+    "ComputeInstance",
     "ComputeMode",
     "Gpu",
+    "GpuInstance",
+    "MigMode",
     "Model",
     "Process",
     "ProcessKind",
@@ -16,4 +21,5 @@ __all__ = [
     "SimNode",
     "Timeslice",
     "create",
+    "faults",
 ]

@@ -8,50 +8,88 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from gpusharing.sim import drivers
+from gpusharing.sim.drivers import Driver
 from gpusharing.sim.errors import SimError
 from gpusharing.sim.header import c_header
 
 SOURCES = Path(__file__).parent / "csrc"
 LIBRARY = "libnvidia-ml.so.1"
 TOOL = "nvidia-smi"
+# The driver without NVML, for Python.
+RULES = "libgpusharing-sim.so"
 
-_COMPILE = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"]
-# Bound to itself: a process that has loaded two nodes' libraries must not mix them.
-_LINK_LIBRARY = ["-shared", "-fPIC", "-fvisibility=hidden", "-pthread", f"-Wl,-Bsymbolic,-soname,{LIBRARY}"]
-_COMPILE_LIBRARY = [*_COMPILE, *_LINK_LIBRARY]
+
+@dataclass(frozen=True)
+class Program:
+    """Of which folders of the sources it is made."""
+
+    folders: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+
 # The tool takes the library beside it even when LD_LIBRARY_PATH names another one, hence the old kind of rpath.
-_COMPILE_TOOL = [*_COMPILE, "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib"]
+PROGRAMS = {
+    TOOL: Program(("nvidia-smi",), ("-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib",)),
+    # Static, because containers run them.
+    "nvidia-cuda-mps-control": Program(("mps/control", "mps", "program", "driver"), ("-static",)),
+    "nvidia-cuda-mps-server": Program(("mps/server", "mps", "cuda", "program", "driver"), ("-static",)),
+    "cuda-process": Program(("cuda/process", "cuda", "mps", "program", "driver"), ("-static",)),
+}
+
+_COMPILE = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden"]
+_LINK = ["cc", "-pthread"]
+# Bound to itself: a process that has loaded two nodes' libraries must not mix them.
+_LINK_LIBRARY = [*_LINK, "-shared", f"-Wl,-Bsymbolic,-soname,{LIBRARY}"]
+_LINK_RULES = [*_LINK, "-shared", "-Wl,-Bsymbolic"]
 
 
 def build() -> Path:
-    """The directory with the library and the tool, compiled now unless they already were."""
-    compiler = _compiler_version()
-    target = Path.home() / ".cache/gpusharing/sim" / _fingerprint(compiler)
+    """The directory with the libraries and programs, compiled now unless they already were."""
+    target = Path.home() / ".cache/gpusharing/sim" / _fingerprint(SOURCES, os.environ.get("PATH"))
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         _compile_into(target)
     return target
 
 
-def _compiler_version() -> str:
-    try:
-        return subprocess.run([_COMPILE[0], "--version"], check=True, capture_output=True, text=True).stdout
-    except FileNotFoundError as error:
-        raise SimError("the simulated GPU node needs a C compiler, `cc`: apt-get install gcc libc6-dev") from error
+def library_of(driver: Driver) -> str:
+    """The file with the library of a driver, which lacks what that driver does not have yet."""
+    first = next(known for known in drivers.KNOWN if known.absent_functions == driver.absent_functions)
+    return f"libnvidia-ml.so.{first.branch}"
 
 
-def _fingerprint(compiler: str) -> str:
+@cache
+def _fingerprint(sources: Path, search_path: str | None) -> str:
     ingredients = hashlib.sha256()
-    for text in (compiler, *_COMPILE_LIBRARY, *_COMPILE_TOOL, c_header(), *_sources()):
+    for text in (
+        _compiler_version(search_path),
+        *_COMPILE,
+        *_LINK_LIBRARY,
+        repr(PROGRAMS),
+        repr(drivers.ADDED),
+        c_header(),
+        *_texts(sources),
+    ):
         ingredients.update(f"{len(text)}:{text}".encode())
     return ingredients.hexdigest()[:32]
 
 
-def _sources() -> Iterator[str]:
-    for file in sorted(SOURCES.glob("*/*.[ch]")):
-        yield file.relative_to(SOURCES).as_posix()
+def _compiler_version(search_path: str | None) -> str:
+    compiler = shutil.which(_COMPILE[0], path=search_path)
+    if compiler is None:
+        raise SimError("the simulated GPU node needs a C compiler, `cc`: apt-get install gcc libc6-dev")
+    return subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True).stdout
+
+
+def _texts(sources: Path) -> Iterator[str]:
+    for file in sorted(sources.rglob("*.[ch]")):
+        yield file.relative_to(sources).as_posix()
         yield file.read_text()
 
 
@@ -73,14 +111,39 @@ def _compile_into(target: Path) -> None:
 
 def _compile(directory: Path) -> None:
     (directory / "node_state.h").write_text(c_header())
-    include = f"-I{directory}"
-    library = os.fspath(directory / LIBRARY)
-    _run([*_COMPILE_LIBRARY, include, "-o", library, *_c_files("nvml"), "-ldl"])
-    _run([*_COMPILE_TOOL, include, "-o", os.fspath(directory / TOOL), *_c_files("nvidia-smi"), library])
+    with tempfile.TemporaryDirectory() as scratch:
+        objects = _compile_objects(directory, Path(scratch))
+        for driver in {library_of(driver): driver for driver in drivers.KNOWN}.values():
+            _link_library(directory, driver, [*objects["driver"], *objects["nvml"]], Path(scratch))
+        _run([*_LINK_RULES, "-o", os.fspath(directory / RULES), *objects["driver"], *objects["python"]])
+        # The newest library has all that any other has.
+        newest = os.fspath(directory / library_of(drivers.KNOWN[-1]))
+        for name, program in PROGRAMS.items():
+            parts = [file for folder in program.folders for file in objects[folder]]
+            libraries = [] if "-static" in program.flags else [newest]
+            _run([*_LINK, "-o", os.fspath(directory / name), *parts, *libraries, *program.flags])
 
 
-def _c_files(folder: str) -> list[str]:
-    return [os.fspath(file) for file in sorted((SOURCES / folder).glob("*.c"))]
+def _compile_objects(include: Path, scratch: Path) -> dict[str, list[str]]:
+    """The object files of each folder."""
+    folders: dict[str, list[str]] = {}
+    commands: list[list[str]] = []
+    for folder in sorted({"driver", "nvml", "python", *(part for each in PROGRAMS.values() for part in each.folders)}):
+        for source in sorted((SOURCES / folder).glob("*.c")):
+            result = os.fspath(scratch / f"{len(commands)}.o")
+            folders.setdefault(folder, []).append(result)
+            commands.append([*_COMPILE, f"-I{SOURCES}", f"-I{include}", "-c", "-o", result, os.fspath(source)])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(_run, commands))
+    return folders
+
+
+def _link_library(directory: Path, driver: Driver, objects: list[str], scratch: Path) -> None:
+    version_script = scratch / "versions"
+    absent = "".join(f" {function};" for function in sorted(driver.absent_functions))
+    version_script.write_text(f"{{ local: {absent or 'nothing;'} }};\n")
+    library = os.fspath(directory / library_of(driver))
+    _run([*_LINK_LIBRARY, f"-Wl,--version-script={version_script}", "-o", library, *objects, "-ldl"])
 
 
 def _run(command: list[str]) -> None:

@@ -1,32 +1,38 @@
-"""The CDI spec that `nvidia-ctk cdi generate` would have made on the node."""
+"""The CDI spec that `nvidia-ctk cdi generate` would have made on the node.
+
+NVIDIA's service makes it at boot and when the driver is installed, and not when MIG changes.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from gpusharing.sim.devices import compute_instance_capability, gpu_instance_capability
+from gpusharing.sim.gpus import Gpu
 
 FILE_NAME = "nvidia.com-gpu.json"
 
 
-def write_cdi_spec(directory: Path, minors: Mapping[str, int]) -> None:
-    """`minors` has the minor number of each GPU by UUID, in the order of their indexes."""
-    directory.mkdir()
-    (directory / FILE_NAME).write_text(json.dumps(_spec(minors), indent=2) + "\n")
+def write_cdi_spec(directory: Path, gpus: Sequence[Gpu]) -> None:
+    directory.mkdir(exist_ok=True)
+    aside = directory / f"{FILE_NAME}.new"
+    aside.write_text(json.dumps(_spec(gpus), indent=2) + "\n")
+    aside.rename(directory / FILE_NAME)
 
 
-def _spec(minors: Mapping[str, int]) -> dict[str, Any]:
-    by_index = {str(index): [minor] for index, minor in enumerate(minors.values())}
-    by_uuid = {uuid: [minor] for uuid, minor in minors.items()}
-    devices = {**by_index, **by_uuid, "all": [*minors.values()]}
+def _spec(gpus: Sequence[Gpu]) -> dict[str, Any]:
+    devices = dict(_devices(gpus))
+    # In the order of their indexes, each once: every device has an index and a UUID.
+    everything = {node: None for nodes in devices.values() for node in nodes}
     return {
         # The version that every container runtime accepts and that allows device names to begin with a digit.
         "cdiVersion": "0.5.0",
         "kind": "nvidia.com/gpu",
         "devices": [
-            {"name": name, "containerEdits": _nodes(f"nvidia{minor}" for minor in numbers)}
-            for name, numbers in devices.items()
+            {"name": name, "containerEdits": _nodes(nodes)} for name, nodes in {**devices, "all": [*everything]}.items()
         ],
         "containerEdits": {
             # As NVIDIA's: keeps their runtime from injecting GPUs a second time.
@@ -34,6 +40,24 @@ def _spec(minors: Mapping[str, int]) -> dict[str, Any]:
             **_nodes(["nvidiactl", "nvidia-uvm"]),
         },
     }
+
+
+def _devices(gpus: Sequence[Gpu]) -> Iterator[tuple[str, list[str]]]:
+    """Their names and device nodes. A GPU in MIG mode is no device, only its MIG devices are."""
+    for gpu in gpus:
+        whole = f"nvidia{gpu.minor}"
+        if gpu.mig_mode is None or not gpu.mig_mode.current:
+            yield str(gpu.index), [whole]
+            yield gpu.uuid, [whole]
+        for gpu_instance in gpu.gpu_instances:
+            for device in gpu_instance.compute_instances:
+                capabilities = (
+                    gpu_instance_capability(gpu.minor, gpu_instance.id),
+                    compute_instance_capability(gpu.minor, gpu_instance.id, device.id),
+                )
+                nodes = [whole, *(f"nvidia-caps/nvidia-cap{number}" for number in capabilities)]
+                yield f"{gpu.index}:{device.index}", nodes
+                yield device.uuid, nodes
 
 
 def _nodes(names: Iterable[str]) -> dict[str, Any]:

@@ -9,10 +9,23 @@ from enum import IntEnum
 from functools import cache
 from typing import Any
 
+from gpusharing.sim.devices import Capability, Major
 from gpusharing.sim.state import (
     MAGIC,
+    CgroupState,
+    ComputeInstanceState,
     ComputeMode,
+    ComputeProfileState,
+    DriverState,
+    EventState,
+    FaultEffect,
+    FaultState,
+    GpuInstanceState,
+    GpuProfileState,
     GpuState,
+    Media,
+    MemoryLimitState,
+    MpsFault,
     NodeState,
     ProcessKind,
     ProcessState,
@@ -26,7 +39,7 @@ _C_TYPES = {ctypes.c_uint32: "uint32_t", ctypes.c_int32: "int32_t", ctypes.c_uin
 def c_header() -> str:
     return "\n".join(
         (
-            "/* Generated from gpusharing.sim.state. */",
+            "/* Generated from gpusharing.sim.state and gpusharing.sim.devices. */",
             "#pragma once",
             "#include <stddef.h>",
             "#include <stdint.h>",
@@ -45,9 +58,22 @@ def layout_version() -> int:
 
 @cache
 def _definitions() -> str:
-    enums = (ComputeMode, Timeslice, ProcessKind)
+    enums = (ComputeMode, Timeslice, ProcessKind, Media, FaultEffect, MpsFault, Major, Capability)
     # A structure comes after those that it contains.
-    structs = (ProcessState, GpuState, NodeState)
+    structs = (
+        CgroupState,
+        ProcessState,
+        ComputeProfileState,
+        GpuProfileState,
+        ComputeInstanceState,
+        GpuInstanceState,
+        GpuState,
+        FaultState,
+        EventState,
+        MemoryLimitState,
+        DriverState,
+        NodeState,
+    )
     return "\n".join((*map(_enum, enums), *map(_struct, structs)))
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from gpusharing.sim import mig
 from gpusharing.sim.errors import SimError
+from gpusharing.sim.mig import MigProfile
 
 
 class Architecture(IntEnum):
     """NVML's numbers."""
 
+    TURING = 6
     AMPERE = 7
     ADA = 8
     HOPPER = 9
+    BLACKWELL = 10
 
 
 @dataclass(frozen=True)
@@ -22,27 +26,56 @@ class Model:
     product_name: str
     architecture: Architecture
     compute_capability: tuple[int, int]
+    # As the board reports it.
     memory_mib: int
     # What the driver keeps for itself; drivers differ by some MiB, but it is never nothing.
     reserved_mib: int
     pci_device_id: int
     pci_subsystem_id: int
-    mig_capable: bool
+    # The first branch that drives it.
+    driver: int
+    mig_profiles: tuple[MigProfile, ...] = mig.NOT_CAPABLE
+
+    @property
+    def mig_capable(self) -> bool:
+        return self.mig_profiles != mig.NOT_CAPABLE
+
+    @property
+    def max_mig_devices(self) -> int:
+        return max((profile.shape.slices for profile in self.mig_profiles), default=0)
+
+    @property
+    def mig_mode_needs_reset(self) -> bool:
+        return self.architecture <= Architecture.AMPERE
+
+    @property
+    def mig_mode_persists(self) -> bool:
+        """Ampere keeps it in the board's InfoROM."""
+        return self.architecture <= Architecture.AMPERE
+
+    @property
+    def row_remapping(self) -> bool:
+        return self.architecture >= Architecture.AMPERE
+
+    @property
+    def fabric(self) -> bool:
+        return self.architecture >= Architecture.HOPPER
 
 
 MODELS = {
     model.name: model
     for model in (
         Model(
-            name="H100-80GB",
-            product_name="NVIDIA H100 80GB HBM3",
-            architecture=Architecture.HOPPER,
-            compute_capability=(9, 0),
-            memory_mib=81559,
-            reserved_mib=551,
-            pci_device_id=0x2330,
-            pci_subsystem_id=0x16C1,
-            mig_capable=True,
+            name="A30",
+            product_name="NVIDIA A30",
+            architecture=Architecture.AMPERE,
+            compute_capability=(8, 0),
+            memory_mib=24576,
+            reserved_mib=490,
+            pci_device_id=0x20B7,
+            pci_subsystem_id=0x1532,
+            driver=535,
+            mig_profiles=mig.A30,
         ),
         Model(
             name="A100-40GB",
@@ -53,18 +86,80 @@ MODELS = {
             reserved_mib=571,
             pci_device_id=0x20B0,
             pci_subsystem_id=0x134F,
-            mig_capable=True,
+            driver=535,
+            mig_profiles=mig.A100_40GB,
         ),
         Model(
-            name="A30",
-            product_name="NVIDIA A30",
+            name="A100-80GB",
+            product_name="NVIDIA A100-SXM4-80GB",
             architecture=Architecture.AMPERE,
             compute_capability=(8, 0),
-            memory_mib=24576,
-            reserved_mib=490,
-            pci_device_id=0x20B7,
-            pci_subsystem_id=0x1532,
-            mig_capable=True,
+            memory_mib=81920,
+            reserved_mib=693,
+            pci_device_id=0x20B2,
+            pci_subsystem_id=0x1463,
+            driver=535,
+            mig_profiles=mig.A100_80GB,
+        ),
+        Model(
+            name="H100-80GB",
+            product_name="NVIDIA H100 80GB HBM3",
+            architecture=Architecture.HOPPER,
+            compute_capability=(9, 0),
+            memory_mib=81559,
+            reserved_mib=551,
+            pci_device_id=0x2330,
+            pci_subsystem_id=0x16C1,
+            driver=535,
+            mig_profiles=mig.H100_80GB,
+        ),
+        Model(
+            name="H100-NVL",
+            product_name="NVIDIA H100 NVL",
+            architecture=Architecture.HOPPER,
+            compute_capability=(9, 0),
+            memory_mib=95830,
+            reserved_mib=582,
+            pci_device_id=0x2321,
+            pci_subsystem_id=0x1839,
+            driver=535,
+            mig_profiles=mig.H100_NVL,
+        ),
+        Model(
+            name="H200",
+            product_name="NVIDIA H200",
+            architecture=Architecture.HOPPER,
+            compute_capability=(9, 0),
+            memory_mib=143771,
+            reserved_mib=613,
+            pci_device_id=0x2335,
+            pci_subsystem_id=0x18BE,
+            driver=550,
+            mig_profiles=mig.H200,
+        ),
+        Model(
+            name="B200",
+            product_name="NVIDIA B200",
+            architecture=Architecture.BLACKWELL,
+            compute_capability=(10, 0),
+            memory_mib=183359,
+            reserved_mib=716,
+            pci_device_id=0x2901,
+            pci_subsystem_id=0x1999,
+            driver=570,
+            mig_profiles=mig.B200,
+        ),
+        Model(
+            name="RTX-PRO-6000",
+            product_name="NVIDIA RTX PRO 6000 Blackwell Server Edition",
+            architecture=Architecture.BLACKWELL,
+            compute_capability=(12, 0),
+            memory_mib=97887,
+            reserved_mib=637,
+            pci_device_id=0x2BB5,
+            pci_subsystem_id=0x204E,
+            driver=575,
+            mig_profiles=mig.RTX_PRO_6000,
         ),
         Model(
             name="L4",
@@ -75,7 +170,18 @@ MODELS = {
             reserved_mib=486,
             pci_device_id=0x27B8,
             pci_subsystem_id=0x16CA,
-            mig_capable=False,
+            driver=535,
+        ),
+        Model(
+            name="T4",
+            product_name="Tesla T4",
+            architecture=Architecture.TURING,
+            compute_capability=(7, 5),
+            memory_mib=15360,
+            reserved_mib=419,
+            pci_device_id=0x1EB8,
+            pci_subsystem_id=0x12A2,
+            driver=535,
         ),
     )
 }

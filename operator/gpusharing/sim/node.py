@@ -1,4 +1,4 @@
-"""A simulated GPU node: a directory with the driver's library, its tool, its sysfs and CDI files, and the state."""
+"""A simulated GPU node: a directory with the driver's library and tools, the kernel's files, CDI, and the state."""
 
 from __future__ import annotations
 
@@ -6,50 +6,22 @@ import os
 import secrets
 import shlex
 import shutil
-import uuid as uuids
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from gpusharing.sim import build, cdi, store, topology
+from gpusharing.sim import build, cdi, drivers, faults, initial, memory_limits, mps, procfs, rules, store, topology
+from gpusharing.sim.drivers import Driver
 from gpusharing.sim.errors import SimError
-from gpusharing.sim.models import Model, parse_gpus
-from gpusharing.sim.state import ComputeMode, GpuState, NodeState, ProcessKind, ProcessState, Timeslice
-
-_MIB = 1024 * 1024
-
-_DRIVER_VERSION = b"580.173.02"
-_CUDA_DRIVER_VERSION = 13000
-
-# NVML's numbers for what all GPUs of a simulated node have in common.
-_BRAND_NVIDIA = 14
-_PERSISTENCE_ENABLED = 1
-_VIRTUALIZATION_NONE = 0
-_ADDRESSING_HMM = 1
-
-
-@dataclass(frozen=True)
-class Process:
-    pid: int
-    memory: int
-    kind: ProcessKind
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU as it was when it was read. Memory is in bytes."""
-
-    index: int
-    uuid: str
-    minor: int
-    name: str
-    memory: int
-    compute_mode: ComputeMode
-    timeslice: Timeslice | None
-    """None where the driver cannot set it."""
-    processes: tuple[Process, ...]
+from gpusharing.sim.faults import Fault
+from gpusharing.sim.gpus import Gpu, find_device, find_gpu, free_memory, read_gpu, running
+from gpusharing.sim.memory_limits import MemoryLimit
+from gpusharing.sim.models import parse_gpus
+from gpusharing.sim.mps import MpsDaemon
+from gpusharing.sim.state import ComputeMode, GpuState, NodeState, ProcessKind, Timeslice
+from gpusharing.sim.store import Access
 
 
 @dataclass(frozen=True)
@@ -80,11 +52,19 @@ class SimNode:
         return self.directory / "sys"
 
     @property
+    def proc(self) -> Path:
+        return self.directory / "proc"
+
+    @property
+    def dev(self) -> Path:
+        return self.directory / "dev"
+
+    @property
     def cdi(self) -> Path:
         return self.directory / "cdi"
 
     def environment(self, base: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """`base`, changed so that a program started with it finds this node's library and tool."""
+        """`base`, changed so that a program started with it finds this node's library and tools."""
         return {
             **base,
             "GPUSHARING_SIM_STATE": os.fspath(self.state),
@@ -93,15 +73,32 @@ class SimNode:
         }
 
     def gpus(self) -> list[Gpu]:
+        with store.opened(self.state) as access:
+            return _read_gpus(access)
+
+    @property
+    def boot_id(self) -> str:
         with store.locked(self.state) as state:
-            return [_gpu(index, state.gpus[index]) for index in range(state.gpu_count)]
+            return str(state.boot_id.decode())
+
+    @property
+    def driver_version(self) -> str:
+        with store.locked(self.state) as state:
+            return str(state.driver.version.decode())
+
+    @property
+    def driver_is_loaded(self) -> bool:
+        with store.locked(self.state) as state:
+            return bool(state.driver.loaded)
 
     def start_process(self, uuid: str, pid: int, memory: int, kind: ProcessKind = ProcessKind.COMPUTE) -> None:
-        """A process takes GPU memory, and NVML lists it until it is stopped."""
-        with self._locked_gpu(uuid) as gpu:
+        """A process takes memory of a GPU or MIG device, and NVML lists it until it is stopped. None is started."""
+        with store.locked(self.state) as state:
+            device = find_device(state, uuid)
+            gpu = state.gpus[device.gpu]
             if any(process.pid == pid for process in gpu.processes):
                 raise SimError(f"process {pid} already runs on {uuid}")
-            free = gpu.memory - gpu.memory_reserved - sum(process.memory for process in _running(gpu))
+            free = free_memory(gpu, device)
             if memory > free:
                 raise SimError(f"process {pid} wants {memory} bytes, but {uuid} has only {free} free")
             slot = next((process for process in gpu.processes if not process.pid), None)
@@ -109,11 +106,16 @@ class SimNode:
                 raise SimError(f"{uuid} cannot have more than {len(gpu.processes)} processes")
             slot.kind = kind
             slot.memory = memory
+            slot.gpu_instance = device.gpu_instance
+            slot.compute_instance = device.compute_instance
+            slot.watched = False
+            # Last, because now the slot is taken.
             slot.pid = pid
 
     def stop_process(self, uuid: str, pid: int) -> None:
-        with self._locked_gpu(uuid) as gpu:
-            process = next((process for process in _running(gpu) if process.pid == pid), None)
+        with store.locked(self.state) as state:
+            gpu = state.gpus[find_device(state, uuid).gpu]
+            process = next((process for process in running(gpu) if process.pid == pid), None)
             if process is None:
                 raise SimError(f"no process {pid} runs on {uuid}")
             process.pid = 0
@@ -128,83 +130,132 @@ class SimNode:
             gpu.timeslice_supported = timeslice is not None
             gpu.timeslice = timeslice or Timeslice.DEFAULT
 
+    def set_memory_limits_supported(self, uuid: str, supported: bool) -> None:
+        """Which GPUs the driver can hold cgroups to a limit on is not published."""
+        with self._locked_gpu(uuid) as gpu:
+            gpu.memory_limits_supported = supported
+
+    def inject(self, fault: Fault) -> None:
+        """From now on this is wrong. See `faults` for what there is."""
+        with store.opened(self.state) as access:
+            fault.begin(access)
+
+    def clear(self, fault: Fault | None = None) -> None:
+        """This, or everything, is well again. What has happened, like an XID or the loss of instances, stays so."""
+        with store.opened(self.state) as access:
+            if fault:
+                fault.end(access)
+            else:
+                faults.end_all(access)
+
+    def faults(self) -> list[Fault]:
+        """What was injected and is still wrong."""
+        with store.opened(self.state) as access:
+            return faults.present(access)
+
+    def memory_limits(self) -> list[MemoryLimit]:
+        with store.locked(self.state) as state:
+            return memory_limits.read(state)
+
+    def mps_daemons(self) -> list[MpsDaemon]:
+        return mps.running_daemons(self.directory / "bin")
+
+    def reset_gpu(self, uuid: str) -> None:
+        """As `nvidia-smi --gpu-reset`: MIG instances are gone, and a pending MIG mode is active."""
+        with store.locked(self.state) as state:
+            if code := rules.reset_gpu(state, find_gpu(state, uuid)):
+                raise SimError(f"{uuid} cannot be reset: NVML error {code}")
+
+    def unload_driver(self) -> None:
+        """As `rmmod nvidia`, except that nobody can keep it from happening; NVML answers DRIVER_NOT_LOADED."""
+        with store.locked(self.state) as state:
+            state.driver.loaded = False
+            procfs.unload_module(self.directory)
+
+    def load_driver(self, version: str | None = None) -> None:
+        """The same again, or another version: then processes that have loaded NVML before must start again."""
+        with store.opened(self.state) as access:
+            driver = drivers.find_driver(version or access.state.driver.version.decode())
+            if driver.version.encode() != access.state.driver.version:
+                self._exchange_driver(access.state, driver)
+            self._start_driver(access, driver)
+            rules.reload_driver(access.state)
+            rules.write_files(access.state, access.directory)
+            cdi.write_cdi_spec(self.cdi, _read_gpus(access))
+
+    def reload_driver(self, version: str | None = None) -> None:
+        """MIG instances, time slices, compute modes and processes are gone; from Hopper on the MIG mode too."""
+        self.unload_driver()
+        self.load_driver(version)
+
+    def reboot(self) -> None:
+        """As a reload of the driver, with another boot id, and GPUs that were lost are back."""
+        self.unload_driver()
+        with store.locked(self.state) as state:
+            state.boot += 1
+            state.boot_id = initial.new_boot_id()
+            procfs.write_kernel_files(self.proc, state.boot_id.decode())
+            for gpu in state.gpus[: state.gpu_count]:
+                gpu.lost = False
+        self.load_driver()
+
+    def _exchange_driver(self, state: NodeState, driver: Driver) -> None:
+        exchanged = state.driver.exchanged + 1
+        state.driver = initial.driver_state(driver)
+        state.driver.exchanged = exchanged
+        for gpu in state.gpus[: state.gpu_count]:
+            gpu.supported_events = initial.supported_events(bool(gpu.mig_capable), driver)
+        _install_library(self, driver)
+
+    def _start_driver(self, access: Access, driver: Driver) -> None:
+        procfs.load_module(self.directory, driver)
+        access.state.driver.loaded = True
+
     @contextmanager
     def _locked_gpu(self, uuid: str) -> Iterator[GpuState]:
         with store.locked(self.state) as state:
-            for gpu in state.gpus[: state.gpu_count]:
-                if gpu.uuid == uuid.encode():
-                    yield gpu
-                    return
-            raise SimError(f"{self.directory} has no GPU {uuid}")
+            yield state.gpus[find_gpu(state, uuid)]
 
 
-def create(directory: Path, gpus: str, *, seed: str | None = None) -> SimNode:
+def create(directory: Path, gpus: str, *, seed: str | None = None, driver: str = drivers.DEFAULT) -> SimNode:
     """Make a node with GPUs like `H100-80GB:2,L4:1` in an empty directory; the same seed gives the same UUIDs."""
     models = parse_gpus(gpus)
     slots = topology.pci_slots(len(models))
-    state = _initial_state(models, slots, seed or secrets.token_hex())
+    installed = drivers.find_driver(driver)
+    state = initial.initial_state(models, slots, installed, seed or secrets.token_hex())
 
     node = SimNode(directory.resolve())
     node.directory.mkdir(parents=True, exist_ok=True)
     if any(node.directory.iterdir()):
         raise SimError(f"{directory} is not empty")
-    _install(node)
+    _install_library(node, installed)
+    _install_programs(node)
     topology.write_sysfs(node.sys, list(zip(slots, models, strict=True)))
-    cdi.write_cdi_spec(node.cdi, {gpu.uuid.decode(): gpu.minor for gpu in state.gpus[: state.gpu_count]})
+    procfs.write_kernel_files(node.proc, state.boot_id.decode())
+    procfs.load_module(node.directory, installed)
     _write_environment_file(node)
-    # Last: from here on it is a node.
+    # From here on it is a node.
     store.write_new(node.state, state)
+    cdi.write_cdi_spec(node.cdi, node.gpus())
     return node
 
 
-def _initial_state(models: Sequence[Model], slots: Sequence[topology.PciSlot], seed: str) -> NodeState:
-    state = NodeState(
-        driver_version=_DRIVER_VERSION,
-        nvml_version=b"13." + _DRIVER_VERSION,
-        cuda_driver_version=_CUDA_DRIVER_VERSION,
-        gpu_count=len(models),
-    )
-    if len(models) > len(state.gpus):
-        raise SimError(f"a simulated node has at most {len(state.gpus)} GPUs, not {len(models)}")
-    for index, (model, slot) in enumerate(zip(models, slots, strict=True)):
-        state.gpus[index] = _initial_gpu_state(index, model, slot, seed)
-    return state
-
-
-def _initial_gpu_state(index: int, model: Model, slot: topology.PciSlot, seed: str) -> GpuState:
-    identity = uuids.uuid5(uuids.NAMESPACE_OID, f"{seed}/{index}")
-    major, minor = model.compute_capability
-    return GpuState(
-        uuid=f"GPU-{identity}".encode(),
-        name=model.product_name.encode(),
-        serial=f"{identity.int % 10**13:013}".encode(),
-        brand=_BRAND_NVIDIA,
-        architecture=model.architecture,
-        compute_capability_major=major,
-        compute_capability_minor=minor,
-        minor=index,
-        pci_bus=slot.bus,
-        pci_device_id=model.pci_device_id,
-        pci_subsystem_id=model.pci_subsystem_id,
-        memory=model.memory_mib * _MIB,
-        memory_reserved=model.reserved_mib * _MIB,
-        persistence_mode=_PERSISTENCE_ENABLED,
-        virtualization_mode=_VIRTUALIZATION_NONE,
-        addressing_mode=_ADDRESSING_HMM,
-        compute_mode=ComputeMode.DEFAULT,
-        timeslice_supported=True,
-        timeslice=Timeslice.DEFAULT,
-        mig_capable=model.mig_capable,
-    )
-
-
-def _install(node: SimNode) -> None:
-    built = build.build()
-    for file in (node.library, node.nvidia_smi):
-        file.parent.mkdir()
-        # Copies, because the library finds the state from where it lies itself.
-        shutil.copy2(built / file.name, file)
+def _install_library(node: SimNode, driver: Driver) -> None:
+    directory = node.library.parent
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    # A copy, because the library finds the state from where it lies itself.
+    file = directory / f"libnvidia-ml.so.{driver.version}"
+    shutil.copy2(build.build() / build.library_of(driver), file)
+    node.library.symlink_to(file.name)
     node.library.with_suffix("").symlink_to(node.library.name)
+
+
+def _install_programs(node: SimNode) -> None:
+    built = build.build()
+    node.nvidia_smi.parent.mkdir()
+    for name in build.PROGRAMS:
+        shutil.copy2(built / name, node.nvidia_smi.parent / name)
 
 
 def _write_environment_file(node: SimNode) -> None:
@@ -223,20 +274,5 @@ def _prepended(directory: Path, search_path: str | None) -> str:
     return os.pathsep.join(filter(None, (os.fspath(directory), search_path)))
 
 
-def _running(gpu: GpuState) -> list[ProcessState]:
-    return [process for process in gpu.processes if process.pid]
-
-
-def _gpu(index: int, gpu: GpuState) -> Gpu:
-    return Gpu(
-        index=index,
-        uuid=gpu.uuid.decode(),
-        minor=gpu.minor,
-        name=gpu.name.decode(),
-        memory=gpu.memory,
-        compute_mode=ComputeMode(gpu.compute_mode),
-        timeslice=Timeslice(gpu.timeslice) if gpu.timeslice_supported else None,
-        processes=tuple(
-            Process(pid=process.pid, memory=process.memory, kind=ProcessKind(process.kind)) for process in _running(gpu)
-        ),
-    )
+def _read_gpus(access: Access) -> list[Gpu]:
+    return [read_gpu(access, index) for index in range(access.state.gpu_count)]

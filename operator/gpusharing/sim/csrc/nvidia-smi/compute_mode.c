@@ -51,7 +51,7 @@ static nvmlReturn_t change(nvmlDevice_t device, const void *argument)
 	return error;
 }
 
-nvmlReturn_t set_compute_mode(const char *id, const char *text)
+nvmlReturn_t set_compute_mode(const char *ids, const char *text)
 {
 	const struct mode *mode = parse_mode(text);
 	nvmlReturn_t error;
@@ -60,7 +60,7 @@ nvmlReturn_t set_compute_mode(const char *id, const char *text)
 		printf("Invalid compute mode \"%s\": it is DEFAULT (0), PROHIBITED (2) or EXCLUSIVE_PROCESS (3).\n", text);
 		return NVML_ERROR_INVALID_ARGUMENT;
 	}
-	error = for_gpus(id, change, mode);
+	error = for_gpus(ids, change, mode);
 	if (!error)
 		printf("All done.\n");
 	return error;

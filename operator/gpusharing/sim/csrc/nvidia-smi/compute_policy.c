@@ -40,7 +40,7 @@ static nvmlReturn_t change(nvmlDevice_t device, const void *argument)
 	return error;
 }
 
-static nvmlReturn_t set_timeslice(const char *id, const char *text)
+static nvmlReturn_t set_timeslice(const char *ids, const char *text)
 {
 	unsigned int timeslice;
 	nvmlReturn_t error;
@@ -49,7 +49,7 @@ static nvmlReturn_t set_timeslice(const char *id, const char *text)
 		printf("Invalid timeslice \"%s\": it is 0=DEFAULT, 1=SHORT, 2=MEDIUM or 3=LONG.\n", text);
 		return NVML_ERROR_INVALID_ARGUMENT;
 	}
-	error = for_gpus(id, change, &timeslice);
+	error = for_gpus(ids, change, &timeslice);
 	if (error && error != NVML_ERROR_NOT_FOUND)
 		printf("Failed to set timeslice for requested devices : %s\n", nvmlErrorString(error));
 	return error;
@@ -71,21 +71,22 @@ static nvmlReturn_t list(nvmlDevice_t device, const void *unused)
 
 nvmlReturn_t compute_policy(int argc, char **argv)
 {
-	const char *id = NULL, *timeslice = NULL;
-	int option, wants_list = 0;
+	const char *ids = NULL, *timeslice = NULL;
+	int option;
+	bool wants_list = false;
 
 	while ((option = getopt_long(argc, argv, "i:l", OPTIONS, NULL)) != -1) {
 		switch (option) {
-		case 'i': id = optarg; break;
-		case 'l': wants_list = 1; break;
+		case 'i': ids = optarg; break;
+		case 'l': wants_list = true; break;
 		case 't': timeslice = optarg; break;
 		default: return NVML_ERROR_INVALID_ARGUMENT;
 		}
 	}
 	if (timeslice)
-		return set_timeslice(id, timeslice);
+		return set_timeslice(ids, timeslice);
 	if (wants_list)
-		return for_gpus(id, list, NULL);
+		return for_gpus(ids, list, NULL);
 	printf("nvidia-smi compute-policy needs -l or --set-timeslice.\n");
 	return NVML_ERROR_INVALID_ARGUMENT;
 }

@@ -1,5 +1,4 @@
 /* The overview without arguments. For people: its columns are ours, the real tool's many more. */
-#include "node_state.h"
 #include "smi.h"
 
 typedef nvmlReturn_t list_processes(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos);
@@ -11,29 +10,44 @@ static const char *timeslice_of(nvmlDevice_t device)
 	return gpusharingSimGetTimeslice(device, &timeslice) ? "N/A" : timeslice_name(timeslice);
 }
 
+/* With MIG a GPU has none. */
+static const char *compute_mode_of(nvmlDevice_t device)
+{
+	unsigned int mode;
+
+	return nvmlDeviceGetComputeMode(device, &mode) ? "N/A" : compute_mode_name(mode);
+}
+
+static const char *mig_mode_of(nvmlDevice_t device)
+{
+	unsigned int current, pending;
+
+	if (nvmlDeviceGetMigMode(device, &current, &pending))
+		return "N/A";
+	return current ? "Enabled" : "Disabled";
+}
+
 static nvmlReturn_t print_gpu(nvmlDevice_t device, const void *unused)
 {
 	char name[TEXT_LENGTH];
 	nvmlMemory_t memory;
 	nvmlPciInfo_t pci;
-	unsigned int mode;
 	nvmlReturn_t error = nvmlDeviceGetName(device, name, sizeof(name));
 
 	(void)unused;
 	if (!error)
 		error = nvmlDeviceGetMemoryInfo(device, &memory);
-	if (!error)
-		error = nvmlDeviceGetComputeMode(device, &mode);
 	if (error)
 		return error;
-	printf("%3u  %-24s  %-16s  %6luMiB / %6luMiB  %-17s  %s\n", gpu_index(device), name, bus_id(device, &pci),
-	       memory.used / MIB, memory.total / MIB, compute_mode_name(mode), timeslice_of(device));
+	printf("%3u  %-24s  %-16s  %6luMiB / %6luMiB  %-17s  %-8s  %s\n", gpu_index(device), name,
+	       bus_id(device, &pci), memory.used / MIB, memory.total / MIB, compute_mode_of(device),
+	       mig_mode_of(device), timeslice_of(device));
 	return NVML_SUCCESS;
 }
 
 static void print_processes_of_kind(nvmlDevice_t device, list_processes *list, const char *type)
 {
-	nvmlProcessInfo_t infos[ARRAY_LENGTH(((struct gpu_state *)0)->processes)];
+	nvmlProcessInfo_t infos[MAX_PROCESSES];
 	unsigned int count = ARRAY_LENGTH(infos);
 
 	if (list(device, &count, infos))
@@ -63,7 +77,8 @@ nvmlReturn_t show_table(void)
 		return error;
 	printf("NVIDIA-SMI (simulated)  Driver Version: %s  CUDA Version: %d.%d\n\n", driver, cuda / 1000,
 	       cuda % 1000 / 10);
-	printf("GPU  %-24s  %-16s  %21s  %-17s  %s\n", "Name", "Bus-Id", "Memory-Usage", "Compute M.", "Timeslice");
+	printf("GPU  %-24s  %-16s  %21s  %-17s  %-8s  %s\n", "Name", "Bus-Id", "Memory-Usage", "Compute M.", "MIG M.",
+	       "Timeslice");
 	error = for_gpus(NULL, print_gpu, NULL);
 	if (error)
 		return error;

@@ -1,4 +1,4 @@
-#include "nvml.h"
+#include "nvml/nvml.h"
 
 /* For every code of the interface, since nvidia-ml-py asks for those that it has no text for itself. */
 const char *nvmlErrorString(nvmlReturn_t error)

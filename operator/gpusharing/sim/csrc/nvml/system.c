@@ -1,31 +1,31 @@
-#include "call.h"
+#include "nvml/call.h"
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
 {
-	SCOPED_STORE(store);
-	nvmlReturn_t error = open_node(&store);
+	SCOPED_CALL(call);
+	nvmlReturn_t error = begin(&call);
 
-	return error ? error : return_text(store.state->driver_version, version, length);
+	return error ? error : return_text(call.state->driver.version, version, length);
 }
 
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
-	SCOPED_STORE(store);
-	nvmlReturn_t error = open_node(&store);
+	SCOPED_CALL(call);
+	nvmlReturn_t error = begin(&call);
 
-	return error ? error : return_text(store.state->nvml_version, version, length);
+	return error ? error : return_text(call.state->driver.nvml_version, version, length);
 }
 
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
-	SCOPED_STORE(store);
-	nvmlReturn_t error = open_node(&store);
+	SCOPED_CALL(call);
+	nvmlReturn_t error = begin(&call);
 
 	if (error)
 		return error;
 	if (!version)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*version = store.state->cuda_driver_version;
+	*version = call.state->driver.cuda_version;
 	return NVML_SUCCESS;
 }
 

@@ -1,25 +1,23 @@
-#include "call.h"
+#include "nvml/call.h"
 
 nvmlReturn_t gpusharingSimGetTimeslice(nvmlDevice_t device, unsigned int *timeslice)
 {
-	SCOPED_STORE(store);
-	struct gpu_state *gpu;
-	nvmlReturn_t error = open_gpu(&store, device, &gpu);
+	SCOPED_CALL(call);
+	nvmlReturn_t error = begin_on_gpu(&call, device);
 
 	if (error)
 		return error;
-	if (!gpu->timeslice_supported)
+	if (!call.gpu->timeslice_supported)
 		return NVML_ERROR_NOT_SUPPORTED;
-	*timeslice = gpu->timeslice;
+	*timeslice = call.gpu->timeslice;
 	return NVML_SUCCESS;
 }
 
 /* As the kernel module treats its TIMESLICE policy: for root only, four values, not on every chip. */
 nvmlReturn_t gpusharingSimSetTimeslice(nvmlDevice_t device, unsigned int timeslice)
 {
-	SCOPED_STORE(store);
-	struct gpu_state *gpu;
-	nvmlReturn_t error = open_gpu(&store, device, &gpu);
+	SCOPED_CALL(call);
+	nvmlReturn_t error = begin_on_gpu(&call, device);
 
 	if (error)
 		return error;
@@ -27,8 +25,8 @@ nvmlReturn_t gpusharingSimSetTimeslice(nvmlDevice_t device, unsigned int timesli
 		return NVML_ERROR_NO_PERMISSION;
 	if (timeslice > TIMESLICE_LONG)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	if (!gpu->timeslice_supported)
+	if (!call.gpu->timeslice_supported)
 		return NVML_ERROR_NOT_SUPPORTED;
-	gpu->timeslice = timeslice;
+	call.gpu->timeslice = timeslice;
 	return NVML_SUCCESS;
 }

@@ -1,5 +1,0 @@
-#pragma once
-
-#include <stdbool.h>
-
-bool is_initialized(void);

@@ -1,4 +1,0 @@
-/* Where the state of the node is. */
-#pragma once
-
-const char *state_path(void);

@@ -11,7 +11,8 @@ import yaml
 
 from agent.samples import prepared_device
 from gpusharing import sim
-from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, environment, nvidia_device, our_device
+from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, environment, our_device
+from gpusharing.agent.cdi_specs import nvidia_device
 from gpusharing.api.sharing import Interval
 
 UID = "3f1c8f0e-6a0d-4a55-9d0c-7f0f3a1d0b11"

@@ -1,6 +1,7 @@
 """What the agent reads of a node: driver, library, tool and kernel."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from agent.conftest import Tell
 from gpusharing import sim
 from gpusharing.agent.hardware import sysfs
 from gpusharing.agent.hardware.driver_root import DriverRoot
-from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
+from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError, ProgramError, ProgramMissingError
+from gpusharing.agent.hardware.facts import Change
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.hardware.smi import NvidiaSmi
 from gpusharing.api.sharing import Interval
@@ -19,7 +21,9 @@ from gpusharing.sim import ComputeMode, Timeslice
 
 async def test_boards(node: sim.SimNode, hardware: Hardware) -> None:
     first, second, l4 = node.gpus()
-    assert await hardware.boards() == [
+    boards = (await hardware.inventory()).boards
+    assert [board.mig is not None for board in boards] == [True, True, False]
+    assert [replace(board, mig=None) for board in boards] == [
         Board(
             uuid=first.uuid,
             minor=0,
@@ -33,6 +37,7 @@ async def test_boards(node: sim.SimNode, hardware: Hardware) -> None:
             pci_bus_id="0000:1b:00.0",
             pcie_root="pci0000:1a",
             numa_node=0,
+            addressing_mode="HMM",
         ),
         Board(
             uuid=second.uuid,
@@ -47,6 +52,7 @@ async def test_boards(node: sim.SimNode, hardware: Hardware) -> None:
             pci_bus_id="0000:22:00.0",
             pcie_root="pci0000:21",
             numa_node=0,
+            addressing_mode="HMM",
         ),
         Board(
             uuid=l4.uuid,
@@ -61,13 +67,15 @@ async def test_boards(node: sim.SimNode, hardware: Hardware) -> None:
             pci_bus_id="0000:29:00.0",
             pcie_root="pci0000:28",
             numa_node=1,
+            addressing_mode="HMM",
         ),
     ]
 
 
 async def test_compute_mode(node: sim.SimNode, hardware: Hardware) -> None:
     uuid = node.gpus()[2].uuid
-    await hardware.set_compute_mode(uuid, "ExclusiveProcess")
+    assert await hardware.set_compute_mode(uuid, "ExclusiveProcess") == Change("Default", "ExclusiveProcess")
+    assert await hardware.set_compute_mode(uuid, "ExclusiveProcess") == Change("ExclusiveProcess", "ExclusiveProcess")
     assert node.gpus()[2].compute_mode is ComputeMode.EXCLUSIVE_PROCESS
     assert await hardware.compute_mode(uuid) == "ExclusiveProcess"
     node.set_compute_mode(uuid, ComputeMode.PROHIBITED)
@@ -77,7 +85,8 @@ async def test_compute_mode(node: sim.SimNode, hardware: Hardware) -> None:
 async def test_time_slice(node: sim.SimNode, hardware: Hardware) -> None:
     uuid = node.gpus()[1].uuid
     for interval, timeslice in zip(Interval, Timeslice, strict=True):
-        await hardware.set_time_slice(uuid, interval)
+        before = await hardware.time_slice(uuid)
+        assert await hardware.set_time_slice(uuid, interval) == Change(before, interval)
         assert [gpu.timeslice for gpu in node.gpus()] == [Timeslice.DEFAULT, timeslice, Timeslice.DEFAULT]
         assert await hardware.time_slice(uuid) is interval
     node.set_timeslice(uuid, None)
@@ -87,7 +96,7 @@ async def test_time_slice(node: sim.SimNode, hardware: Hardware) -> None:
 
 
 async def test_unknown_gpu_is_an_error_not_a_missing_feature(hardware: Hardware) -> None:
-    with pytest.raises(HardwareError, match="NVML: Not Found"):
+    with pytest.raises(HardwareError, match=r"GPU GPU-00000000-.*: nvmlDeviceGetHandleByUUID: Not Found"):
         await hardware.compute_mode("GPU-00000000-0000-0000-0000-000000000000")
     with pytest.raises(HardwareError, match="No devices were found"):
         await hardware.time_slice("GPU-00000000-0000-0000-0000-000000000000")
@@ -102,15 +111,15 @@ async def test_unknown_gpu_is_an_error_not_a_missing_feature(hardware: Hardware)
         ("GPU 00000000:1B:00.0\n    Timeslice: Eternal", 0, NotSupportedError),
         ("", 0, NotSupportedError),
         ("Failed to get timeslice policy for GPU 0 : Not Supported", 3, NotSupportedError),
-        ("Unable to determine the device handle for GPU0: Unknown Error", 255, HardwareError),
-        ("", 134, HardwareError),
+        ("Unable to determine the device handle for GPU0: Unknown Error", 255, ProgramError),
+        ("", 134, ProgramError),
     ],
 )
 async def test_what_nvidia_smi_says(
     node: sim.SimNode, smi_script: Tell, output: str, code: int, expected: Interval | type[HardwareError]
 ) -> None:
     smi_script(f"cat <<'EOF'\n{output}\nEOF\nexit {code}")
-    smi = NvidiaSmi(node.nvidia_smi, node.library)
+    smi = NvidiaSmi(DriverRoot(node.directory))
     if isinstance(expected, Interval):
         assert await smi.time_slice("GPU-1") is expected
         return
@@ -123,7 +132,7 @@ async def test_what_nvidia_smi_says(
 
 async def test_nvidia_smi_gets_the_hosts_library(node: sim.SimNode, smi_script: Tell) -> None:
     smi_script('echo "Timeslice: Short"; test "$LD_PRELOAD" = "' + str(node.library) + '"')
-    assert await NvidiaSmi(node.nvidia_smi, node.library).time_slice("GPU-1") is Interval.SHORT
+    assert await NvidiaSmi(DriverRoot(node.directory)).time_slice("GPU-1") is Interval.SHORT
 
 
 @pytest.mark.parametrize(
@@ -141,7 +150,7 @@ def test_driver_is_found_below_its_root(tmp_path: Path, library: str, program: s
         file.touch()
     root = DriverRoot(tmp_path)
     assert root.nvml_library() == tmp_path / library / "libnvidia-ml.so.1"
-    assert root.nvidia_smi() == tmp_path / program / "nvidia-smi"
+    assert root.program("nvidia-smi") == tmp_path / program / "nvidia-smi"
 
 
 def test_missing_driver_says_where_it_was_looked_for(tmp_path: Path) -> None:
@@ -149,9 +158,10 @@ def test_missing_driver_says_where_it_was_looked_for(tmp_path: Path) -> None:
     # As a package that was removed leaves it.
     (tmp_path / "usr/lib64/libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.580")
     root = DriverRoot(tmp_path)
-    for find, name in ((root.nvml_library, "libnvidia-ml"), (root.nvidia_smi, "nvidia-smi")):
-        with pytest.raises(HardwareError, match=rf"{name}.* is not below {tmp_path} .*Set --driver-root"):
-            find()
+    with pytest.raises(ProgramMissingError, match=rf"libnvidia-ml.* is not below {tmp_path} .*Set --driver-root"):
+        root.nvml_library()
+    with pytest.raises(ProgramMissingError, match=rf"nvidia-smi is not below {tmp_path} .*Set --driver-root"):
+        root.program("nvidia-smi")
 
 
 @pytest.mark.parametrize(

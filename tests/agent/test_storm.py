@@ -21,7 +21,14 @@ KILLS = 4
 SEED = int(os.environ.get("GPUSHARING_STORM_SEED", "1"))
 
 # What a call meets whose server is killed, or has not started again.
-CUT_OFF = (StreamTerminatedError, ConnectionError, FileNotFoundError, GRPCError, TimeoutError)
+CUT_OFF = (
+    StreamTerminatedError,
+    ConnectionError,
+    FileNotFoundError,
+    GRPCError,
+    TimeoutError,
+    AttributeError,  # of grpclib, if the connection goes as soon as it has come
+)
 
 
 class Storm:

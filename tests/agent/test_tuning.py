@@ -15,6 +15,7 @@ from agent.samples import prepared_claim, prepared_device
 from gpusharing import sim
 from gpusharing.agent.hardware import smi
 from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
+from gpusharing.agent.hardware.facts import Change
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.records import GpuBefore, PreparedClaim, Records
 from gpusharing.agent.tuning import Tuner
@@ -166,15 +167,17 @@ class Fuse:
 class MortalHardware(Hardware):
     fuse: Fuse
 
-    async def set_compute_mode(self, uuid: str, mode: str) -> None:
+    async def set_compute_mode(self, uuid: str, mode: str) -> Change[str]:
         self.fuse.point()
-        await super().set_compute_mode(uuid, mode)
+        change = await super().set_compute_mode(uuid, mode)
         self.fuse.point()
+        return change
 
-    async def set_time_slice(self, uuid: str, interval: Interval) -> None:
+    async def set_time_slice(self, uuid: str, interval: Interval) -> Change[Interval]:
         self.fuse.point()
-        await super().set_time_slice(uuid, interval)
+        change = await super().set_time_slice(uuid, interval)
         self.fuse.point()
+        return change
 
 
 class MortalRecords(Records):
@@ -321,7 +324,7 @@ async def test_nvidia_smi_that_cannot_be_run_is_the_hardwares_fault(
     records.put_claim(claim(node, "one", Interval.LONG))
     tuner = Tuner(hardware, records)
     try:
-        with pytest.raises(HardwareError, match="nvidia-smi compute-policy"):
+        with pytest.raises(HardwareError, match="nvidia-smi"):
             await tuner.settle(uuid(node))
     finally:
         smi_script('exec "$REAL" "$@"')

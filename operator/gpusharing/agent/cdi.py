@@ -1,27 +1,21 @@
 """What containers are given: NVIDIA's own CDI device of the GPU, and beside it one small spec of ours a claim."""
 
-import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from gpusharing.agent.cdi_specs import OUR_PREFIX, CdiSpecs, nvidia_device
 from gpusharing.agent.files import remove_leftovers, write_atomically
 from gpusharing.agent.records import PreparedDevice
 from gpusharing.api import names, strict_json
 
-NVIDIA_KIND: Final = "nvidia.com/gpu"
 OUR_KIND: Final = f"{names.GROUP}/claim"
 # What 0.5.0 has is enough, and every container runtime in use reads it.
 _VERSION: Final = "0.5.0"
-_OUR_PREFIX: Final = f"{names.GROUP}-claim_"
 _SUFFIX: Final = ".json"
 
 
 class UnresolvableError(Exception):
     """No CDI spec on this node knows the GPU. The message says who should have written one."""
-
-
-def nvidia_device(uuid: str) -> str:
-    return f"{NVIDIA_KIND}={uuid}"
 
 
 def our_device(claim_uid: str, index: int) -> str:
@@ -32,17 +26,16 @@ class CdiDirectory:
     """Specs are read from all directories of the container runtime; ours are written into the first."""
 
     def __init__(self, directories: tuple[Path, ...]) -> None:
-        self._directories = directories
+        self._specs = CdiSpecs(directories)
         self._home = directories[0]
         self._home.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(self._home, _OUR_PREFIX)
-        self._names: dict[Path, tuple[int, frozenset[str]]] = {}
+        remove_leftovers(self._home, OUR_PREFIX)
 
     def require(self, uuid: str) -> str:
         """The qualified name of the GPU's device, once it is sure that the runtime can resolve it."""
         device = nvidia_device(uuid)
-        if not any(device in known for known in self._known_devices()):
-            searched = ", ".join(str(directory) for directory in self._directories)
+        if not self._specs.has(device):
+            searched = ", ".join(str(directory) for directory in self._specs.directories)
             raise UnresolvableError(
                 f"no CDI spec in {searched} has the device {device}: run `nvidia-ctk cdi generate` on the node, or "
                 "enable nvidia-cdi-refresh.service"
@@ -68,32 +61,11 @@ class CdiDirectory:
 
     def claims(self) -> list[str]:
         """The claims that have a spec of ours, whoever wrote it when."""
-        paths = self._home.glob(f"{_OUR_PREFIX}*{_SUFFIX}")
-        return [path.name.removeprefix(_OUR_PREFIX).removesuffix(_SUFFIX) for path in paths]
+        paths = self._home.glob(f"{OUR_PREFIX}*{_SUFFIX}")
+        return [path.name.removeprefix(OUR_PREFIX).removesuffix(_SUFFIX) for path in paths]
 
     def _path(self, claim_uid: str) -> Path:
-        return self._home / f"{_OUR_PREFIX}{claim_uid}{_SUFFIX}"
-
-    def _known_devices(self) -> list[frozenset[str]]:
-        return [
-            self._devices_of(path)
-            for directory in self._directories
-            if directory.is_dir()
-            for path in directory.iterdir()
-            if path.suffix in {".json", ".yaml"} and not path.name.startswith(_OUR_PREFIX)
-        ]
-
-    def _devices_of(self, path: Path) -> frozenset[str]:
-        try:
-            modified = path.stat().st_mtime_ns
-            cached = self._names.get(path)
-            if cached is None or cached[0] != modified:
-                cached = modified, frozenset(_qualified_names(_parse(path)))
-                self._names[path] = cached
-        except (OSError, ValueError):
-            # Somebody else's broken or vanishing file: the runtime ignores it, too.
-            return frozenset()
-        return cached[1]
+        return self._home / f"{OUR_PREFIX}{claim_uid}{_SUFFIX}"
 
 
 def environment(device: PreparedDevice) -> list[str]:
@@ -105,20 +77,3 @@ def environment(device: PreparedDevice) -> list[str]:
     if device.settings.interval:
         variables[f"{prefix}_INTERVAL"] = device.settings.interval
     return [f"{name}={value}" for name, value in variables.items()]
-
-
-def _parse(path: Path) -> Any:
-    if path.suffix == ".json":
-        return json.loads(path.read_bytes())
-    import yaml  # noqa: PLC0415 (only where nvidia-ctk wrote YAML)
-
-    try:
-        return yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
-
-
-def _qualified_names(spec: Any) -> list[str]:
-    if not isinstance(spec, dict) or not isinstance(spec.get("devices"), list):
-        return []
-    return [f"{spec.get('kind')}={device.get('name')}" for device in spec["devices"] if isinstance(device, dict)]

@@ -6,19 +6,23 @@ import fcntl
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from gpusharing import __version__
 from gpusharing.agent.cdi import CdiDirectory
+from gpusharing.agent.cdi_specs import CdiSpecs
 from gpusharing.agent.claim_status import ClaimStatusWriter
 from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.dra.service import DraService
 from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.hardware import walls
+from gpusharing.agent.hardware.errors import DriverExchangedError, HardwareError
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.node import NodeLoop
 from gpusharing.agent.prepare import Preparer
@@ -37,11 +41,16 @@ class AlreadyRunningError(Exception):
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("agent", help="run the agent of a GPU node", description=__doc__)
-    parser.add_argument("--node-name", required=True, help="the Node that this agent speaks for")
+    parser.add_argument(
+        "task", nargs="?", choices=["selftest"], help="instead of running as the agent, tell what the GPUs here can do"
+    )
+    parser.add_argument("--node-name", help="the Node that this agent speaks for")
     parser.add_argument("--driver", default=names.DEFAULT_DRIVER, help="DRA driver name (default: %(default)s)")
     parser.add_argument("--kubeconfig", type=Path, help="default: the pod's service account")
     parser.add_argument("--driver-root", type=Path, default=Path("/"), help="where the GPU driver's files are")
     parser.add_argument("--sysfs-root", type=Path, default=Path("/sys"), help="default: %(default)s")
+    parser.add_argument("--proc-root", type=Path, default=Path("/proc"), help="default: %(default)s")
+    parser.add_argument("--dev-root", type=Path, default=Path("/dev"), help="default: %(default)s")
     parser.add_argument("--kubelet-root", type=Path, default=Path("/var/lib/kubelet"), help="default: %(default)s")
     parser.add_argument(
         "--cdi-dir",
@@ -52,11 +61,26 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--state-dir", type=Path, default=Path("/var/lib/gpusharing"), help="default: %(default)s")
     parser.add_argument("--log-format", choices=["json", "console"], default="json")
-    parser.set_defaults(run=run)
+    selftest = parser.add_argument_group("selftest")
+    selftest.add_argument(
+        "--exercise",
+        action="store_true",
+        help="change every setting of an idle GPU and put it back, while no agent runs",
+    )
+    selftest.add_argument("--gpu", metavar="UUID", help="which GPU to exercise (default: the first one that is idle)")
+    parser.set_defaults(run=partial(_run, parser))
+
+
+def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    logs.configure(arguments.log_format)
+    if arguments.task == "selftest":
+        return _selftest(arguments)
+    if arguments.node_name is None:
+        parser.error("the following arguments are required: --node-name")
+    return run(arguments)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    logs.configure(arguments.log_format)
     try:
         with _only_one(arguments.state_dir):
             asyncio.run(_main(arguments))
@@ -64,6 +88,43 @@ def run(arguments: argparse.Namespace) -> int:
         log.critical("agent cannot run", error=str(error))
         return 1
     return 0
+
+
+def _selftest(arguments: argparse.Namespace) -> int:
+    # The agent itself has no use for it.
+    from gpusharing.agent.selftest.main import selftest  # noqa: PLC0415
+
+    try:
+        # What is exercised while an agent runs, the agent would undo.
+        with _only_one(arguments.state_dir) if arguments.exercise else nullcontext():
+            report = asyncio.run(
+                selftest(
+                    _hardware(arguments),
+                    specs=CdiSpecs(_cdi_directories(arguments)),
+                    cgroups=arguments.sysfs_root / walls.CGROUPS,
+                    exercise=arguments.exercise,
+                    chosen=arguments.gpu,
+                )
+            )
+    except (AlreadyRunningError, HardwareError, OSError) as error:
+        sys.stderr.write(f"selftest cannot run: {error}\n")
+        return 1
+    sys.stdout.write(report.text())
+    return 1 if report.has_failed else 0
+
+
+def _hardware(arguments: argparse.Namespace) -> Hardware:
+    return Hardware(
+        arguments.driver_root,
+        sysfs_root=arguments.sysfs_root,
+        proc_root=arguments.proc_root,
+        dev_root=arguments.dev_root,
+        cdi_directories=_cdi_directories(arguments),
+    )
+
+
+def _cdi_directories(arguments: argparse.Namespace) -> tuple[Path, ...]:
+    return tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi")))
 
 
 async def _main(arguments: argparse.Namespace) -> None:
@@ -79,17 +140,21 @@ async def _main(arguments: argparse.Namespace) -> None:
         await agent
     except asyncio.CancelledError:
         log.info("stopped")
+    except ExceptionGroup as group:
+        if group.subgroup(DriverExchangedError) is None:
+            raise
+        raise DriverExchangedError("another GPU driver is loaded than the one this agent began with") from None
 
 
 async def _agent(arguments: argparse.Namespace) -> None:
     credential = credentials.load(arguments.kubeconfig)
-    hardware = Hardware(arguments.driver_root, sysfs_root=arguments.sysfs_root)
+    hardware = _hardware(arguments)
     await hardware.open()
     records = Records(arguments.state_dir)
     gpus = NodeGpus(records)
-    gpus.found(await hardware.boards())
+    gpus.found((await hardware.inventory()).boards)
     tuner = Tuner(hardware, records)
-    cdi = CdiDirectory(tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi"))))
+    cdi = CdiDirectory(_cdi_directories(arguments))
     changed = asyncio.Event()
     async with open_session(credential) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")

@@ -62,4 +62,6 @@ class NodeGpus:
         )
 
     def _gpu(self, uuid: str) -> Gpu:
-        return Gpu(slot=self._records.gpu(uuid).slot, **dataclasses.asdict(self._boards[uuid]))
+        board = self._boards[uuid]
+        facts = {field.name: getattr(board, field.name) for field in dataclasses.fields(board)}
+        return Gpu(slot=self._records.gpu(uuid).slot, **facts)

@@ -8,8 +8,8 @@ from typing import Final
 import structlog
 
 from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.agent.hardware.node import Hardware
+from gpusharing.agent.hardware.errors import DriverExchangedError, HardwareError
+from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.publisher import Publisher, owner
 from gpusharing.agent.records import Records
@@ -40,7 +40,7 @@ class NodeLoop:
         node: str,
         driver: str,
         api: Api,
-        hardware: Hardware,
+        hardware: GpuNode,
         records: Records,
         gpus: NodeGpus,
         tuner: Tuner,
@@ -123,7 +123,10 @@ class NodeLoop:
         while True:
             await asyncio.sleep(_RESCAN)
             try:
-                self._gpus.found(await self._hardware.boards())
+                self._gpus.found((await self._hardware.inventory()).boards)
+            except DriverExchangedError:
+                # A library that is loaded cannot be exchanged: the next agent loads the new one.
+                raise
             except HardwareError as error:
                 log.warning("GPUs do not answer", error=str(error))
                 continue

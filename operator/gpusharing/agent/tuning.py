@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import Final
 
 from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
-from gpusharing.agent.hardware.node import Hardware
+from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import GpuBefore, PreparedDevice, Records
 from gpusharing.api.sharing import Interval
 
@@ -18,7 +18,7 @@ _SHAREABLE: Final = "Default"
 
 
 class Tuner:
-    def __init__(self, hardware: Hardware, records: Records) -> None:
+    def __init__(self, hardware: GpuNode, records: Records) -> None:
         self._hardware = hardware
         self._records = records
         # What this process has seen or set; asking the hardware again would cost a process for each claim.
@@ -67,7 +67,8 @@ class Tuner:
         current = await self._current(uuid)
         if current.time_slice is None and wanted is not Interval.DEFAULT:
             raise NotSupportedError(
-                f"GPU {uuid} has no time slice that can be set: use interval {Interval.DEFAULT}, or another GPU"
+                f"GPU {uuid} has no time slice that can be set",
+                remedy=f"use interval {Interval.DEFAULT}, or another GPU",
             )
         target = GpuBefore(
             time_slice=wanted if current.time_slice else None,

@@ -1,6 +1,50 @@
 """What a GPU is to the decisions: facts, whoever found them out."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """What a GPU or a part of it computes with; the names are those of NVIDIA's DRA driver."""
+
+    multiprocessors: int = 0
+    copy_engines: int = 0
+    decoders: int = 0
+    encoders: int = 0
+    jpeg_engines: int = 0
+    ofa_engines: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigProfile:
+    """A kind of MIG instance that a GPU can be cut into."""
+
+    id: int
+    """The number that the driver, and NVIDIA's device names, know it by."""
+    name: str
+    """1g.10gb"""
+    slices: int
+    """Of the GPU's computing, of which there are seven, or four."""
+    memory_mib: int
+    engines: Engines
+    size: int
+    """How much of the GPU's memory slices it takes."""
+    starts: tuple[int, ...]
+    """The memory slices that it can begin at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigSupport:
+    profiles: tuple[MigProfile, ...]
+    """None before R550 while MIG mode is off: those drivers tell them only when it is on."""
+    switch_resets_gpu: bool
+    """Ampere: a change of MIG mode needs the GPU to itself, and outlives a reboot."""
+
+    @property
+    def largest(self) -> Engines:
+        """Of each kind, as many as the profile that has the most of it."""
+        return _largest(profile.engines for profile in self.profiles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +64,10 @@ class Board:
     pci_bus_id: str
     pcie_root: str | None = None
     numa_node: int | None = None
+    addressing_mode: str | None = None
+    """How it shares addresses with the CPU: HMM, ATS, or None where the driver does not tell."""
+    mig: MigSupport | None = None
+    """None: it cannot be cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +76,15 @@ class Gpu(Board):
 
     slot: int
     """The N of gpu-N; bound to the uuid for good."""
+
+
+def _largest(all_engines: Iterable[Engines]) -> Engines:
+    parts = list(all_engines)
+    return Engines(
+        multiprocessors=max((part.multiprocessors for part in parts), default=0),
+        copy_engines=max((part.copy_engines for part in parts), default=0),
+        decoders=max((part.decoders for part in parts), default=0),
+        encoders=max((part.encoders for part in parts), default=0),
+        jpeg_engines=max((part.jpeg_engines for part in parts), default=0),
+        ofa_engines=max((part.ofa_engines for part in parts), default=0),
+    )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.hardware.errors import ProgramMissingError
 
 _LIBRARY: Final = "libnvidia-ml.so.1"
 _LIBRARY_DIRECTORIES: Final = (
@@ -26,14 +26,12 @@ class DriverRoot:
     def nvml_library(self) -> Path:
         return self._find(_LIBRARY, _LIBRARY_DIRECTORIES)
 
-    def nvidia_smi(self) -> Path:
-        return self._find("nvidia-smi", _PROGRAM_DIRECTORIES)
+    def program(self, name: str) -> Path:
+        """Looked for each time: drivers are exchanged under a running agent."""
+        return self._find(name, _PROGRAM_DIRECTORIES)
 
     def _find(self, name: str, directories: tuple[str, ...]) -> Path:
         for directory in directories:
             if (candidate := self.path / directory / name).exists():
                 return candidate
-        raise HardwareError(
-            f"{name} is not below {self.path} (looked in {', '.join(directories)}): is the GPU driver installed there? "
-            "Set --driver-root"
-        )
+        raise ProgramMissingError(f"{name} is not below {self.path} (looked in {', '.join(directories)})")

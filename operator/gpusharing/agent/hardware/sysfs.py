@@ -11,11 +11,11 @@ def normalized_bus_id(bus_id: str) -> str:
 
 
 def pcie_root(sysfs: Path, bus_id: str) -> str | None:
-    device = sysfs / "bus/pci/devices" / bus_id
-    if not device.exists():
+    try:
+        place = (sysfs / "bus/pci/devices" / bus_id).readlink()
+    except OSError:
         return None
-    roots = [part for part in device.resolve().parts if re.fullmatch(r"pci[0-9a-f]{4}:[0-9a-f]{2}", part)]
-    return roots[0] if roots else None
+    return next((part for part in place.parts if re.fullmatch(r"pci[0-9a-f]{4}:[0-9a-f]{2}", part)), None)
 
 
 def numa_node(sysfs: Path, bus_id: str) -> int | None:

@@ -32,6 +32,12 @@ BRANDS: Final = {
 
 UNKNOWN: Final = "Unknown"
 
+ADDRESSING_MODES: Final = {
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_NONE: "None",
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_HMM: "HMM",
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_ATS: "ATS",
+}
+
 # Spelled as in NodeSharing.status.
 COMPUTE_MODES: Final = {
     pynvml.NVML_COMPUTEMODE_DEFAULT: "Default",
@@ -39,3 +45,11 @@ COMPUTE_MODES: Final = {
     pynvml.NVML_COMPUTEMODE_PROHIBITED: "Prohibited",
     pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "ExclusiveProcess",
 }
+NUMBERS_OF_COMPUTE_MODES: Final = {name: number for number, name in COMPUTE_MODES.items()}
+
+_NO_INSTANCE: Final = 0xFFFFFFFF
+
+
+def instance(number: int | None) -> int | None:
+    """The number of a MIG instance, or that it is the whole GPU."""
+    return None if number == _NO_INSTANCE else number

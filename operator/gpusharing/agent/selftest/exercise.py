@@ -1,0 +1,158 @@
+"""Every setting of an idle GPU, changed and put back."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.hardware.facts import (
+    GpuInstance,
+    GpuState,
+    Inventory,
+    MemoryLimit,
+    MigPlace,
+    MpsDaemon,
+    MpsLimits,
+    MpsSetup,
+    WallObstacle,
+)
+from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.selftest.report import Outcome, Report, Section
+from gpusharing.api.sharing import Interval
+
+_LIMIT: Final = MemoryLimit(guaranteed=1024**3, most=1024**3)
+# The toolkit's hook is for containers; here there are none.
+_IN_THE_WAY: Final = {*WallObstacle} - {WallObstacle.TOOLKIT}
+
+
+async def exercise(report: Report, hardware: GpuNode, inventory: Inventory, chosen: str | None, cgroups: Path) -> None:
+    candidates = [gpu for gpu in inventory.gpus if chosen in {None, gpu.board.uuid}]
+    gpu = next((gpu for gpu in candidates if _is_idle(gpu)), None)
+    if gpu is None:
+        needs = "it must have no process, no MIG instance and no pending MIG mode"
+        section = report.section("Exercise")
+        section.note(Outcome.FAILED, "idle GPU", f"{chosen or 'no GPU of this node'} is not there or not idle: {needs}")
+        return
+    section = report.section(f"Exercise on {gpu.board.product_name} {gpu.board.uuid}")
+    await _compute_mode(section, hardware, gpu)
+    await _time_slice(section, hardware, gpu)
+    await _mps(section, hardware, gpu)
+    await _memory_limit(section, hardware, gpu, cgroups)
+    await _mig(section, hardware, gpu)
+
+
+def _is_idle(gpu: GpuState) -> bool:
+    is_settled = gpu.mig_mode is None or gpu.mig_mode.settled
+    return is_settled and not (gpu.processes or gpu.instances or gpu.unknown)
+
+
+async def _compute_mode(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
+    uuid, before = gpu.board.uuid, gpu.compute_mode
+    if before is None:
+        section.note(Outcome.NOT_HERE, "compute mode", "cannot be set on this GPU now")
+        return
+    try:
+        await section.check("compute mode", lambda: hardware.set_compute_mode(uuid, "ExclusiveProcess"))
+    finally:
+        await section.check("compute mode, back", lambda: hardware.set_compute_mode(uuid, before))
+
+
+async def _time_slice(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
+    uuid = gpu.board.uuid
+    before = await section.check("time slice", lambda: hardware.time_slice(uuid))
+    if before is None:
+        return
+    try:
+        for interval in Interval:
+            await _set_time_slice(section, hardware, uuid, interval)
+    finally:
+        await section.check("time slice, back", lambda: hardware.set_time_slice(uuid, before))
+
+
+async def _set_time_slice(section: Section, hardware: GpuNode, uuid: str, interval: Interval) -> None:
+    await section.check("time slice", lambda: hardware.set_time_slice(uuid, interval))
+
+
+async def _mps(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
+    uuid = gpu.board.uuid
+    directory = Path(tempfile.mkdtemp(prefix="gpusharing-selftest-"))
+    setup = MpsSetup(directory=directory, gpus=(uuid,), limits=MpsLimits(threads=50, memory_mib={uuid: 1024}))
+    try:
+        await section.check(
+            "MPS daemon, started", lambda: hardware.start_mps(setup), lambda change: _mps_text(change.now)
+        )
+        await section.check(
+            "MPS daemon, adopted", lambda: hardware.start_mps(setup), lambda change: _mps_text(change.now)
+        )
+    finally:
+        await section.check("MPS daemon, ended", lambda: hardware.quit_mps(directory, grace=5), lambda _: "")
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _mps_text(daemon: MpsDaemon | None) -> str:
+    return f"pid {daemon.pid}, {daemon.limits}" if daemon else "none"
+
+
+async def _memory_limit(section: Section, hardware: GpuNode, gpu: GpuState, cgroups: Path) -> None:
+    uuid = gpu.board.uuid
+    cgroup = cgroups / "gpusharing-selftest"
+    try:
+        obstacles = (await hardware.memory_wall(uuid)).obstacles
+        if in_the_way := [why for obstacle, why in obstacles.items() if obstacle in _IN_THE_WAY]:
+            section.note(Outcome.NOT_HERE, "memory limit", "; ".join(in_the_way))
+            return
+        cgroup.mkdir()
+    except (HardwareError, OSError) as error:
+        section.note(Outcome.FAILED, "memory limit", str(error))
+        return
+    try:
+        await section.check("memory limit", lambda: hardware.set_memory_limit(uuid, cgroup, _LIMIT))
+        await section.check("memory used", lambda: hardware.memory_use(uuid, cgroup))
+    finally:
+        await section.check("memory limit, back", lambda: hardware.set_memory_limit(uuid, cgroup, None))
+        cgroup.rmdir()
+
+
+async def _mig(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
+    uuid, mode, support = gpu.board.uuid, gpu.mig_mode, gpu.board.mig
+    if mode is None or support is None:
+        section.note(Outcome.NOT_HERE, "MIG", "this GPU has none")
+        return
+    if support.switch_resets_gpu and not mode.current:
+        section.note(Outcome.NOT_HERE, "MIG", "is off, and switching it on would reset this GPU: do that by hand first")
+        return
+    try:
+        await section.check("MIG mode", lambda: hardware.set_mig_mode(uuid, enabled=True))
+        await _mig_instance(section, hardware, uuid)
+    finally:
+        await section.check("MIG mode, back", lambda: hardware.set_mig_mode(uuid, enabled=mode.current))
+
+
+async def _mig_instance(section: Section, hardware: GpuNode, uuid: str) -> None:
+    """The smallest one. Drivers before R550 tell only now which there are."""
+    inventory = await section.check("inventory with MIG mode on", hardware.inventory, lambda _: "")
+    support = next((gpu.board.mig for gpu in inventory.gpus if gpu.board.uuid == uuid), None) if inventory else None
+    if support is None or not support.profiles:
+        section.note(Outcome.FAILED, "MIG instance", "the driver tells no profiles")
+        return
+    smallest = min(support.profiles, key=lambda profile: profile.memory_mib)
+    place = MigPlace(smallest.id, smallest.starts[0])
+    try:
+        made = await section.check(f"MIG instance {smallest.name}", lambda: hardware.create_mig_instance(uuid, place))
+        await section.check("MIG instance, found again", lambda: hardware.create_mig_instance(uuid, place))
+        if made and made.now:
+            await _device_nodes(section, hardware, uuid, made.now)
+    finally:
+        await section.check("MIG instance, destroyed", lambda: hardware.destroy_mig_instance(uuid, place))
+        await section.check("MIG instance, gone", lambda: hardware.destroy_mig_instance(uuid, place))
+
+
+async def _device_nodes(section: Section, hardware: GpuNode, uuid: str, instance: GpuInstance) -> None:
+    await section.check(
+        "MIG device nodes",
+        lambda: hardware.mig_device_nodes(uuid, instance),
+        lambda change: ", ".join(
+            f"{node.path} {node.major}:{node.minor}{'' if node in change.found else ' (made)'}" for node in change.now
+        ),
+    )

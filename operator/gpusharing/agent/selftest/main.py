@@ -1,0 +1,24 @@
+"""The selftest: what this node's GPUs are and can do, and with `exercise` whether they do it."""
+
+from pathlib import Path
+
+from gpusharing.agent.cdi_specs import CdiSpecs
+from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.selftest.exercise import exercise as exercise_one
+from gpusharing.agent.selftest.look import look_at_driver, look_at_gpu, look_at_host
+from gpusharing.agent.selftest.report import Report
+
+
+async def selftest(hardware: GpuNode, *, specs: CdiSpecs, cgroups: Path, exercise: bool, chosen: str | None) -> Report:
+    report = Report()
+    look_at_host(report, cgroups)
+    await hardware.open()
+    try:
+        inventory = await look_at_driver(report, hardware)
+        for gpu in inventory.gpus if inventory else ():
+            await look_at_gpu(report, hardware, gpu, specs)
+        if exercise and inventory:
+            await exercise_one(report, hardware, inventory, chosen, cgroups)
+    finally:
+        await hardware.close()
+    return report

@@ -1,0 +1,64 @@
+"""Simulated GPU nodes for the agent's own code in this process."""
+
+import ctypes
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import pynvml
+
+from gpusharing import sim
+from gpusharing.agent.hardware.driver_thread import Patience
+from gpusharing.agent.hardware.node import Hardware
+
+# For tests in which the driver hangs; a busy machine takes some of it.
+SHORT: Final = Patience(question=0.4, change=0.6)
+
+
+@contextmanager
+def driver_of(node: sim.SimNode) -> Iterator[None]:
+    """pynvml keeps the first library that it has loaded; for this time it is this node's."""
+    before = pynvml.nvmlLib
+    pynvml.nvmlLib = ctypes.CDLL(str(node.library), mode=ctypes.RTLD_GLOBAL)
+    pynvml._nvmlGetFunctionPointer_cache.clear()
+    try:
+        yield
+    finally:
+        pynvml.nvmlLib = before
+        pynvml._nvmlGetFunctionPointer_cache.clear()
+
+
+@asynccontextmanager
+async def opened(node: sim.SimNode, **options: Any) -> AsyncIterator[Hardware]:
+    """The agent's hardware layer on this node."""
+    with driver_of(node):
+        roots = {"sysfs_root": node.sys, "proc_root": node.proc, "dev_root": node.dev}
+        hardware = Hardware(node.directory, **{**roots, **options})
+        await hardware.open()
+        try:
+            yield hardware
+        finally:
+            node.clear()
+            await hardware.close()
+
+
+@contextmanager
+def calls_of(hardware: Hardware) -> Iterator[list[str]]:
+    """The functions of the driver that it calls in this time, in their order."""
+    functions: list[str] = []
+    thread = hardware._thread
+    timed = thread._timed
+
+    def note(patience: float, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        functions.append(function.__name__)
+        return timed(patience, function, *arguments, **keywords)
+
+    thread._timed = note  # type: ignore[method-assign]
+    try:
+        yield functions
+    finally:
+        thread._timed = timed  # type: ignore[method-assign]
+
+
+def uuid(node: sim.SimNode, index: int = 0) -> str:
+    return node.gpus()[index].uuid

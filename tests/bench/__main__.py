@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from bench import agent, cluster, selectors
+from bench import agent, cluster, hardware, selectors
 from bench.figures import HEADER, Figure
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import Api, open_session
@@ -26,7 +26,7 @@ async def measure() -> list[Figure]:
             figures += await cluster.claim_to_prepared(gpu_cluster, api)
             figures += await agent.prepare(gpu_cluster, api)
             figures += await agent.memory_and_start(gpu_cluster)
-    return figures + selectors.measure()
+    return figures + await hardware.measure() + selectors.measure()
 
 
 def write(table: str) -> None:

@@ -15,6 +15,9 @@ CLAIMS = 8
 """As many as share a GPU at the same time."""
 ROUNDS = 500
 
+MEMORY_MIB, MEMORY_OF_A_NEW_ONE_MIB = 58.3, 55.5
+"""2 MiB more than the first agent took, which listed its GPUs and could change two settings."""
+
 
 async def allocated_claims(api: Api, count: int, device: str) -> list[ResourceClaim]:
     """Claims as the scheduler leaves them; that no pod waits for them is all the same to an agent."""
@@ -101,8 +104,13 @@ async def memory_and_start(cluster: GpuCluster) -> list[Figure]:
         await reachable(cluster.node.kubelet_root, within=30)
         starts.append(time.perf_counter() - began)
     return [
-        absolute("agent, resident memory after all this", memory, "MiB", at_most=60),
-        absolute("agent, resident memory after a start", _resident_mib(cluster.agent.pid), "MiB", at_most=60),
+        absolute("agent, resident memory after all this", memory, "MiB", at_most=MEMORY_MIB),
+        absolute(
+            "agent, resident memory after a start",
+            _resident_mib(cluster.agent.pid),
+            "MiB",
+            at_most=MEMORY_OF_A_NEW_ONE_MIB,
+        ),
         absolute("agent, from exec to the first answer to the kubelet (median of 5)", p50(starts), "s", at_most=1),
     ]
 

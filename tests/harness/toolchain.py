@@ -1,4 +1,4 @@
-"""Builds Kubernetes, etcd and containerd from the pinned modules in tools/, once, and caches the programs.
+"""Builds Kubernetes, etcd, containerd and NVIDIA's tools from the pinned modules in tools/, once, and caches them.
 
 `python -m harness.toolchain` builds and prints the directory with the programs.
 """
@@ -35,6 +35,7 @@ class _Module:
     version_variables: Mapping[str, str]  # Go variables; the values are templates
     tags: str = ""
     sources: Path | None = None  # our own Go
+    cgo: bool = False  # has C, and calls functions of libraries that it only loads when it runs
 
     def flags(self) -> list[str]:
         version = self._version()
@@ -43,7 +44,8 @@ class _Module:
             f"-X {variable}={template.format(version=version, major=major, minor=minor)}"
             for variable, template in self.version_variables.items()
         )
-        return ["-trimpath", "-tags", self.tags, "-ldflags", f"-s -w {variables}"]
+        linker = " -extldflags=-Wl,-z,lazy" if self.cgo else ""
+        return ["-trimpath", "-tags", self.tags, "-ldflags", f"-s -w {variables}{linker}"]
 
     def go_version(self) -> tuple[int, ...]:
         return _numbers(self._in_go_mod(r"^go (\S+)$"))
@@ -90,6 +92,19 @@ _MODULES = (
     ),
 )
 
+_NVIDIA_TOOLS = _Module(
+    directory=TOOLS / "nvidia",
+    packages={
+        "nvidia-ctk": "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk",
+        "nvidia-cdi-hook": "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-cdi-hook",
+        "device-walk": "gpusharing.dev/tools/nvidia/device-walk",
+    },
+    version_of="github.com/NVIDIA/nvidia-container-toolkit",
+    version_variables={"github.com/NVIDIA/nvidia-container-toolkit/internal/info.version": "{version}"},
+    sources=TOOLS / "nvidia" / "device-walk",
+    cgo=True,
+)
+
 _CEL_ORACLES = tuple(
     _Module(
         directory=CEL_ORACLE / minor,
@@ -110,6 +125,11 @@ def build() -> Path:
 def build_cel_oracles() -> Path:
     """The directory with `cel-oracle-v36` and `cel-oracle-v37`; the first call takes some minutes."""
     return _programs(_CEL_ORACLES)
+
+
+def build_nvidia_tools() -> Path:
+    """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`; the first call takes two minutes."""
+    return _programs([_NVIDIA_TOOLS])
 
 
 def _programs(modules: Sequence[_Module]) -> Path:
@@ -139,7 +159,7 @@ def _build(go: Path, module: _Module, package: str, program: Path) -> None:
     progress(f"Building {program.name}: ")
     started = time.monotonic()
     unfinished = program.with_name(f".{program.name}")
-    _run(go, "build", *module.flags(), "-o", str(unfinished), package, directory=module.directory)
+    _run(go, "build", *module.flags(), "-o", str(unfinished), package, directory=module.directory, cgo=module.cgo)
     unfinished.rename(program)
     progress(f"{time.monotonic() - started:.0f} s\n")
 
@@ -181,9 +201,10 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
-def _run(go: Path, *arguments: str, directory: Path) -> str:
+def _run(go: Path, *arguments: str, directory: Path, cgo: bool = False) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "GOROOT"} | {
-        "CGO_ENABLED": "0",
+        "CGO_ENABLED": "1" if cgo else "0",
+        "CGO_CFLAGS": "-O2 -Wno-deprecated-declarations",  # NVIDIA's bindings use old functions as well
         "GOCACHE": str(CACHE / "go" / "build"),
         "GOMODCACHE": str(CACHE / "go" / "mod"),
         "GOFLAGS": "-mod=readonly",  # not empty: then `go env -w GOFLAGS=...` would count

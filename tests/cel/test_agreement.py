@@ -46,6 +46,13 @@ _TYPES_OF_KUBERNETES = (
     'string({"": 7}.map(m, google.protobuf.StringValue{}).max()) == ""',
     'quantity(dyn(timestamp(0))).isLessThan(quantity(""))',
 )  # fmt: skip
+_PRESENCE = tuple(
+    f"has(({condition} ? {one} : {other}).{field})"
+    for condition in ('device.driver == "x"', 'device.driver != "x"')
+    for one in ('optional.of({"a": 8u})', "optional.none()", '{1u: {"a": 8u}}[?1u]')
+    for other in ('{2u: {"a": 16u}}[?2u]', '{7u: {"a": 16u}}[?2u]', 'optional.of({"b": 1u})')
+    for field in ("a", "b", "a.b")
+)
 _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
 
 
@@ -58,6 +65,7 @@ _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
         pytest.param(_PARTS_OF_LISTS_AND_MAPS, id="parts of lists and maps"),
         pytest.param(_LARGE_PATTERNS, id="large patterns"),
         pytest.param(_TYPES_OF_KUBERNETES, id="types of Kubernetes"),
+        pytest.param(_PRESENCE, id="presence"),
     ],
 )
 def test_kubernetes_says_the_same_now(expressions: tuple[str, ...], minor: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from cel.generator import areas, device_names, mistakes
 from cel.generator.costs import costly
@@ -41,6 +41,9 @@ def case(seed: int, number: int) -> Case:
     return Case(selector(random, driver), [_device(seed, driver, random.randrange(_POOL)) for _ in range(DEVICES)])
 
 
+_LONGEST_TOLD: Final = 4_096
+
+
 def telling_case(seed: int, number: int) -> Case:
     """Not a selector, but a string that tells a value: see `is_told`."""
     random = Random(f"{seed}/{number}")  # noqa: S311
@@ -51,7 +54,10 @@ def telling_case(seed: int, number: int) -> Case:
 
 
 def is_told(telling: Case, value: str) -> Case:
-    """A selector that only matches where every digit is right: most others compare with what is random, too."""
+    """A selector that only matches where every digit is right: most others compare with what is random, too. What does
+    not fit into a selector is not told.
+    """
+    value = value if len(value) < _LONGEST_TOLD else ""
     return Case(Piece(BOOL, ["(", telling.tree, " == ", Piece(Kind("string"), [plain(value)]), ")"]), telling.devices)
 
 

@@ -77,10 +77,11 @@ def _attribute(g: Generator, node: Node, later: list[Step], *, raw: bool) -> Cod
     root, steps = _unrolled(g, node)
     steps += later
     if isinstance(root, Call) and root.function == CONDITIONAL:
+        if raw or not steps or not steps[-1].is_test:
+            return logic.conditional(g, root, steps, raw=raw)
         # Kubernetes takes back here what it charges elsewhere for a test.
-        if not raw and steps and steps[-1].is_test:
-            g.charge(-1)
-        return logic.conditional(g, root, steps, raw=raw)
+        g.charge(-1)
+        return _whether_present(g, logic.conditional(g, root, steps, raw=raw))
     if isinstance(root, Name | Select):
         constant = _constant_name(g, root)
         if constant is not None and not steps:
@@ -93,6 +94,13 @@ def _attribute(g: Generator, node: Node, later: list[Step], *, raw: bool) -> Cod
     if not raw and not steps[-1].is_test:
         g.charge(1)
     return _follow(g, g.value(root), steps, raw=raw)
+
+
+def _whether_present(g: Generator, code: Code) -> Code:
+    """Of a test whose sides may have led to an optional value."""
+    if code.type == BOOL:
+        return code
+    return Code(f"{g.refer(optionals.whether_present)}({code.text})", DYN, code.fails, code.breaks)
 
 
 def _is_attribute(g: Generator, node: Node) -> bool:

@@ -46,6 +46,11 @@ def value(optional: Any) -> Any:
     return content
 
 
+def whether_present(value: Any) -> Any:
+    """An optional value as the answer of `has`."""
+    return value is not NONE if type(value) is Optional else value
+
+
 def optional(value: Any) -> Any:
     return value if type(value) is Optional else no_such_overload()
 

@@ -32,7 +32,7 @@ from gpusharing.api.sharing import (
     SharingPolicyStatus,
     TimeSlicingOffer,
 )
-from gpusharing.core import publication
+from gpusharing.core import offers as core_offers
 from gpusharing.core.inventory import Gpu
 from gpusharing.core.world import World
 
@@ -112,7 +112,7 @@ def gpu_status(slot: int = 0, *, node: str = "n1", in_force: PolicyReference | N
         minor=slot,
         model="NVIDIA H100 80GB HBM3",
         memory="81559Mi",
-        attributes=publication.board_attributes(gpu(slot, uuid=uuid(slot, node))),
+        attributes=core_offers.board_attributes(gpu(slot, uuid=uuid(slot, node))),
         policy=in_force,
     )
 

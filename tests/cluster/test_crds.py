@@ -16,6 +16,19 @@ from harness.workloads import policy
 pytestmark = pytest.mark.cluster
 
 SHARES = {"timeSlicing": {"maxClients": 4}}
+MPS = {"maxClients": 8, "memory": {"default": "8Gi"}, "threads": {"default": 25}}
+
+
+def shares(**more: Any) -> dict[str, Any]:
+    return {"offers": {"timeSlicing": {"maxClients": 4, **more}}}
+
+
+def mps(**more: Any) -> dict[str, Any]:
+    return {"offers": {"mps": MPS | more}}
+
+
+def mig(**offer: Any) -> dict[str, Any]:
+    return {"offers": {"mig": offer}}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -56,6 +69,24 @@ async def test_schemas_are_structural(server: ControlPlane, definition: Any) -> 
             {"offers": SHARES, "nodes": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}, id="a label"
         ),
         pytest.param({"offers": SHARES, "gpus": {"selectors": [{"cel": {"expression": "x"}}]}}, id="a selector"),
+        pytest.param(shares(memory={"default": "25%"}), id="memory in percent"),
+        pytest.param(shares(memory={"default": "25%", "min": "20%"}), id="both in percent"),
+        pytest.param(shares(memory={"default": "1Gi", "min": "1024Mi", "enforcement": "None"}), id="equal amounts"),
+        pytest.param(shares(memory={"default": "25%", "min": "30Gi"}), id="what depends on the GPU"),
+        pytest.param(shares(transparent=True), id="transparent shares"),
+        pytest.param(
+            {"offers": {"exclusive": {}, "timeSlicing": {"maxClients": 2, "transparent": False}}}, id="not so"
+        ),
+        pytest.param(mps(), id="MPS"),
+        pytest.param(
+            mps(memory={"default": "8Gi", "min": "1Gi", "max": "20Gi"}, threads={"default": 25, "min": 5}),
+            id="MPS with limits",
+        ),
+        pytest.param(mig(profiles=["1g.10gb", "1g.10gb+me", "2g.48gb+me.all", "1g.24gb-me"]), id="MIG on demand"),
+        pytest.param(mig(layout={"1g.10gb": 4, "3g.40gb": 1}), id="a MIG layout"),
+        pytest.param(
+            {"offers": {"exclusive": {}, "mps": MPS, "mig": {"profiles": ["1g.10gb"]}, **SHARES}}, id="everything"
+        ),
     ],
 )
 async def test_what_can_be_right_is_admitted(server: ControlPlane, spec: dict[str, Any]) -> None:
@@ -65,10 +96,12 @@ async def test_what_can_be_right_is_admitted(server: ControlPlane, spec: dict[st
 
 async def test_defaults_are_filled_in_and_no_more(server: ControlPlane) -> None:
     stored = await create(server, policy("good", offers=SHARES))
-    assert stored["spec"] == {"priority": 0, "offers": {"timeSlicing": {"maxClients": 4, "interval": "Default"}}}
+    defaults = {"maxClients": 4, "interval": "Default", "transparent": False}
+    assert stored["spec"] == {"priority": 0, "offers": {"timeSlicing": defaults}}
 
 
 MAX_PER_NODE = 'must be a number of at least 1, or a percentage from "1%" to "100%"'
+MEMORY = 'must be a whole number of Mi, Gi or Ti ("8Gi"), or a percentage of the GPU from "1%" to "100%"'
 VALUES = "In and NotIn need values, Exists and DoesNotExist take none"
 
 
@@ -81,7 +114,7 @@ def selecting(**requirement: Any) -> dict[str, Any]:
     [
         pytest.param({}, "spec.offers", "Required value", id="no offers"),
         pytest.param(
-            {"offers": {}}, "spec.offers", "offer at least one of exclusive and timeSlicing", id="offers nothing"
+            {"offers": {}}, "spec.offers", "offer at least one of exclusive, timeSlicing, mps, mig", id="offers nothing"
         ),
         pytest.param(
             {"offers": {"timeSlicing": {"maxClients": 1}}},
@@ -135,7 +168,90 @@ def selecting(**requirement: Any) -> dict[str, Any]:
             "Required value",
             id="a selector without an expression",
         ),
-        pytest.param({"offers": SHARES | {"mps": {}}}, "spec.offers.mps", "unknown field", id="an unknown field"),
+        pytest.param({"offers": SHARES | {"vgpu": {}}}, "spec.offers.vgpu", "unknown field", id="an unknown field"),
+        *(
+            pytest.param(
+                shares(memory={"default": amount}), "spec.offers.timeSlicing.memory.default", MEMORY, id=f"{amount!r}"
+            )
+            for amount in ("0%", "101%", "8", "8G", "1.5Gi", "0Gi", "-1Gi", "", "500m")
+        ),
+        pytest.param(
+            shares(memory={"default": "1Gi", "min": "2Gi"}),
+            "spec.offers.timeSlicing.memory.min",
+            "min must not be more than default",
+            id="more at least than usually",
+        ),
+        pytest.param(
+            shares(memory={"default": "9%", "min": "10%"}),
+            "spec.offers.timeSlicing.memory.min",
+            "min must not be more than default",
+            id="in percent as well",
+        ),
+        pytest.param(
+            mps(memory={"default": "1Ti", "max": "1023Gi"}),
+            "spec.offers.mps.memory.default",
+            "default must not be more than max",
+            id="more usually than at most",
+        ),
+        pytest.param(
+            mps(memory={"default": "50%", "min": "2Gi", "max": "1Gi"}),
+            "spec.offers.mps.memory.min",
+            "min must not be more than max",
+            id="more at least than at most",
+        ),
+        pytest.param(
+            shares(memory={"default": "1Gi", "enforcement": "Hard"}),
+            "spec.offers.timeSlicing.memory.enforcement",
+            'supported values: "Required", "Preferred", "None"',
+            id="an enforcement that is none",
+        ),
+        pytest.param(
+            {"offers": {"exclusive": {}, "timeSlicing": {"maxClients": 2, "transparent": True}}},
+            "spec.offers.timeSlicing.transparent",
+            "remove exclusive or transparent",
+            id="transparent beside whole",
+        ),
+        pytest.param(
+            mps(threads={"default": 5, "min": 10}),
+            "spec.offers.mps.threads.min",
+            "min must not be more than default",
+            id="threads in the wrong order",
+        ),
+        pytest.param(
+            mps(threads={"default": 101}), "spec.offers.mps.threads.default", "less than or equal to 100", id="percent"
+        ),
+        pytest.param(mps(maxClients=61), "spec.offers.mps.maxClients", "less than or equal to 60", id="MPS clients"),
+        pytest.param(
+            {"offers": {"mps": {"maxClients": 4}}}, "spec.offers.mps.memory", "Required value", id="MPS without amounts"
+        ),
+        pytest.param(mig(), "spec.offers.mig", "give either profiles or layout", id="MIG without profiles"),
+        pytest.param(
+            mig(profiles=["1g.10gb"], layout={"1g.10gb": 1}),
+            "spec.offers.mig",
+            "give either profiles or layout",
+            id="MIG both ways",
+        ),
+        pytest.param(mig(profiles=[]), "spec.offers.mig.profiles", "at least 1 items", id="no profiles"),
+        pytest.param(mig(profiles=["1g"]), "spec.offers.mig.profiles[0]", "should match", id="a profile that is none"),
+        pytest.param(
+            mig(profiles=["1g.10gb", "1g.10gb"]), "spec.offers.mig.profiles[1]", "Duplicate value", id="a profile twice"
+        ),
+        pytest.param(mig(layout={}), "spec.offers.mig.layout", "at least 1 properties", id="an empty layout"),
+        pytest.param(
+            mig(layout={"1g": 1}), "spec.offers.mig.layout", "must be names such as", id="a layout of nonsense"
+        ),
+        pytest.param(
+            mig(layout={"1g.10gb": 0}),
+            "spec.offers.mig.layout.1g.10gb",
+            "greater than or equal to 1",
+            id="a layout of nothing",
+        ),
+        pytest.param(
+            {"offers": {"mig": {"layout": {"1g.10gb": 1}}, "exclusive": {}}},
+            "spec.offers.mig.layout",
+            "a GPU that is cut for good cannot be offered in another way",
+            id="a layout beside whole",
+        ),
     ],
 )
 async def test_what_can_never_be_right_is_refused_by_name(
@@ -162,6 +278,8 @@ async def test_unknown_fields_are_pruned_where_nobody_validates_strictly(server:
     ("path", "told"),
     [
         ("sharingpolicy.spec.offers.timeSlicing.maxClients", "How many claims may hold the GPU at the same time"),
+        ("sharingpolicy.spec.offers.mps.memory.max", "The most that a claim may ask for"),
+        ("gns.spec.gpus.closeApproved", "they may be withdrawn"),
         ("gsp.spec.priority", "the highest priority wins"),
         ("gns.spec.gpus.losers.reason", "Why it did not get it"),
         ("gns.status.gpus.timeSlice", "The time slice that is set"),

@@ -89,11 +89,11 @@ def test_a_whole_gpu_is_the_claims_own_whatever_is_offered(winner: SharingPolicy
 
 
 def test_a_denied_claim_says_why_for_each_device() -> None:
-    mps = config(gpu_config({"strategy": "MPS"}), requests=["a", "b"])
-    item = claim("c1", result("gpu-0", request="a"), result("gpu-1", request="b"), result(request="c"), configs=[mps])
+    cut = config(gpu_config(kind="MigDeviceConfig"), requests=["a", "b"])
+    item = claim("c1", result("gpu-0", request="a"), result("gpu-1", request="b"), result(request="c"), configs=[cut])
     [entry] = entries([item], None)
-    why = "config of the claim: sharing.strategy is MPS, which device {} is not offered with"
-    how = ": use TimeSlicing, or remove the config"
+    why = "config of the claim: MigDeviceConfig names this request, but device {} is not a MIG device"
+    how = ": use GpuConfig"
     assert entry.verdict is Verdict.DENIED
     assert entry.reason == f"request a: {why.format('gpu-0')}{how}; request b: {why.format('gpu-1')}{how}"
     assert entry.settings == (plain("gpu-0", "c"),)

@@ -12,8 +12,8 @@ from building import DRIVER, EXCLUSIVE, gpu, time_slicing
 from gpusharing.api.dra import ResourceSlice
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing import Offers
+from gpusharing.core.offers import OfferedGpu, PublishedGpu, full_menu, slice_specs
 from gpusharing.core.pool import Create, Delete, PoolPlan, Update, plan_pool, slice_name
-from gpusharing.core.publication import OfferedGpu, slice_specs
 
 Slices = dict[str, ResourceSlice]
 
@@ -25,7 +25,8 @@ def offered(slot: int = 0, offers: Offers = EXCLUSIVE, **changes: Any) -> Offere
 
 def plan(existing: Slices, gpus: Sequence[OfferedGpu], *, last_generation: int = 0) -> PoolPlan:
     def specs_at(generation: int) -> Sequence[dict[str, Any]]:
-        return slice_specs(gpus, node="n1", driver=DRIVER, generation=generation)
+        published = [PublishedGpu(item, full_menu(item)) for item in gpus]
+        return slice_specs(published, node="n1", pool="n1", driver=DRIVER, generation=generation)
 
     return plan_pool([*existing.values()], specs_at, node="n1", driver=DRIVER, last_generation=last_generation)
 
@@ -36,19 +37,22 @@ def stored(name: str, spec: dict[str, Any]) -> ResourceSlice:
     for device in kept.get("devices", ()):
         for taint in device.get("taints", ()):
             taint["timeAdded"] = "2026-11-18T12:00:00Z"
-        shorten(device["capacity"]["memory"])
+        memory = device["capacity"]["memory"]
+        shorten(memory, "value")
+        if "requestPolicy" in memory:
+            shorten(memory["requestPolicy"]["validRange"], "max")
         for consumed in device.get("consumesCounters", ()):
-            shorten(consumed["counters"]["memory"])
+            shorten(consumed["counters"]["memory"], "value")
     for counter_set in kept.get("sharedCounters", ()):
-        shorten(counter_set["counters"]["memory"])
+        shorten(counter_set["counters"]["memory"], "value")
     return ResourceSlice(metadata=ObjectMeta(name=name, uid=f"uid-{name}"), spec=kept)
 
 
-def shorten(quantity: dict[str, str]) -> None:
-    mebibytes = int(quantity["value"].removesuffix("Mi"))
+def shorten(quantities: dict[str, str], key: str) -> None:
+    mebibytes = int(quantities[key].removesuffix("Mi"))
     for factor, unit in ((1024**2, "Ti"), (1024, "Gi")):
         if mebibytes % factor == 0:
-            quantity["value"] = f"{mebibytes // factor}{unit}"
+            quantities[key] = f"{mebibytes // factor}{unit}"
             return
 
 

@@ -1,5 +1,6 @@
 """What a claim's devices are set to."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +10,17 @@ from hypothesis import strategies as st
 
 from building import DRIVER, EXCLUSIVE, claim, config, gpu_config, interval_config, json_values, result, time_slicing
 from gpusharing.api.dra import AllocationConfig, AllocationResult
-from gpusharing.api.sharing import DeviceSettings, Interval, Offers, PolicyReference, SettingSources
+from gpusharing.api.sharing import (
+    DeviceSettings,
+    Interval,
+    MpsMemory,
+    MpsOffer,
+    MpsSettings,
+    MpsThreads,
+    Offers,
+    PolicyReference,
+    SettingSources,
+)
 from gpusharing.core import allocation
 from gpusharing.core.settings import SettingsError, follow, resolve
 
@@ -163,8 +174,8 @@ class Refusal(NamedTuple):
 
 def no_mps(device: str, source: str = "claim") -> str:
     return (
-        f"request gpu: config of the {source}: sharing.strategy is MPS, which device {device} is not offered with: "
-        "use TimeSlicing, or remove the config"
+        f"request gpu: config of the {source}: sharing.strategy is MPS, but device {device} is shared in time "
+        "slices: use TimeSlicing, or remove the config"
     )
 
 
@@ -173,14 +184,84 @@ NOT_MIG = (
     "use GpuConfig"
 )
 GONE = "request gpu: device gpu-0-timeslicing is not offered any more: delete the pod and the claim"
-UNKNOWN = "request gpu: this driver has no device of the name gpu-0-mps: delete the pod, so that it is scheduled again"
+NO_MPS = "request gpu: device gpu-0-mps is not offered any more: delete the pod and the claim"
+_LIMIT = "request gpu: config of the claim: sharing.mpsConfig.defaultPinnedDeviceMemoryLimit"
+TOO_LITTLE = f"{_LIMIT} is 1k: must be at least 1Mi"
+NO_AMOUNT = f"{_LIMIT}: 'much' is not a quantity such as 8Gi"
+NOT_SHORT = (
+    "request gpu: config of the claim: sharing.strategy is TimeSlicing, but device gpu-0-mps is shared by MPS: use "
+    "MPS, or remove the config"
+)
+INSTANCE = "gpu-0-mig-1g10gb-19-0"
+NO_MPS_ON_MIG = (
+    "request gpu: config of the claim: sharing.strategy is MPS, which MIG devices are not shared by yet: remove the "
+    "config, or use an MPS device of a whole GPU"
+)
+ONLY_MIG = (
+    f"request gpu: config of the claim: GpuConfig names this request, but device {INSTANCE} is a MIG device: "
+    "use MigDeviceConfig"
+)
+SHARED_BY_MPS = Offers(
+    mps=MpsOffer(max_clients=4, memory=MpsMemory(default="8192Mi", max="20480Mi"), threads=MpsThreads(default=25))
+)
+MIG_MPS = MIG | {"sharing": {"strategy": "MPS"}}
+UNKNOWN = "request gpu: this driver has no device of the name gpu-0-vgpu: delete the pod, so that it is scheduled again"
 BROKEN = "request gpu: config of the class: parameters must be an object"
+
+
+def mps(**limits: Any) -> AllocationConfig:
+    memory = {"defaultPinnedDeviceMemoryLimit": limits["memory"]} if "memory" in limits else {}
+    threads = {"defaultActiveThreadPercentage": limits["threads"]} if "threads" in limits else {}
+    return config(gpu_config({"strategy": "MPS", "mpsConfig": memory | threads}))
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        (config(MPS), MpsSettings(threads=100)),
+        (mps(memory="2Gi"), MpsSettings(memory=2048, threads=100, most_memory=2048)),
+        (mps(memory="1G", threads=25), MpsSettings(memory=953, threads=25, most_memory=953, most_threads=25)),
+        (mps(memory="10M"), MpsSettings(memory=9, threads=100, most_memory=9)),
+    ],
+)
+def test_a_whole_gpu_may_be_shared_by_mps_within_its_claim(configured: AllocationConfig, expected: MpsSettings) -> None:
+    settings = resolve(WHOLE, [configured], EXCLUSIVE, None)
+    assert (settings.mps, settings.interval) == (expected, None)
+    assert settings.sources == SettingSources(mps="claim")
+
+
+@pytest.mark.parametrize(
+    ("consumed", "expected"),
+    [
+        ({"memory": "16Gi", "threads": "40"}, MpsSettings(memory=16384, threads=40, most_memory=20480)),
+        ({"memory": "8589934592", "threads": "5"}, MpsSettings(memory=8192, threads=5, most_memory=20480)),
+        ({}, MpsSettings(threads=25, most_memory=20480)),
+    ],
+)
+def test_a_share_of_mps_is_limited_to_what_was_allocated(consumed: dict[str, str], expected: MpsSettings) -> None:
+    share = dataclasses.replace(result("gpu-0-mps"), consumed_capacity=consumed)
+    settings = resolve(share, [mps(memory="1Gi")], SHARED_BY_MPS, THIRDS)
+    assert settings.mps == expected
+    assert len(settings.ignored) == 1
+
+
+def test_a_mig_instance_has_no_settings() -> None:
+    for configs in ([], [config(MIG)], [config(SHORT)]):
+        settings = resolve(result(INSTANCE), configs, EXCLUSIVE, None)
+        assert (settings.interval, settings.mps, settings.ignored) == (None, None, ())
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(Refusal(WHOLE, [config(MPS)], no_mps("gpu-0")), id="MPS on a whole GPU"),
+        pytest.param(Refusal(result("gpu-0-mps"), [], NO_MPS), id="MPS where it is not offered"),
+        pytest.param(Refusal(WHOLE, [mps(memory="1k")], TOO_LITTLE), id="MPS with hardly any memory"),
+        pytest.param(Refusal(WHOLE, [mps(memory="much")], NO_AMOUNT), id="MPS with no amount of memory"),
+        pytest.param(Refusal(result("gpu-0-mps"), [config(SHORT)], NOT_SHORT, SHARED_BY_MPS), id="an interval for MPS"),
+        pytest.param(Refusal(result(INSTANCE), [config(MIG_MPS)], NO_MPS_ON_MIG), id="MPS on MIG"),
+        pytest.param(
+            Refusal(result(INSTANCE), [config(SHORT, requests=["gpu"])], ONLY_MIG), id="GpuConfig on MIG by name"
+        ),
         pytest.param(Refusal(SHARED, [config(MPS)], no_mps("gpu-0-timeslicing")), id="MPS on a time-sliced GPU"),
         pytest.param(
             Refusal(SHARED, [config(MPS, source="FromClass")], no_mps("gpu-0-timeslicing", "class")), id="of a class"
@@ -193,7 +274,7 @@ BROKEN = "request gpu: config of the class: parameters must be an object"
             Refusal(WHOLE, [config([], source="FromClass"), config(SHORT)], BROKEN), id="so does what cannot be read"
         ),
         pytest.param(Refusal(SHARED, [], GONE, EXCLUSIVE), id="no longer offered"),
-        pytest.param(Refusal(result("gpu-0-mps"), [], UNKNOWN), id="a device that this driver never published"),
+        pytest.param(Refusal(result("gpu-0-vgpu"), [], UNKNOWN), id="a device that this driver never published"),
         pytest.param(Refusal(SHARED, [], GONE, EXCLUSIVE, None), id="as found"),
     ],
 )

@@ -150,6 +150,8 @@ _KEPT = (
     "maximum",
     "minItems",
     "maxItems",
+    "minProperties",
+    "maxProperties",
     "required",
 )
 

@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 GROUP: Final = "gpusharing.dev"
 VERSION: Final = "v1alpha1"
@@ -17,6 +17,10 @@ MAX_POLICY_NAME: Final = 51
 # Attributes and taints of our own on published devices.
 SHARING_ATTRIBUTE: Final = f"{GROUP}/sharing"
 POLICY_ATTRIBUTE: Final = f"{GROUP}/policy"
+RESTRICTED_ATTRIBUTE: Final = f"{GROUP}/restricted"
+MEMORY_WALL_ATTRIBUTE: Final = f"{GROUP}/memoryWall"
+CLOSING: Final = f"{GROUP}/closing"
+DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
 
 
@@ -25,9 +29,33 @@ class Sharing(StrEnum):
 
     EXCLUSIVE = "Exclusive"
     TIME_SLICING = "TimeSlicing"
+    MPS = "MPS"
+    MIG = "MIG"
 
 
-_DEVICE_NAME: Final = re.compile(r"gpu-(?P<slot>0|[1-9][0-9]*)(?P<timeslicing>-timeslicing)?")
+_NUMBER: Final = "0|[1-9][0-9]*"
+_DEVICE_NAME: Final = re.compile(
+    rf"gpu-(?P<slot>{_NUMBER})"
+    rf"(?:-(?P<shared>timeslicing|mps)|-mig-[a-z0-9]+(?:-[a-z0-9]+)*-(?P<profile>{_NUMBER})-(?P<start>{_NUMBER}))?"
+)
+_SHARED: Final = {"timeslicing": Sharing.TIME_SLICING, "mps": Sharing.MPS}
+
+
+class MigPlace(NamedTuple):
+    """Names a MIG instance before it is made and while it is there: at one time there is one at a place."""
+
+    profile_id: int
+    start: int
+    """The first of its memory slices."""
+
+
+class DeviceName(NamedTuple):
+    """What a device's name says of it."""
+
+    slot: int
+    sharing: Sharing
+    place: MigPlace | None = None
+    """Of a MIG device."""
 
 
 def whole_device(slot: int) -> str:
@@ -38,15 +66,39 @@ def time_sliced_device(slot: int) -> str:
     return f"gpu-{slot}-timeslicing"
 
 
-def slot_of_device(device: str) -> int | None:
-    """The slot of the GPU that a device name of ours speaks of; None for a name that we never gave."""
-    match = _DEVICE_NAME.fullmatch(device)
-    return int(match["slot"]) if match else None
+def mps_device(slot: int) -> str:
+    return f"gpu-{slot}-mps"
 
 
-def sharing_of_device(device: str) -> Sharing | None:
-    """How a device of ours is shared; None for a name that we never gave."""
+def mig_device(slot: int, profile: str, place: MigPlace) -> str:
+    """As NVIDIA's driver names it: gpu-0-mig-1g10gb-me-20-5."""
+    label = profile.replace(".", "").replace("+", "-")
+    return f"gpu-{slot}-mig-{label}-{place.profile_id}-{place.start}"
+
+
+def read_device(device: str) -> DeviceName | None:
+    """None for a name that we never give."""
     match = _DEVICE_NAME.fullmatch(device)
     if match is None:
         return None
-    return Sharing.TIME_SLICING if match["timeslicing"] else Sharing.EXCLUSIVE
+    slot = int(match["slot"])
+    if match["profile"]:
+        return DeviceName(slot, Sharing.MIG, MigPlace(int(match["profile"]), int(match["start"])))
+    return DeviceName(slot, _SHARED[match["shared"]] if match["shared"] else Sharing.EXCLUSIVE)
+
+
+def slot_of_device(device: str) -> int | None:
+    """The slot of the GPU that a device name of ours speaks of; None for a name that we never give."""
+    name = read_device(device)
+    return name.slot if name else None
+
+
+def sharing_of_device(device: str) -> Sharing | None:
+    """How a device of ours is shared; None for a name that we never give."""
+    name = read_device(device)
+    return name.sharing if name else None
+
+
+def pool(node: str, *, restricted_to: str | None = None) -> str:
+    """Devices that are for the tenants of one policy have a pool of their own, by which the wall tells them apart."""
+    return f"{node}/{restricted_to}" if restricted_to else node

@@ -1,11 +1,12 @@
 """Our own objects: SharingPolicy (what a platform team wants) and NodeSharing (operator and agent about one node)."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
+from gpusharing.api import names
 from gpusharing.api.base import ApiModel
 from gpusharing.api.meta import Condition, LabelSelector, ObjectMeta
 
@@ -61,13 +62,142 @@ class ExclusiveOffer(ApiModel):
     """A whole GPU for one claim at a time."""
 
 
+def _validated(*rules: dict[str, str]) -> Any:
+    return {"x-kubernetes-validations": list(rules)}
+
+
+# Whole mebibytes, because that is what scheduler and hardware are told in the end.
+Memory = Annotated[
+    str,
+    Field(
+        max_length=16,
+        json_schema_extra=_validated(
+            _rule(
+                "self.matches('^([1-9][0-9]?|100)%$|^[1-9][0-9]*(Mi|Gi|Ti)$')",
+                'must be a whole number of Mi, Gi or Ti ("8Gi"), or a percentage of the GPU from "1%" to "100%"',
+            )
+        ),
+    ),
+]
+
+
+def _in_order(smaller: str, larger: str) -> dict[str, str]:
+    """Amounts can be compared with amounts and percentages with percentages; the rest depends on the GPU."""
+    low, high = f"self.{smaller}", f"self.{larger}"
+    both_given = f"has({low}) && has({high})"
+    percentages = f"{low}.endsWith('%') && {high}.endsWith('%')"
+    amounts = f"!{low}.endsWith('%') && !{high}.endsWith('%')"
+    fewer_percent = f"int({low}.replace('%', '')) <= int({high}.replace('%', ''))"
+    smaller_amount = f"quantity({low}).compareTo(quantity({high})) <= 0"
+    return _rule(
+        f"!({both_given}) || (!({percentages}) || {fewer_percent}) && (!({amounts}) || {smaller_amount})",
+        f"{smaller} must not be more than {larger}",
+        field_path=f".{smaller}",
+    )
+
+
+class Enforcement(StrEnum):
+    """Whether a container is held to its share of the GPU's memory by the driver."""
+
+    REQUIRED = "Required"
+    """GPUs whose driver cannot do that are not offered in this way."""
+    PREFERRED = "Preferred"
+    """Where the driver can."""
+    NONE = "None"
+    """The scheduler counts, and nobody is stopped."""
+
+
+class TimeSlicingMemory(ApiModel):
+    model_config = ConfigDict(json_schema_extra=_validated(_in_order("min", "default")))
+
+    default: Memory
+    """What a claim gets that does not ask for an amount: an amount ("16Gi") or a part of the GPU ("25%")."""
+    min: Memory = "1Mi"
+    """The least that a claim gets."""
+    enforcement: Enforcement = Enforcement.REQUIRED
+    """Whether the driver holds containers to what they got: Required, Preferred (where it can) or None."""
+
+
 class TimeSlicingOffer(ApiModel):
-    """One GPU for several claims in turns. There is no isolation between them."""
+    """One GPU for several claims in turns. There is no isolation between them, except of memory where that is asked."""
 
     max_clients: Annotated[int, Field(ge=2, le=256)]
     """How many claims may hold the GPU at the same time."""
     interval: Interval = Interval.DEFAULT
     """How long a client may run before the next one gets the GPU: Default, Short, Medium or Long."""
+    memory: TimeSlicingMemory | None = None
+    """How the GPU's memory is divided among its claims. Absent: it is not, each may take all of it."""
+    transparent: bool = False
+    """Whether workloads that ask for a plain GPU (device class gpu.nvidia.com) get a share."""
+
+
+class MpsMemory(ApiModel):
+    model_config = ConfigDict(
+        json_schema_extra=_validated(_in_order("min", "default"), _in_order("default", "max"), _in_order("min", "max"))
+    )
+
+    default: Memory
+    """What a claim gets that does not ask for an amount: an amount ("8Gi") or a part of the GPU ("10%")."""
+    min: Memory = "1Mi"
+    """The least that a claim gets."""
+    max: Memory | None = None
+    """The most that a claim may ask for. Absent: all of the GPU's."""
+
+
+class MpsThreads(ApiModel):
+    model_config = ConfigDict(
+        json_schema_extra=_validated(
+            _rule("self.min <= self.default", "min must not be more than default", field_path=".min")
+        )
+    )
+
+    default: Annotated[int, Field(ge=1, le=100)]
+    """What a claim gets that does not ask for an amount, in percent of the GPU's multiprocessors."""
+    min: Annotated[int, Field(ge=1, le=50)] = 1
+    """The least that a claim gets, in percent."""
+
+
+class MpsOffer(ApiModel):
+    """One GPU for several claims at the same time, each with a part of memory and multiprocessors."""
+
+    # What an MPS server lets in at most.
+    max_clients: Annotated[int, Field(ge=2, le=60)]
+    """How many claims may hold the GPU at the same time."""
+    memory: MpsMemory
+    """How the GPU's memory is divided among its claims."""
+    threads: MpsThreads
+    """How the GPU's multiprocessors are divided among its claims."""
+
+
+# Without backslashes, which mean something else in CEL.
+_MIG_PROFILE = "^[1-9][0-9]*g[.][1-9][0-9]*gb([+-][a-z]+([.][a-z]+)?)?$"
+
+
+class MigOffer(ApiModel):
+    """Parts of a GPU that are isolated by the hardware."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_validated(
+            _rule("has(self.profiles) != has(self.layout)", "give either profiles or layout"),
+        )
+    )
+
+    profiles: Annotated[
+        tuple[Annotated[str, Field(max_length=32, pattern=_MIG_PROFILE)], ...] | None,
+        Field(min_length=1, max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = None
+    """Kinds of MIG instances ("1g.10gb") that claims can ask for; they are cut when a claim comes."""
+    layout: Annotated[
+        dict[str, Annotated[int, Field(ge=1, le=16)]] | None,
+        Field(
+            min_length=1,
+            max_length=16,
+            json_schema_extra=_validated(
+                _rule(f"self.all(profile, profile.matches('{_MIG_PROFILE}'))", 'must be names such as "1g.10gb"')
+            ),
+        ),
+    ] = None
+    """How many MIG instances of which kind the GPU is cut into now, to stay so: then this is the only offer."""
 
 
 class Offers(ApiModel):
@@ -75,6 +205,10 @@ class Offers(ApiModel):
     """Offer whole GPUs (device class gpu.nvidia.com)."""
     time_slicing: TimeSlicingOffer | None = None
     """Offer shares of GPUs that take turns (device class timeslicing.gpu.nvidia.com)."""
+    mps: MpsOffer | None = None
+    """Offer shares of GPUs that compute at the same time (device class mps.gpu.nvidia.com)."""
+    mig: MigOffer | None = None
+    """Offer isolated parts of GPUs (device class mig.nvidia.com)."""
 
 
 class SharingPolicySpec(ApiModel):
@@ -90,10 +224,22 @@ class SharingPolicySpec(ApiModel):
             json_schema_extra={
                 "x-kubernetes-validations": [
                     _rule(
-                        "has(self.exclusive) || has(self.timeSlicing)",
-                        "offer at least one of exclusive and timeSlicing; to offer nothing, delete the policy",
+                        "has(self.exclusive) || has(self.timeSlicing) || has(self.mps) || has(self.mig)",
+                        "offer at least one of exclusive, timeSlicing, mps, mig; to offer nothing, delete the policy",
                         reason="FieldValueRequired",
-                    )
+                    ),
+                    _rule(
+                        "!has(self.exclusive) || !has(self.timeSlicing) || !self.timeSlicing.transparent",
+                        "who asks for a plain GPU gets either a share or all of it: remove exclusive or transparent",
+                        field_path=".timeSlicing.transparent",
+                    ),
+                    _rule(
+                        "!has(self.mig) || !has(self.mig.layout) || "
+                        "!(has(self.exclusive) || has(self.timeSlicing) || has(self.mps))",
+                        "a GPU that is cut for good cannot be offered in another way: remove the other offers, or give "
+                        "profiles instead of layout",
+                        field_path=".mig.layout",
+                    ),
                 ]
             }
         ),
@@ -175,6 +321,31 @@ class Loser(ApiModel):
     """Why it did not get it."""
 
 
+class RefusalReason(StrEnum):
+    MEMORY_TOO_SMALL = "MemoryTooSmall"
+    """An amount is more than the GPU has, or the amounts do not go together on it."""
+    UNKNOWN_MIG_PROFILE = "UnknownMigProfile"
+    """The GPU cannot be cut in this way."""
+
+
+class Refusal(ApiModel):
+    sharing: names.Sharing
+    """The way in which the GPU is not offered."""
+    reason: RefusalReason
+    """Why not."""
+    message: str
+    """Why not, in a sentence that names the field and what to do."""
+
+
+class AllocatedDevice(ApiModel):
+    claim: str
+    """The uid of the ResourceClaim."""
+    device: str
+    """The device that it holds."""
+    share_id: Annotated[str | None, Field(alias="shareID")] = None
+    """Which share of it, where it is shared."""
+
+
 class GpuSharing(ApiModel):
     uuid: str
     """The GPU."""
@@ -183,7 +354,15 @@ class GpuSharing(ApiModel):
     losers: tuple[Loser, ...] = ()
     """Policies that wanted it and did not win, with the reason."""
     offers: Offers | None = None
-    """The ways in which the GPU is to be offered, resolved for this GPU. Absent: as it is found."""
+    """The ways in which the GPU is to be offered, with the amounts that they come to on it. Absent: as it is found."""
+    refused: tuple[Refusal, ...] = ()
+    """Offers of the policy that this GPU cannot carry."""
+    restricted: bool = False
+    """Whether it is for the tenants of its policy only."""
+    allocated: tuple[AllocatedDevice, ...] = ()
+    """What the API says is allocated of it, prepared or not."""
+    close_approved: tuple[str, ...] = ()
+    """Idle devices that have been closing for long and that nobody holds: they may be withdrawn."""
 
 
 class Verdict(StrEnum):
@@ -194,6 +373,19 @@ class Verdict(StrEnum):
 class SettingSources(ApiModel):
     interval: str | None = None
     """Where the interval comes from: policy/<name>, claim, or class."""
+    mps: str | None = None
+    """Where the limits of MPS come from, likewise."""
+
+
+class MpsSettings(ApiModel):
+    memory: int | None = None
+    """Most memory that a client may allocate, in MiB. Absent: as much as the daemon allows."""
+    threads: int | None = None
+    """Most of the GPU's multiprocessors that a client may use, in percent. Absent: as many as the daemon allows."""
+    most_memory: int | None = None
+    """What the daemon allows each client at most, in MiB."""
+    most_threads: int = 100
+    """What the daemon allows each client at most, in percent."""
 
 
 class DeviceSettings(ApiModel):
@@ -203,6 +395,8 @@ class DeviceSettings(ApiModel):
     """The device that was allocated for it."""
     interval: Interval | None = None
     """The time slice that clients get. Absent: the GPU's own is left as it is."""
+    mps: MpsSettings | None = None
+    """The limits of a device that is used through MPS."""
     sources: Annotated[SettingSources | None, Field(alias="from")] = None
     """Where each setting comes from."""
     ignored: tuple[str, ...] = ()
@@ -231,7 +425,8 @@ _BY_UID = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"
 class NodeSharingSpec(ApiModel):
     """Written by the operator."""
 
-    gpus: Annotated[tuple[GpuSharing, ...], Field(json_schema_extra=_BY_UUID)] = ()
+    # Limited so that the API server can tell what the rules in it may cost.
+    gpus: Annotated[tuple[GpuSharing, ...], Field(max_length=64, json_schema_extra=_BY_UUID)] = ()
     """The GPUs that the agent reported, and how each is to be shared."""
     claims: Annotated[tuple[ClaimSharing, ...], Field(json_schema_extra=_BY_UID)] = ()
     """The claims that hold devices of this node, and the settings that they get."""
@@ -240,6 +435,8 @@ class NodeSharingSpec(ApiModel):
 class PublishedDevice(ApiModel):
     device: str
     """A device name in the node's ResourceSlices."""
+    closing_since: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+    """Since when nobody new gets it, because it is to be withdrawn."""
 
 
 class DeviceAttribute(TypedDict, total=False):
@@ -257,6 +454,15 @@ class DeviceAttribute(TypedDict, total=False):
     """Yes or no."""
 
 
+class MigInstanceStatus(ApiModel):
+    profile: str
+    """Its kind, as in 1g.10gb."""
+    start: int
+    """The first of its memory slices."""
+    uuid: str | None = None
+    """The MIG device that programs see. Absent: there is none, or there are several."""
+
+
 class GpuStatus(ApiModel):
     uuid: str
     """The GPU, for as long as the board lives."""
@@ -266,8 +472,12 @@ class GpuStatus(ApiModel):
     """The N of /dev/nvidiaN at the moment."""
     model: str
     """The product name."""
-    memory: str
+    memory: Annotated[str, Field(json_schema_extra={"pattern": "^[1-9][0-9]*(Mi|Gi|Ti)$"})]
     """Total memory, as a quantity."""
+    mig_profiles: tuple[str, ...] = ()
+    """The kinds of MIG instances that it can be cut into."""
+    instances: tuple[MigInstanceStatus, ...] = ()
+    """The MIG instances that it is cut into."""
     attributes: Annotated[dict[str, DeviceAttribute], Field(default_factory=dict)]
     """What selectors see, as on the devices in ResourceSlices."""
     policy: PolicyReference | None = None

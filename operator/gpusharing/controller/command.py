@@ -12,6 +12,7 @@ from gpusharing.controller import kopf_settings
 from gpusharing.controller.endpoints import Address
 from gpusharing.controller.operate import operate
 from gpusharing.controller.server_version import UnsupportedVersionError
+from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
 from gpusharing.kube.credentials import CredentialsError
 
@@ -33,6 +34,13 @@ def register(subparsers: Any) -> None:
         metavar="HOST:PORT",
         help="where /healthz, /readyz and /metrics are served (default: %(default)s)",
     )
+    parser.add_argument(
+        "--idle-wait",
+        type=float,
+        default=IDLE_WAIT,
+        metavar="SECONDS",
+        help="before what is not offered any more is withdrawn from an idle GPU (default: %(default)s)",
+    )
     parser.add_argument("--log-format", choices=logs.FORMATS, default="json", help="default: %(default)s")
     parser.set_defaults(run=run)
 
@@ -41,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
     logs.configure(args.log_format)
     kopf_settings.quieten()
     try:
-        asyncio.run(operate(kubeconfig=args.kubeconfig, driver=args.driver, listen=args.listen))
+        asyncio.run(
+            operate(kubeconfig=args.kubeconfig, driver=args.driver, idle_wait=args.idle_wait, listen=args.listen)
+        )
     except asyncio.CancelledError:
         log.info("stopped before the start")
     except (CredentialsError, UnsupportedVersionError, OSError) as error:

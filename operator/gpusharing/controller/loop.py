@@ -10,6 +10,7 @@ import structlog
 
 from gpusharing.controller.metrics import Metrics
 from gpusharing.core.decide import Intent
+from gpusharing.core.occupancy import next_approval
 from gpusharing.core.world import World
 from gpusharing.kube.clock import now
 
@@ -42,6 +43,7 @@ class Loop:
         self._metrics = metrics
         self._changes = changes
         self._round_began: float | None = None
+        self._look_again: float | None = None
         self._succeeded = False
 
     @property
@@ -58,13 +60,16 @@ class Loop:
             self._round_began = time.monotonic()
             await self._round()
             self._round_began = None
-            await self._changes.wait(self._applier.retry_in)
+            moments = (self._applier.retry_in, self._look_again)
+            await self._changes.wait(min((moment for moment in moments if moment is not None), default=None))
 
     async def _round(self) -> None:
         self._changes.seen()
         began = time.perf_counter()
         try:
-            intents = self._decide(self._look(), now=now())
+            world, moment = self._look(), now()
+            intents = self._decide(world, now=moment)
+            self._look_again = next_approval(world, now=moment)
         except Exception:
             # Nothing to try again: on the same world it would fail the same way.
             log.exception("cannot decide")

@@ -23,6 +23,7 @@ from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store, snapshot
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
+from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.kube import client_credentials
 from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
@@ -32,7 +33,7 @@ log = structlog.get_logger(__name__)
 _NAME: Final = "gpusharing-operator"
 
 
-async def operate(*, kubeconfig: Path | None, driver: str, listen: Address) -> None:
+async def operate(*, kubeconfig: Path | None, driver: str, idle_wait: float = IDLE_WAIT, listen: Address) -> None:
     """Runs until SIGTERM or SIGINT."""
     # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
     gc.set_threshold(50_000, 20, 100)
@@ -51,7 +52,7 @@ async def operate(*, kubeconfig: Path | None, driver: str, listen: Address) -> N
         api = Api(session, credentials.server, user_agent=f"{_NAME}/{__version__}")
         events = Events(api, controller=_NAME, instance=socket.gethostname())
         writer = Writer(api, store, events, metrics)
-        loop = Loop(lambda: snapshot(store, driver, kubernetes.minor), decide, writer, metrics, changes)
+        loop = Loop(lambda: snapshot(store, driver, kubernetes.minor, idle_wait), decide, writer, metrics, changes)
         await ours.enter_async_context(
             serving(listen, is_alive=lambda: not loop.is_stuck, is_ready=lambda: loop.is_ready, metrics=metrics)
         )

@@ -11,6 +11,7 @@ import pydantic
 import structlog
 
 from gpusharing.api.meta import ObjectMeta
+from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
 from gpusharing.kube import kinds
 from gpusharing.kube.kinds import Kind
@@ -81,10 +82,11 @@ class Store:
         self._on_change()
 
 
-def snapshot(store: Store, driver: str, minor: int) -> World:
+def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT) -> World:
     return World(
         driver=driver,
         minor=minor,
+        idle_wait=idle_wait,
         policies={policy.metadata.name: policy for policy in store.all(kinds.SHARING_POLICIES)},
         nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
         node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},

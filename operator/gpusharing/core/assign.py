@@ -32,7 +32,7 @@ def assign(
     uuids: Sequence[str],
     before: Sequence[GpuSharing],
 ) -> tuple[GpuSharing, ...]:
-    """How each GPU is to be shared, in the order of uuids.
+    """Who gets each GPU, in the order of uuids, with the offers as the winner has them.
 
     `selections` has, by name, what the accepted policies want of this node. `before` is what was decided last, so that
     GPUs stay put.

@@ -6,7 +6,7 @@ from typing import Final
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.sharing import ClaimSharing, DeviceSettings, GpuSharing, Verdict
-from gpusharing.core import allocation, publication, settings
+from gpusharing.core import allocation, offers, settings
 from gpusharing.core.world import NodeView
 
 _NOTHING: Final = GpuSharing(uuid="")
@@ -44,7 +44,7 @@ def _entry(
             resolved += [kept] if kept else []
             continue
         try:
-            resolved.append(settings.resolve(result, configs, gpu.offers or publication.AS_FOUND, gpu.policy))
+            resolved.append(settings.resolve(result, configs, gpu.offers or offers.AS_FOUND, gpu.policy))
         except settings.SettingsError as error:
             problems.append(str(error))
     return ClaimSharing(

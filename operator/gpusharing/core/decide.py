@@ -6,12 +6,22 @@ from dataclasses import dataclass
 
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition
-from gpusharing.api.sharing import NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
+from gpusharing.api.sharing import (
+    GpuSharing,
+    GpuStatus,
+    NodeSharing,
+    NodeSharingSpec,
+    SharingPolicy,
+    SharingPolicyStatus,
+)
 from gpusharing.core import allocation
 from gpusharing.core.acceptance import Candidate, examine
+from gpusharing.core.amounts import mebibytes
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
+from gpusharing.core.occupancy import with_occupancy
 from gpusharing.core.policy_status import clients_by_policy, node_share, policy_status
+from gpusharing.core.resolution import resolve
 from gpusharing.core.selection import Selection, selections_by_policy
 from gpusharing.core.world import NodeView, World
 
@@ -46,7 +56,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
     views = _views(world)
     candidates = [examine(world.policies[name], minor=world.minor) for name in sorted(world.policies)]
     selections = {view.name: selections_by_policy(candidates, view, world.driver) for view in views}
-    decided = {view.name: _spec(candidates, selections[view.name], view, world.driver) for view in views}
+    decided = {view.name: _spec(candidates, selections[view.name], view, world, now=now) for view in views}
     clients = clients_by_policy(views, world.driver)
     intents: list[Intent] = [
         ReplaceSpec(view.sharing, decided[view.name]) for view in views if decided[view.name] != view.sharing.spec
@@ -80,11 +90,24 @@ def _claims_by_node(world: World) -> Mapping[str, list[ResourceClaim]]:
 
 
 def _spec(
-    candidates: Sequence[Candidate], selections: Mapping[str, Selection], view: NodeView, driver: str
+    candidates: Sequence[Candidate], selections: Mapping[str, Selection], view: NodeView, world: World, *, now: str
 ) -> NodeSharingSpec:
-    uuids = [gpu.uuid for gpu in view.gpus]
-    gpus = assign(candidates, selections=selections, uuids=uuids, before=view.sharing.spec.gpus)
-    return NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, driver))
+    statuses = view.gpus
+    uuids = [gpu.uuid for gpu in statuses]
+    won = assign(candidates, selections=selections, uuids=uuids, before=view.sharing.spec.gpus)
+    gpus = tuple(
+        with_occupancy(_resolved(gpu, status), status, view, world.driver, idle_wait=world.idle_wait, now=now)
+        for gpu, status in zip(won, statuses, strict=True)
+    )
+    return NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, world.driver))
+
+
+def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:
+    if gpu.offers is None:
+        return gpu
+    resolution = resolve(gpu.offers, memory_mib=mebibytes(status.memory), mig_profiles=status.mig_profiles)
+    # What stayed as it was is resolved already, and keeps what was said of it then.
+    return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})
 
 
 def _ready(status: SharingPolicyStatus) -> Condition | None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpusharing.api.names import MigPlace
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
@@ -35,11 +37,23 @@ class MigProfile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MigInstance:
+    """One that a GPU is cut into."""
+
+    place: MigPlace
+    uuid: str | None
+    """The MIG device that programs see; None: there is none, or there are several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MigSupport:
     profiles: tuple[MigProfile, ...]
     """None before R550 while MIG mode is off: those drivers tell them only when it is on."""
     switch_resets_gpu: bool
     """Ampere: a change of MIG mode needs the GPU to itself, and outlives a reboot."""
+
+    def profile(self, id_: int) -> MigProfile | None:
+        return next((profile for profile in self.profiles if profile.id == id_), None)
 
     @property
     def largest(self) -> Engines:

@@ -105,7 +105,11 @@ def clients_by_policy(views: Iterable[NodeView], driver: str) -> Mapping[str, in
 
 
 def _places(gpu: GpuSharing) -> int:
-    return gpu.offers.time_slicing.max_clients if gpu.offers and gpu.offers.time_slicing else 1
+    if gpu.offers is None:
+        return 1
+    shared = [offer.max_clients for offer in (gpu.offers.time_slicing, gpu.offers.mps) if offer]
+    cut = [sum(gpu.offers.mig.layout.values())] if gpu.offers.mig and gpu.offers.mig.layout else []
+    return max([*shared, *cut, 1])
 
 
 def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
@@ -171,13 +175,22 @@ def _conflicted(shares: Sequence[NodeShare], *, lost: int) -> Finding:
 
 def _degraded(selected: Sequence[NodeShare]) -> Finding:
     failures = [f"{uuid} of {share.view.name}: {why}" for share in selected for uuid, why in share.failed.items()]
-    if not failures:
-        return Finding(ConditionStatus.FALSE, "NotDegraded")
-    message = (
-        f"a selector has no answer for {_count(len(failures), 'GPU')}, which stay as they are: "
-        f"{_listed(failures, separator='; ')}"
-    )
-    return Finding(ConditionStatus.TRUE, "SelectorError", message)
+    if failures:
+        message = (
+            f"a selector has no answer for {_count(len(failures), 'GPU')}, which stay as they are: "
+            f"{_listed(failures, separator='; ')}"
+        )
+        return Finding(ConditionStatus.TRUE, "SelectorError", message)
+    refused = [
+        (refusal, f"{gpu.uuid} of {share.view.name}: {refusal.message}")
+        for share in selected
+        for gpu in share.won
+        for refusal in gpu.refused
+    ]
+    if refused:
+        message = f"not offered in every way: {_listed([told for _, told in refused], separator='; ')}"
+        return Finding(ConditionStatus.TRUE, refused[0][0].reason, message)
+    return Finding(ConditionStatus.FALSE, "NotDegraded")
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,11 +1,16 @@
 """What a claim's devices are set to: the last matching config of the claim or its class, filled in by the policy."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 from gpusharing.api import names, nvidia
 from gpusharing.api.dra import AllocationConfig, AllocationResult
-from gpusharing.api.sharing import DeviceSettings, Interval, Offers, PolicyReference, SettingSources
+from gpusharing.api.sharing import DeviceSettings, Interval, MpsSettings, Offers, PolicyReference, SettingSources
+from gpusharing.core import amounts
+
+C = TypeVar("C", nvidia.GpuConfig, nvidia.MigDeviceConfig)
+Asked: TypeAlias = tuple[C, str] | None
+"""A config, and where it stands."""
 
 _SOURCES: Final = {"FromClaim": "claim", "FromClass": "class"}
 
@@ -17,12 +22,15 @@ class SettingsError(ValueError):
 def resolve(
     result: AllocationResult, configs: Sequence[AllocationConfig], offers: Offers, policy: PolicyReference | None
 ) -> DeviceSettings:
-    asked = _last_matching(result, configs)
     match names.sharing_of_device(result.device):
         case names.Sharing.TIME_SLICING:
-            return _time_sliced(result, asked, offers, policy)
+            return _time_sliced(result, _last_matching(result, configs, nvidia.GpuConfig), offers, policy)
+        case names.Sharing.MPS:
+            return _mps(result, _last_matching(result, configs, nvidia.GpuConfig), offers, policy)
         case names.Sharing.EXCLUSIVE:
-            return _whole(result, asked)
+            return _whole(result, _last_matching(result, configs, nvidia.GpuConfig))
+        case names.Sharing.MIG:
+            return _mig(result, _last_matching(result, configs, nvidia.MigDeviceConfig))
         case None:
             raise SettingsError(
                 f"request {result.request}: this driver has no device of the name {result.device}: delete the pod, so "
@@ -32,15 +40,13 @@ def resolve(
 
 def _time_sliced(
     result: AllocationResult,
-    asked: tuple[nvidia.GpuConfig, str] | None,
+    asked: Asked[nvidia.GpuConfig],
     offers: Offers,
     policy: PolicyReference | None,
 ) -> DeviceSettings:
     offer = offers.time_slicing
     if offer is None or policy is None:
-        raise SettingsError(
-            f"request {result.request}: device {result.device} is not offered any more: delete the pod and the claim"
-        )
+        raise _no_offer(result)
     ignored: tuple[str, ...] = ()
     wanted = _interval(result, asked) if asked else None
     if asked and wanted not in {None, offer.interval}:
@@ -59,6 +65,50 @@ def _time_sliced(
     )
 
 
+def _mps(
+    result: AllocationResult, asked: Asked[nvidia.GpuConfig], offers: Offers, policy: PolicyReference | None
+) -> DeviceSettings:
+    """The limits are what the scheduler has counted."""
+    offer = offers.mps
+    if offer is None or policy is None:
+        raise _no_offer(result)
+    sharing = asked[0].sharing if asked else None
+    if asked and sharing and sharing.strategy != "MPS":
+        raise SettingsError(
+            f"request {result.request}: config of the {asked[1]}: sharing.strategy is {sharing.strategy}, but device "
+            f"{result.device} is shared by MPS: use MPS, or remove the config"
+        )
+    ignored: tuple[str, ...] = ()
+    if asked and sharing and sharing.mps_config:
+        because = "the limits on a shared GPU are the memory and threads that the claim was allocated"
+        ignored = (f"mpsConfig of the {asked[1]}: {because}, which it asks for as capacity",)
+    return DeviceSettings(
+        request=result.request,
+        device=result.device,
+        mps=MpsSettings(
+            memory=_consumed_mebibytes(result),
+            threads=int(result.consumed_capacity.get("threads", offer.threads.default)),
+            most_memory=amounts.mebibytes(offer.memory.max) if offer.memory.max else None,
+        ),
+        sources=SettingSources(mps="allocation"),
+        ignored=ignored,
+    )
+
+
+def _consumed_mebibytes(result: AllocationResult) -> int | None:
+    consumed = result.consumed_capacity.get("memory")
+    return None if consumed is None else amounts.whole_mebibytes(consumed)
+
+
+def _mig(result: AllocationResult, asked: Asked[nvidia.MigDeviceConfig]) -> DeviceSettings:
+    if asked and asked[0].sharing and asked[0].sharing.strategy == "MPS":
+        raise SettingsError(
+            f"request {result.request}: config of the {asked[1]}: sharing.strategy is MPS, which MIG devices are not "
+            "shared by yet: remove the config, or use an MPS device of a whole GPU"
+        )
+    return DeviceSettings(request=result.request, device=result.device)
+
+
 def follow(settings: DeviceSettings, offers: Offers, policy: PolicyReference | None) -> DeviceSettings:
     """What a time-sliced device has after its GPU's offer has changed under it."""
     if offers.time_slicing is None or policy is None:
@@ -67,7 +117,14 @@ def follow(settings: DeviceSettings, offers: Offers, policy: PolicyReference | N
     return settings.model_copy(update={"interval": offers.time_slicing.interval, "sources": source})
 
 
-def _whole(result: AllocationResult, asked: tuple[nvidia.GpuConfig, str] | None) -> DeviceSettings:
+def _whole(result: AllocationResult, asked: Asked[nvidia.GpuConfig]) -> DeviceSettings:
+    if asked and asked[0].sharing and asked[0].sharing.strategy == "MPS":
+        return DeviceSettings(
+            request=result.request,
+            device=result.device,
+            mps=_configured_mps(result, asked[0].sharing.mps_config or nvidia.MpsConfig(), asked[1]),
+            sources=SettingSources(mps=asked[1]),
+        )
     interval = _interval(result, asked) if asked else None
     if asked and interval is None and asked[0].sharing is not None:
         # The strategy alone: NVIDIA's driver sets the default then, and so do we.
@@ -80,23 +137,47 @@ def _whole(result: AllocationResult, asked: tuple[nvidia.GpuConfig, str] | None)
     )
 
 
+def _configured_mps(result: AllocationResult, config: nvidia.MpsConfig, source: str) -> MpsSettings:
+    """Of a GPU that the claim has to itself: for its own processes, so client and daemon have the same limits."""
+    where = f"request {result.request}: config of the {source}: sharing.mpsConfig"
+    if config.default_per_device_pinned_memory_limit:
+        raise SettingsError(
+            f"{where}.defaultPerDevicePinnedMemoryLimit is not supported: use defaultPinnedDeviceMemoryLimit"
+        )
+    memory = None
+    if config.default_pinned_device_memory_limit is not None:
+        text = str(config.default_pinned_device_memory_limit)
+        try:
+            memory = amounts.whole_mebibytes(text)
+        except ValueError as error:
+            raise SettingsError(f"{where}.defaultPinnedDeviceMemoryLimit: {error}") from error
+        if memory == 0:
+            raise SettingsError(f"{where}.defaultPinnedDeviceMemoryLimit is {text}: must be at least 1Mi")
+    threads = config.default_active_thread_percentage or 100
+    return MpsSettings(memory=memory, threads=threads, most_memory=memory, most_threads=threads)
+
+
+def _no_offer(result: AllocationResult) -> SettingsError:
+    return SettingsError(
+        f"request {result.request}: device {result.device} is not offered any more: delete the pod and the claim"
+    )
+
+
 def _interval(result: AllocationResult, asked: tuple[nvidia.GpuConfig, str]) -> Interval | None:
     config, source = asked
     if config.sharing is None:
         return None
     if config.sharing.strategy == "MPS":
         raise SettingsError(
-            f"request {result.request}: config of the {source}: sharing.strategy is MPS, which device {result.device} "
-            f"is not offered with: use TimeSlicing, or remove the config"
+            f"request {result.request}: config of the {source}: sharing.strategy is MPS, but device {result.device} "
+            f"is shared in time slices: use TimeSlicing, or remove the config"
         )
     return config.sharing.time_slicing_config.interval if config.sharing.time_slicing_config else None
 
 
-def _last_matching(
-    result: AllocationResult, configs: Sequence[AllocationConfig]
-) -> tuple[nvidia.GpuConfig, str] | None:
+def _last_matching(result: AllocationResult, configs: Sequence[AllocationConfig], kind: type[C]) -> Asked[C]:
     """The last config wins whole. One that cannot be read fails the claim even where a later one would win."""
-    found: tuple[nvidia.GpuConfig, str] | None = None
+    found: Asked[C] = None
     for config in configs:
         if config.opaque is None or not _covers(config.requests, result.request):
             continue
@@ -105,12 +186,13 @@ def _last_matching(
             decoded = nvidia.decode(config.opaque.parameters)
         except nvidia.InvalidConfigError as error:
             raise SettingsError(f"request {result.request}: config of the {source}: {error}") from error
-        if isinstance(decoded, nvidia.GpuConfig):
+        if isinstance(decoded, kind):
             found = decoded, source
         elif config.requests:
+            is_mig = kind is nvidia.MigDeviceConfig
             raise SettingsError(
-                f"request {result.request}: config of the {source}: MigDeviceConfig names this request, but device "
-                f"{result.device} is not a MIG device: use GpuConfig"
+                f"request {result.request}: config of the {source}: {decoded.kind} names this request, but device "
+                f"{result.device} is {'a' if is_mig else 'not a'} MIG device: use {kind.__name__}"
             )
     return found
 

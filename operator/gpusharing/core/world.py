@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpusharing.api.dra import Node, ResourceClaim
 from gpusharing.api.sharing import GpuStatus, NodeSharing, SharingPolicy
+from gpusharing.core.narrowing import IDLE_WAIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +13,8 @@ class World:
     driver: str
     minor: int
     """Of the Kubernetes whose scheduler is to read selectors as we do."""
+    idle_wait: float = IDLE_WAIT
+    """Seconds for which a device has to be closing before it may be withdrawn from an idle GPU."""
     policies: Mapping[str, SharingPolicy]
     nodes: Mapping[str, Node]
     node_sharings: Mapping[str, NodeSharing]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from building import DRIVER, EXCLUSIVE, gpu, time_slicing
 from gpusharing.api.sharing import Interval, Offers, PolicyReference
-from gpusharing.core import publication
+from gpusharing.core import offers as core_offers
 from gpusharing.core.inventory import Gpu
-from gpusharing.core.publication import AS_FOUND, OfferedGpu, device_names, devices, in_force, slice_specs
+from gpusharing.core.offers import AS_FOUND, OfferedGpu, PublishedGpu, full_menu
 
 THIRDS = PolicyReference(name="thirds", generation=3)
 
@@ -26,6 +26,15 @@ def offered(
     configured: bool = True,
 ) -> OfferedGpu:
     return OfferedGpu(gpu=found or gpu(), offers=offers, policy=policy, configured=configured)
+
+
+def devices(item: OfferedGpu) -> list[dict[str, Any]]:
+    return core_offers.devices(item, full_menu(item))
+
+
+def slice_specs(items: Sequence[OfferedGpu], *, generation: int) -> list[dict[str, Any]]:
+    gpus = [PublishedGpu(item, full_menu(item)) for item in items]
+    return core_offers.slice_specs(gpus, node="n1", pool="n1", driver=DRIVER, generation=generation)
 
 
 class Model(NamedTuple):
@@ -181,7 +190,10 @@ def shared(model: Model, **more: Any) -> dict[str, Any]:
                 "value": "6",
                 "requestPolicy": {"default": "1", "validRange": {"min": "1", "step": "1", "max": "6"}},
             },
-            "memory": {"value": model.memory, "requestPolicy": {"default": "0", "validRange": {"min": "0"}}},
+            "memory": {
+                "value": model.memory,
+                "requestPolicy": {"default": "0", "validRange": {"min": "0", "max": model.memory}},
+            },
         },
         **more,
     }
@@ -218,7 +230,7 @@ def test_the_slices_of_a_pool() -> None:
     a, b = offered(gpu(0), time_slicing(exclusive=True)), offered(gpu(1))
     pool = {"name": "n1", "generation": 5, "resourceSliceCount": 3}
     common = {"driver": DRIVER, "nodeName": "n1", "pool": pool}
-    assert slice_specs([b, a], node="n1", driver=DRIVER, generation=5) == [
+    assert slice_specs([b, a], generation=5) == [
         common
         | {
             "sharedCounters": [
@@ -232,7 +244,7 @@ def test_the_slices_of_a_pool() -> None:
 
 
 def test_a_node_without_gpus_has_no_slices() -> None:
-    assert slice_specs([], node="n1", driver=DRIVER, generation=1) == []
+    assert slice_specs([], generation=1) == []
 
 
 @pytest.mark.parametrize(
@@ -249,7 +261,7 @@ def test_a_node_without_gpus_has_no_slices() -> None:
     ],
 )
 def test_driver_versions(reported: str, published: str) -> None:
-    assert publication.semantic_version(reported) == published
+    assert core_offers.semantic_version(reported) == published
 
 
 @pytest.mark.parametrize(
@@ -328,7 +340,7 @@ def test_a_plain_request_never_takes_all_of_a_shared_device(item: OfferedGpu) ->
 
 @given(nodes, st.integers(min_value=1, max_value=99))
 def test_pools_keep_to_the_limits_of_the_api(items: Sequence[OfferedGpu], generation: int) -> None:
-    slices = slice_specs(items, node="n1", driver=DRIVER, generation=generation)
+    slices = slice_specs(items, generation=generation)
     # One for each GPU, and one for each eight sets of counters.
     assert len(slices) == len(items) + math.ceil(len(items) / 8)
     assert all(
@@ -361,8 +373,8 @@ def test_counters_only_where_two_ways_are_offered(items: Sequence[OfferedGpu]) -
 
 @given(st.data(), nodes)
 def test_the_order_is_by_slot_whatever_came_first(data: st.DataObject, items: Sequence[OfferedGpu]) -> None:
-    slices = slice_specs(items, node="n1", driver=DRIVER, generation=1)
-    assert slice_specs(data.draw(st.permutations(items)), node="n1", driver=DRIVER, generation=1) == slices
+    slices = slice_specs(items, generation=1)
+    assert slice_specs(data.draw(st.permutations(items)), generation=1) == slices
     slots = [int(re.findall("[0-9]+", device["name"])[0]) for item in slices for device in item.get("devices", [])]
     assert slots == sorted(slots)
 
@@ -373,39 +385,10 @@ def test_a_gpu_changes_what_it_offers_in_its_own_slice_only(items: Sequence[Offe
         return
     changed = data.draw(st.integers(min_value=0, max_value=len(items) - 1))
     other = OfferedGpu(gpu=items[changed].gpu, offers=data.draw(offers), policy=None, configured=True)
-    before = slice_specs(items, node="n1", driver=DRIVER, generation=1)
+    before = slice_specs(items, generation=1)
     after = slice_specs(
         [other if index == changed else item for index, item in enumerate(items)],
-        node="n1",
-        driver=DRIVER,
         generation=1,
     )
     different = [index for index, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
     assert set(different) <= {math.ceil(len(items) / 8) + changed}
-
-
-@given(current=offered_gpus, wanted=offered_gpus, in_use=st.booleans())
-def test_devices_never_come_or_go_while_the_gpu_is_in_use(
-    current: OfferedGpu, wanted: OfferedGpu, *, in_use: bool
-) -> None:
-    force = in_force(current, wanted, in_use=in_use)
-    if in_use:
-        assert device_names(force) == device_names(current)
-    # What can be had is had: free GPUs at once, and in use whatever keeps the devices (maxClients, labels, taints).
-    if not in_use or device_names(current) == device_names(wanted):
-        assert force is wanted
-
-
-@pytest.mark.parametrize(
-    ("current", "wanted"),
-    [
-        (EXCLUSIVE, time_slicing()),
-        (time_slicing(), EXCLUSIVE),
-        (time_slicing(exclusive=True), EXCLUSIVE),
-        (EXCLUSIVE, time_slicing(exclusive=True)),
-    ],
-)
-def test_other_modes_wait_until_the_gpu_is_free(current: Offers, wanted: Offers) -> None:
-    now, then = offered(offers=current), offered(offers=wanted)
-    assert in_force(now, then, in_use=True) is now
-    assert in_force(now, then, in_use=False) is then

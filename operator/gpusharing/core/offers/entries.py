@@ -1,0 +1,29 @@
+"""What stands in a GPU's slice at the moment: which devices, and whether anybody new may have them."""
+
+from enum import StrEnum
+
+from pydantic.dataclasses import dataclass
+
+from gpusharing.api.meta import FROZEN_CONFIG
+
+
+class Standing(StrEnum):
+    OPEN = "Open"
+    CLOSING = "Closing"
+    """Nobody new gets it: it is to be withdrawn."""
+    DRAINING = "Draining"
+    """Likewise, and whoever still holds it is to leave: the policy does not offer it any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class Entry:
+    """One device in a GPU's slice. Kept on disk."""
+
+    device: str
+    policy: str | None = None
+    """The policy that it is offered by, or was offered by when that ended."""
+    standing: Standing = Standing.OPEN
+    unwanted_since: float | None = None
+    """Since when it should not be there; None while it should."""
+    closing_since: float | None = None
+    """Since when the API says that it is closing; None also while that is still to be written."""

@@ -1,0 +1,32 @@
+"""One GPU as it is to be offered: all that its devices are made of."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpusharing.api.sharing import ExclusiveOffer, Offers, PolicyReference
+from gpusharing.core.inventory import Gpu, MigInstance
+
+AS_FOUND: Final = Offers(exclusive=ExclusiveOffer())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedGpu:
+    gpu: Gpu
+    offers: Offers
+    """Resolved for this GPU (`core.resolution`)."""
+    policy: PolicyReference | None
+    configured: bool
+    """False until the operator has spoken: then nothing may be scheduled here that a policy might have restricted."""
+    restricted: bool = False
+    """Whether it is for the tenants of its policy only."""
+    mig_enabled: bool = False
+    """Whether MIG mode is on at the moment."""
+    instances: tuple[MigInstance, ...] = ()
+    """MIG instances that are not made for claims: those of a static layout, and those that others made."""
+    memory_wall: bool = False
+    """Whether the driver can hold containers to a part of its memory."""
+
+    @property
+    def keeps_its_instances(self) -> bool:
+        """They are offered as they are. Else they are in the way of what is cut on demand, and left alone."""
+        return self.policy is None or (self.offers.mig is not None and self.offers.mig.layout is not None)

@@ -1,0 +1,80 @@
+"""What the offers of a policy come to on one GPU: amounts instead of percentages, and only what fits there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from gpusharing.api.names import Sharing
+from gpusharing.api.sharing import MigOffer, MpsOffer, Offers, Refusal, RefusalReason, TimeSlicingOffer
+from gpusharing.core.amounts import in_mebibytes, mebibytes
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    offers: Offers
+    refused: tuple[Refusal, ...] = ()
+
+
+def resolve(offers: Offers, *, memory_mib: int, mig_profiles: Sequence[str]) -> Resolution:
+    """`mig_profiles` are those that the GPU can be cut into. Resolving again changes nothing."""
+    work = _Resolving(memory_mib, mig_profiles)
+    resolved = Offers(
+        exclusive=offers.exclusive,
+        time_slicing=work.time_slicing(offers.time_slicing) if offers.time_slicing else None,
+        mps=work.mps(offers.mps) if offers.mps else None,
+        mig=work.mig(offers.mig) if offers.mig else None,
+    )
+    return Resolution(resolved, tuple(work.refused))
+
+
+@dataclass(slots=True)
+class _Resolving:
+    memory_mib: int
+    mig_profiles: Sequence[str]
+    refused: list[Refusal] = field(default_factory=list)
+
+    def time_slicing(self, offer: TimeSlicingOffer) -> TimeSlicingOffer | None:
+        if offer.memory is None:
+            return offer
+        wanted = {"min": offer.memory.min, "default": offer.memory.default}
+        amounts = self._amounts(Sharing.TIME_SLICING, "timeSlicing", wanted)
+        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)}) if amounts else None
+
+    def mps(self, offer: MpsOffer) -> MpsOffer | None:
+        wanted = {"min": offer.memory.min, "default": offer.memory.default, "max": offer.memory.max or "100%"}
+        amounts = self._amounts(Sharing.MPS, "mps", wanted)
+        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)}) if amounts else None
+
+    def mig(self, offer: MigOffer) -> MigOffer | None:
+        wanted = offer.profiles or tuple(offer.layout or ())
+        unknown = [profile for profile in wanted if profile not in self.mig_profiles]
+        if not unknown:
+            return offer
+        field_name = "profiles" if offer.profiles else "layout"
+        choices = f"it knows {', '.join(self.mig_profiles)}" if self.mig_profiles else "it knows none"
+        self._refuse(
+            Sharing.MIG,
+            RefusalReason.UNKNOWN_MIG_PROFILE,
+            f"offers.mig.{field_name}: the GPU cannot be cut into {', '.join(unknown)}: {choices}",
+        )
+        known = tuple(profile for profile in wanted if profile in self.mig_profiles)
+        # Half a layout is another layout; of profiles, claims can use those that there are.
+        return MigOffer(profiles=known) if offer.profiles and known else None
+
+    def _amounts(self, sharing: Sharing, offer: str, wanted: Mapping[str, str]) -> Mapping[str, str] | None:
+        """What is wanted, in ascending order, in mebibytes of this GPU; None where it cannot be had."""
+        amounts = {key: mebibytes(text, of=self.memory_mib) for key, text in wanted.items()}
+        for key, amount in amounts.items():
+            if amount > self.memory_mib:
+                problem = f"{wanted[key]} is more than the {self.memory_mib}Mi of this GPU: select larger GPUs"
+                self._refuse(sharing, RefusalReason.MEMORY_TOO_SMALL, f"offers.{offer}.memory.{key}: {problem}")
+                return None
+        for (low, smaller), (high, larger) in pairwise(amounts.items()):
+            if smaller > larger:
+                problem = f"{smaller}Mi on this GPU, and {high} is {larger}Mi: give amounts that go together on it"
+                self._refuse(sharing, RefusalReason.MEMORY_TOO_SMALL, f"offers.{offer}.memory.{low}: {problem}")
+                return None
+        return {key: in_mebibytes(amount) for key, amount in amounts.items()}
+
+    def _refuse(self, sharing: Sharing, reason: RefusalReason, message: str) -> None:
+        self.refused.append(Refusal(sharing=sharing, reason=reason, message=message))

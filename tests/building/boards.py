@@ -1,0 +1,56 @@
+"""GPUs of every model that the simulation knows, as an agent finds them."""
+
+from typing import Any, Final
+
+from building import gpu
+from gpusharing.core.inventory import Engines, Gpu, MigProfile, MigSupport
+from gpusharing.sim.mig import MigProfile as Table
+from gpusharing.sim.models import MODELS
+
+ALL: Final = tuple(MODELS)
+MIG_CAPABLE: Final = tuple(name for name, model in MODELS.items() if model.mig_capable)
+
+
+def board(model: str, slot: int = 0, **changes: Any) -> Gpu:
+    found = MODELS[model]
+    support = MigSupport(
+        profiles=tuple(_profile(table) for table in found.mig_profiles),
+        switch_resets_gpu=found.mig_mode_needs_reset,
+    )
+    facts = {
+        "product_name": found.product_name,
+        "architecture": found.architecture.name.title(),
+        "memory_mib": found.memory_mib,
+        "compute_capability": found.compute_capability,
+        "mig": support if found.mig_capable else None,
+    }
+    return gpu(slot, **(facts | changes))
+
+
+def most_instances(model: str) -> dict[int, int]:
+    """How many instances of a profile NVIDIA's tables allow at the same time, by the profile's id."""
+    return {table.shape.id: table.shape.max_instances for table in MODELS[model].mig_profiles}
+
+
+def profile_names(gpu: Gpu) -> tuple[str, ...]:
+    return tuple(profile.name for profile in gpu.mig.profiles) if gpu.mig else ()
+
+
+def _profile(table: Table) -> MigProfile:
+    shape = table.shape
+    return MigProfile(
+        id=shape.id,
+        name=table.name,
+        slices=shape.slices,
+        memory_mib=table.memory_mib,
+        engines=Engines(
+            multiprocessors=shape.multiprocessors,
+            copy_engines=shape.copy_engines,
+            decoders=shape.decoders,
+            encoders=shape.encoders,
+            jpeg_engines=shape.jpegs,
+            ofa_engines=shape.ofas,
+        ),
+        size=shape.memory_slices,
+        starts=tuple(sorted(shape.starts)),
+    )

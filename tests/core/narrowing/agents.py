@@ -1,0 +1,66 @@
+"""The agent in the model: the real function, and naive ones that the model must find faulty."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpusharing.api.names import Sharing
+from gpusharing.core.narrowing import Answers, GpuPlan, GpuView, Timing, narrow
+from gpusharing.core.offers import Entry, Standing, of_device
+
+TIMING = Timing()
+NOW = 100_000.0
+
+Agent = Callable[[GpuView, int, Timing, Answers], GpuPlan]
+
+
+def real(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    [plan] = narrow([view], now=NOW, menus=menus, timing=timing, answers=answers)
+    return plan
+
+
+def drops_in_one_step(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """What should not be there goes at once."""
+    plan = real(view, menus, timing, answers)
+    entries = tuple(entry for entry in plan.publication.entries if entry.standing is Standing.OPEN)
+    return replace(plan, publication=replace(plan.publication, entries=entries))
+
+
+def whole_only_after_shares(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """Nothing is prepared any more, so the GPU is free: or is it?"""
+    plan = real(view, menus, timing, answers)
+    before = view.published.entries if view.published else ()
+    shared = [entry for entry in before if of_device(view.gpu, entry.device).sharing is Sharing.TIME_SLICING]
+    if menus or not shared or len(before) > 1 or any(not holder.admin for holder in view.prepared):
+        return plan
+    whole = next(option.device for option in view.menu if option.sharing is Sharing.EXCLUSIVE)
+    entries = (Entry(device=whole, policy=view.policy),)
+    return replace(plan, publication=replace(plan.publication, entries=entries))
+
+
+def admin_takes(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """Whoever only looks is counted as a holder."""
+    holders = {replace(holder, admin=False): holder for holder in view.prepared}
+    answers = {taken: answers[holder] for taken, holder in holders.items() if holder in answers}
+    plan = real(replace(view, prepared=tuple(holders)), menus, timing, answers)
+    return replace(plan, confirm=tuple(holders[holder] for holder in plan.confirm))
+
+
+def believes_what_is_prepared(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """Does not look whether a prepared claim still holds its device."""
+    return real(view, menus, timing, dict.fromkeys(view.prepared, True))
+
+
+def needs_no_approval(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """What nobody has prepared is free to go."""
+    closing = frozenset(entry.device for entry in (view.published.entries if view.published else ()))
+    return real(replace(view, close_approved=closing), menus, timing, answers)
+
+
+def forgets(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """Where nobody knows what was published, it begins with the least."""
+    if view.published is not None:
+        return real(view, menus, timing, answers)
+    plan = real(view, menus, timing, answers)
+    option = next(option for option in view.menu if option.sharing is Sharing.EXCLUSIVE)
+    entries = (Entry(device=option.device, policy=view.policy, standing=Standing.OPEN),)
+    return replace(plan, publication=replace(plan.publication, entries=entries))

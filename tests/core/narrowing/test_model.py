@@ -1,0 +1,45 @@
+"""No order of events puts two ways on one GPU; and where the rules are broken, the same model says so."""
+
+import pytest
+
+from core.narrowing import agents
+from core.narrowing.agents import Agent
+from core.narrowing.cases import SETTINGS
+from core.narrowing.model import explore
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_order_of_events_puts_two_ways_on_one_gpu(name: str) -> None:
+    finding = explore(SETTINGS[name], agents.real, at_most=200_000)
+    assert finding.way is None
+    # A model in which little can happen would not say much, nor would an agent that never narrows.
+    assert finding.states > 2_000
+    assert min(len(devices) for devices in finding.published) < len(SETTINGS[name].options)
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (agents.drops_in_one_step, "shares and whole"),
+        (agents.drops_in_one_step, "parts that overlap"),
+        (agents.drops_in_one_step, "shares and halves"),
+        (agents.whole_only_after_shares, "shares and whole"),
+        (agents.admin_takes, "an admin looks"),
+        (agents.believes_what_is_prepared, "shares and whole"),
+        (agents.believes_what_is_prepared, "parts that overlap"),
+        (agents.needs_no_approval, "halves and whole"),
+        (agents.forgets, "shares and whole"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_a_naive_agent_is_found_out(agent: Agent, name: str) -> None:
+    """These are the ways A to D of the reference, and two more."""
+    finding = explore(SETTINGS[name], agent, at_most=200_000)
+    print(f"{finding.states} states: {' > '.join(finding.way or ())}")
+    assert finding.way is not None
+
+
+def test_an_impatient_agent_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not wait until the scheduler must have seen what is closing."""
+    monkeypatch.setattr("core.narrowing.model._World._unseen", lambda *_: frozenset())
+    assert explore(SETTINGS["shares and whole"], agents.real, at_most=200_000).way is not None

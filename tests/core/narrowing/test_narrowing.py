@@ -1,0 +1,560 @@
+"""What each GPU publishes, step by step."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from building.boards import board
+from core.narrowing.cases import EVERYTHING, HALVES, ONLY_PARTS, PARTS, SHARES, WHOLE_ONLY, offered
+from gpusharing.core.narrowing import GpuPlan, GpuView, Holder, Publication, Timing, narrow, restarted, written
+from gpusharing.core.offers import OfferedGpu, Standing, can_be_held_together, menu, of_device
+
+WHOLE, SHARE, MPS = "gpu-0", "gpu-0-timeslicing", "gpu-0-mps"
+FIRST, SECOND, BOTH = "gpu-0-mig-1g40gb-19-0", "gpu-0-mig-1g40gb-19-1", "gpu-0-mig-2g80gb-5-0"
+MINUTE, HOUR = 60.0, 3600.0
+
+
+@dataclass
+class Node:
+    """An agent's node without its agent: GPUs side by side, and what the API has of each."""
+
+    gpus: list[OfferedGpu]
+    menus: int = 1
+    now: float = 1000.0
+    holders: list[Holder] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+    """Claims that are prepared, but have lost their allocation."""
+    unreadable: bool = False
+    allocated: set[str] = field(default_factory=set)
+    approved: set[str] = field(default_factory=set)
+    publications: dict[int, Publication | None] = field(default_factory=dict)
+    writes: int = 0
+    moved_to: str = "n1"
+    configured: bool = True
+    found: frozenset[str] = frozenset()
+
+    def views(self) -> list[GpuView]:
+        return [
+            GpuView(
+                gpu=gpu.gpu,
+                group="g",
+                menu=menu(gpu),
+                policy="p",
+                pool=self.moved_to,
+                configured=self.configured,
+                published=self.publications.get(gpu.gpu.slot),
+                found=self.found,
+                prepared=tuple(holder for holder in self.holders if of_slot(holder.device, gpu)),
+                allocated=frozenset(device for device in self.allocated if of_slot(device, gpu)),
+                close_approved=frozenset(device for device in self.approved if of_slot(device, gpu)),
+            )
+            for gpu in self.gpus
+        ]
+
+    def look(self) -> list[GpuPlan]:
+        """A round of the agent: all that is wanted reaches the API."""
+        plans = narrow(self.views(), now=self.now, menus=self.menus)
+        if not self.unreadable:
+            answers: dict[Holder, bool] = {}
+            while asked := [holder for plan in plans for holder in plan.confirm]:
+                answers |= {holder: holder.claim not in self.gone for holder in asked}
+                plans = narrow(self.views(), now=self.now, menus=self.menus, answers=answers)
+        for gpu, plan in zip(self.gpus, plans, strict=True):
+            before = self.publications.get(gpu.gpu.slot)
+            self.writes += shown(before) != shown(plan.publication)
+            self.publications[gpu.gpu.slot] = written(plan.publication, plan.publication, now=self.now)
+        return plans
+
+    def wait(self, seconds: float) -> list[GpuPlan]:
+        self.now += seconds
+        return self.look()
+
+    def prepare(self, *devices: str, admin: bool = False) -> None:
+        for device in devices:
+            self.holders.append(Holder(f"c{len(self.holders)}", device, admin=admin))
+        self.look()
+
+    def release(self) -> None:
+        self.holders.clear()
+        self.look()
+
+    def published(self, slot: int = 0) -> str:
+        return shown(self.publications[slot])
+
+
+def of_slot(device: str, gpu: OfferedGpu) -> bool:
+    return device.split("-")[1] == str(gpu.gpu.slot)
+
+
+def shown(publication: Publication | None) -> str:
+    marks = {Standing.OPEN: "", Standing.CLOSING: " closing", Standing.DRAINING: " draining"}
+    return (
+        ", ".join(entry.device + marks[entry.standing] for entry in publication.entries) if publication else "nothing"
+    )
+
+
+def node(*gpus: OfferedGpu, menus: int = 1) -> Node:
+    made = Node(list(gpus), menus=menus)
+    made.look()
+    return made
+
+
+def beside(gpu: OfferedGpu, slot: int) -> OfferedGpu:
+    return replace(gpu, gpu=replace(gpu.gpu, slot=slot))
+
+
+def listed(*devices: str) -> str:
+    return ", ".join(devices)
+
+
+def test_taken_by_shares_a_gpu_ends_with_this_device_alone() -> None:
+    gpu = node(SHARES)
+    assert gpu.published() == listed(WHOLE, SHARE)
+    gpu.prepare(SHARE)
+    # A claim that leaves within the minute costs no write.
+    gpu.wait(MINUTE - 1)
+    assert (gpu.published(), gpu.writes) == (listed(WHOLE, SHARE), 1)
+    gpu.wait(1)
+    assert gpu.published() == listed(f"{WHOLE} closing", SHARE)
+    gpu.wait(MINUTE - 1)
+    assert gpu.published() == listed(f"{WHOLE} closing", SHARE)
+    gpu.wait(1)
+    assert (gpu.published(), gpu.writes) == (SHARE, 3)
+    # Once more of the same is no news.
+    gpu.prepare(SHARE)
+    gpu.wait(HOUR)
+    assert (gpu.published(), gpu.writes) == (SHARE, 3)
+    # Released by one write, and at once.
+    gpu.release()
+    assert (gpu.published(), gpu.writes) == (listed(WHOLE, SHARE), 4)
+
+
+@pytest.mark.parametrize(
+    ("offered_gpu", "taken", "left"),
+    [
+        pytest.param(EVERYTHING, [WHOLE], listed(WHOLE), id="whole"),
+        pytest.param(EVERYTHING, [SHARE], listed(SHARE), id="a share"),
+        pytest.param(EVERYTHING, [MPS, MPS], listed(MPS), id="two MPS clients"),
+        pytest.param(EVERYTHING, [BOTH], listed(BOTH), id="the largest MIG instance"),
+        pytest.param(PARTS, [FIRST], listed(SECOND, FIRST), id="half of it: the other half can still be had"),
+        pytest.param(PARTS, [FIRST, SECOND], listed(SECOND, FIRST), id="both halves"),
+        pytest.param(PARTS, [BOTH], listed(BOTH), id="all of it as one MIG instance"),
+        pytest.param(HALVES, [WHOLE], listed(WHOLE), id="whole beside halves"),
+        pytest.param(ONLY_PARTS, [SECOND], listed(SECOND, FIRST), id="only MIG is offered"),
+        pytest.param(WHOLE_ONLY, [WHOLE], listed(WHOLE), id="only whole is offered"),
+    ],
+)
+def test_what_is_left_of_a_taken_gpu(offered_gpu: OfferedGpu, taken: list[str], left: str) -> None:
+    gpu = node(offered_gpu)
+    gpu.prepare(*taken)
+    gpu.wait(MINUTE)
+    gpu.wait(MINUTE)
+    assert gpu.published() == left
+    gpu.release()
+    assert gpu.published() == listed(*(option.device for option in menu(offered_gpu)))
+
+
+def test_what_a_part_that_left_makes_room_for_comes_back_at_once() -> None:
+    gpu = node(PARTS)
+    gpu.prepare(FIRST, SECOND)
+    gpu.wait(MINUTE)
+    gpu.wait(MINUTE)
+    assert gpu.published() == listed(SECOND, FIRST)
+    del gpu.holders[:]
+    gpu.prepare(BOTH)
+    assert gpu.published() == listed(SECOND, FIRST, BOTH)
+
+
+@pytest.mark.parametrize("device", [WHOLE, SHARE])
+def test_a_claim_that_has_lost_its_device_takes_nothing(device: str) -> None:
+    gpu = node(SHARES)
+    gpu.prepare(device)
+    gpu.gone = {"c0"}
+    gpu.wait(MINUTE)
+    assert "closing" in gpu.published()
+    gpu.wait(MINUTE)
+    assert gpu.published() == listed(WHOLE, SHARE)
+
+
+def test_another_claim_on_the_same_device_confirms_as_well() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(SHARE, SHARE)
+    gpu.gone = {"c0"}
+    gpu.wait(MINUTE)
+    gpu.wait(MINUTE)
+    assert gpu.published() == SHARE
+
+
+def test_while_the_api_does_not_answer_nothing_is_dropped() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(SHARE)
+    gpu.unreadable = True
+    gpu.wait(MINUTE)
+    [plan] = gpu.wait(HOUR)
+    assert gpu.published() == listed(f"{WHOLE} closing", SHARE)
+    assert [holder.claim for holder in plan.confirm] == ["c0"]
+    gpu.unreadable = False
+    gpu.look()
+    assert gpu.published() == SHARE
+
+
+def test_whoever_only_looks_takes_nothing() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(WHOLE, admin=True)
+    gpu.wait(HOUR)
+    gpu.wait(HOUR)
+    assert (gpu.published(), gpu.writes) == (listed(WHOLE, SHARE), 1)
+
+
+def closed_by_approval(gpus: Node) -> None:
+    gpus.wait(MINUTE)
+    gpus.approved = {
+        entry.device for view in gpus.views() for entry in (view.published or Publication(pool="")).entries
+    }
+    gpus.wait(HOUR)
+
+
+def test_idle_gpus_close_after_an_hour_and_with_approval_only() -> None:
+    gpus = node(*(beside(SHARES, slot) for slot in range(3)))
+    everything = [listed(f"gpu-{slot}", f"gpu-{slot}-timeslicing") for slot in range(3)]
+    # Nobody knew what was published before.
+    assert [gpus.published(slot) for slot in range(3)] == everything
+    gpus.wait(MINUTE)
+    assert [gpus.published(slot) for slot in range(3)] == [
+        everything[0],
+        "gpu-1, gpu-1-timeslicing closing",
+        "gpu-2, gpu-2-timeslicing closing",
+    ]
+    gpus.wait(10 * HOUR)
+    assert gpus.published(1) == "gpu-1, gpu-1-timeslicing closing"
+    gpus.approved = {"gpu-1-timeslicing", "gpu-2-timeslicing"}
+    gpus.allocated = {"gpu-2-timeslicing"}
+    gpus.look()
+    assert [gpus.published(slot) for slot in range(3)] == [
+        everything[0],
+        "gpu-1",
+        "gpu-2, gpu-2-timeslicing closing",
+    ]
+
+
+def test_an_approval_does_not_shorten_the_hour() -> None:
+    gpus = node(SHARES, beside(SHARES, 1))
+    gpus.approved = {"gpu-1-timeslicing"}
+    gpus.wait(MINUTE)
+    gpus.wait(HOUR - 1)
+    assert gpus.published(1) == "gpu-1, gpu-1-timeslicing closing"
+    gpus.wait(1)
+    assert gpus.published(1) == "gpu-1"
+
+
+def test_the_next_idle_gpu_gets_the_menu_when_one_is_taken() -> None:
+    gpus = node(*(beside(SHARES, slot) for slot in range(3)))
+    closed_by_approval(gpus)
+    assert [gpus.published(slot) for slot in range(3)] == [listed(WHOLE, SHARE), "gpu-1", "gpu-2"]
+    gpus.prepare(SHARE)
+    assert [gpus.published(slot) for slot in range(3)] == [listed(WHOLE, SHARE), "gpu-1, gpu-1-timeslicing", "gpu-2"]
+    # Taken whole and released, it is whole only at once.
+    gpus.prepare("gpu-2")
+    gpus.holders.pop()
+    gpus.look()
+    assert gpus.published(2) == "gpu-2"
+
+
+@pytest.mark.parametrize("menus", [0, 1, 2, 5])
+def test_so_many_menus_for_each_kind_of_gpu(menus: int) -> None:
+    gpus = node(*(beside(SHARES, slot) for slot in range(4)), menus=menus)
+    closed_by_approval(gpus)
+    carried = [slot for slot in range(4) if "timeslicing" in gpus.published(slot)]
+    assert carried == list(range(min(menus, 4)))
+
+
+def test_gpus_that_are_offered_differently_have_menus_of_their_own() -> None:
+    views = [
+        replace(view, group=str(view.gpu.slot // 2))
+        for view in Node([beside(SHARES, slot) for slot in range(4)]).views()
+    ]
+    plans = narrow([replace(view, published=Publication(pool="n1", complete=True)) for view in views], now=0)
+    assert [shown(plan.publication) for plan in plans] == [
+        "gpu-0, gpu-0-timeslicing",
+        "gpu-1",
+        "gpu-2, gpu-2-timeslicing",
+        "gpu-3",
+    ]
+
+
+def test_what_is_offered_in_addition_appears_at_once() -> None:
+    gpu = node(WHOLE_ONLY)
+    gpu.gpus = [EVERYTHING]
+    gpu.look()
+    assert gpu.published() == listed(*(option.device for option in menu(EVERYTHING)))
+
+
+def test_what_is_not_offered_any_more_closes_at_once_and_stays_an_hour() -> None:
+    gpu = node(SHARES)
+    gpu.gpus = [WHOLE_ONLY]
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, f"{SHARE} closing")
+    gpu.approved = {SHARE}
+    gpu.wait(HOUR - 1)
+    assert gpu.published() == listed(WHOLE, f"{SHARE} closing")
+    # It is offered again: open as before.
+    gpu.gpus = [SHARES]
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, SHARE)
+    gpu.gpus = [WHOLE_ONLY]
+    gpu.look()
+    gpu.wait(HOUR)
+    assert gpu.published() == WHOLE
+
+
+def test_in_use_it_drains() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(SHARE)
+    gpu.wait(MINUTE)
+    gpu.wait(MINUTE)
+    gpu.gpus = [WHOLE_ONLY]
+    gpu.wait(HOUR)
+    assert gpu.published() == f"{SHARE} draining"
+    gpu.release()
+    assert gpu.published() == listed(WHOLE, f"{SHARE} closing")
+
+
+def test_allocated_and_not_yet_prepared_it_drains_as_well() -> None:
+    gpu = node(SHARES)
+    gpu.allocated = {SHARE}
+    gpu.gpus = [WHOLE_ONLY]
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, f"{SHARE} draining")
+
+
+def test_devices_close_in_one_pool_before_they_appear_in_another() -> None:
+    gpu = node(SHARES)
+    gpu.moved_to = "n1/search"
+    gpu.look()
+    assert gpu.published() == listed(f"{WHOLE} closing", f"{SHARE} closing")
+    gpu.approved = {WHOLE, SHARE}
+    [plan] = gpu.wait(HOUR)
+    assert (plan.publication.pool, gpu.published(), plan.look_again) == ("n1", "", gpu.now)
+    [plan] = gpu.look()
+    assert (plan.publication.pool, gpu.published()) == ("n1/search", listed(WHOLE, SHARE))
+
+
+@pytest.mark.parametrize(
+    ("found", "prepared", "published"),
+    [
+        pytest.param([], [], listed(WHOLE, SHARE), id="nothing is known at all"),
+        pytest.param([SHARE], [], listed(WHOLE, SHARE), id="the API shows that it was narrowed"),
+        pytest.param([SHARE], [SHARE], listed(WHOLE, SHARE), id="and a claim is prepared"),
+        pytest.param([MPS], [], listed(WHOLE, SHARE, f"{MPS} closing"), id="the API shows what is not offered now"),
+        pytest.param([], [MPS], listed(WHOLE, SHARE, f"{MPS} draining"), id="and what is not offered is prepared"),
+    ],
+)
+def test_where_nobody_knows_what_was_published_everything_is(
+    found: list[str], prepared: list[str], published: str
+) -> None:
+    gpu = Node([SHARES], menus=0, found=frozenset(found))
+    gpu.prepare(*prepared)
+    assert gpu.published() == published
+
+
+def test_nobody_knows_until_the_operator_has_spoken() -> None:
+    gpu = Node([WHOLE_ONLY], menus=0, configured=False)
+    gpu.look()
+    assert gpu.published() == WHOLE
+    # What it allows now may be allocated since long ago.
+    gpu.configured, gpu.gpus = True, [SHARES]
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, SHARE)
+
+
+def test_closing_counts_from_when_the_api_has_it() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(SHARE)
+    gpu.now += MINUTE
+    [plan] = narrow(gpu.views(), now=gpu.now)
+    # On disk, and the API does not take it for a long time.
+    gpu.publications[0] = plan.publication
+    gpu.now += HOUR
+    [plan] = narrow(gpu.views(), now=gpu.now)
+    assert shown(plan.publication) == listed(f"{WHOLE} closing", SHARE)
+    assert plan.confirm == ()
+    gpu.publications[0] = written(plan.publication, plan.publication, now=gpu.now)
+    gpu.wait(MINUTE)
+    assert gpu.published() == SHARE
+
+
+def test_what_was_written_before_it_opened_again_is_no_closing() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(SHARE)
+    gpu.wait(MINUTE)
+    closing = gpu.publications[0]
+    assert closing is not None
+    gpu.release()
+    opened = gpu.publications[0]
+    assert opened is not None
+    assert written(closing, opened, now=gpu.now) == opened
+
+
+@pytest.mark.parametrize("back", [HOUR, 10 * HOUR])
+def test_a_clock_that_goes_back_shortens_nothing(back: float) -> None:
+    gpu = Node([SHARES], now=20 * HOUR)
+    gpu.look()
+    gpu.prepare(SHARE)
+    gpu.wait(MINUTE)
+    gpu.wait(-back)
+    gpu.wait(MINUTE - 1)
+    assert gpu.published() == listed(f"{WHOLE} closing", SHARE)
+
+
+def test_after_a_reboot_all_waiting_begins_anew() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(SHARE)
+    gpu.wait(MINUTE)
+    before = gpu.publications[0]
+    assert before is not None
+    gpu.publications[0] = restarted(before, now=5 * HOUR)
+    gpu.now = 5 * HOUR + MINUTE - 1
+    gpu.look()
+    assert gpu.published() == listed(f"{WHOLE} closing", SHARE)
+    gpu.wait(1)
+    assert gpu.published() == SHARE
+
+
+def test_it_says_when_to_look_again() -> None:
+    gpu = node(SHARES)
+    [plan] = gpu.look()
+    assert plan.look_again == float("inf")
+    gpu.prepare(SHARE)
+    [plan] = gpu.look()
+    assert plan.look_again == gpu.now + MINUTE
+    gpu.wait(MINUTE)
+    [plan] = gpu.look()
+    assert plan.look_again == gpu.now + MINUTE
+
+
+GPUS = [SHARES, PARTS, EVERYTHING, HALVES, ONLY_PARTS, WHOLE_ONLY, offered(time_slicing=True, mps=True)]
+offered_gpus = st.sampled_from(GPUS)
+events = st.sampled_from(["wait", "long", "prepare", "release", "lose", "offer", "approve", "refuse", "forget"])
+
+
+def happen(gpus: Node, event: str, data: st.DataObject) -> None:
+    """Something, and then a round of the agent."""
+    match event:
+        case "wait":
+            gpus.now += data.draw(st.sampled_from([1.0, MINUTE]))
+        case "long":
+            gpus.now += HOUR
+        case "prepare":
+            # What Prepare lets in: it goes with what is prepared on the GPU.
+            gpu = data.draw(st.sampled_from(gpus.gpus))
+            held = {holder.device for holder in gpus.holders if of_slot(holder.device, gpu)}
+            device = data.draw(st.sampled_from([option.device for option in menu(gpu)]))
+            if can_be_held_together(gpu.gpu, [of_device(gpu.gpu, name) for name in {*held, device}]):
+                gpus.holders.append(Holder(f"c{len(gpus.holders)}{gpus.now}", device))
+        case "release" if gpus.holders:
+            gpus.holders.remove(data.draw(st.sampled_from(gpus.holders)))
+        case "lose" if gpus.holders:
+            gpus.gone.add(data.draw(st.sampled_from(gpus.holders)).claim)
+        case "offer":
+            index = data.draw(st.integers(0, len(gpus.gpus) - 1))
+            gpus.gpus[index] = beside(data.draw(offered_gpus), gpus.gpus[index].gpu.slot)
+        case "approve":
+            gpus.approved = {device for gpu in GPUS for slot in range(3) for device in names_of(beside(gpu, slot))}
+        case "refuse":
+            gpus.approved = set()
+        case "forget":
+            gpus.publications = {}
+    gpus.look()
+
+
+def names_of(gpu: OfferedGpu) -> Iterable[str]:
+    return (option.device for option in menu(gpu))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[str]:
+    return draw(st.lists(events, max_size=25))
+
+
+@given(st.lists(offered_gpus, min_size=1, max_size=3), histories(), st.data())
+def test_whatever_happened_what_is_published_is_not_written_again(
+    gpus: list[OfferedGpu], history: list[str], data: st.DataObject
+) -> None:
+    """A round that changes nothing in the world changes nothing on disk or in the API."""
+    some = node(*(beside(gpu, slot) for slot, gpu in enumerate(gpus)))
+    for event in history:
+        happen(some, event, data)
+    # A claim that was found to have lost its device is asked about anew: that is a change of what is known.
+    some.gone.clear()
+    some.look()
+    before = dict(some.publications)
+    some.look()
+    assert some.publications == before
+
+
+@given(st.lists(offered_gpus, min_size=1, max_size=3), histories(), st.data())
+def test_whatever_happened_a_release_only_adds(gpus: list[OfferedGpu], history: list[str], data: st.DataObject) -> None:
+    some = node(*(beside(gpu, slot) for slot, gpu in enumerate(gpus)))
+    for event in history:
+        happen(some, event, data)
+    before = {slot: publication.devices for slot, publication in some.publications.items() if publication}
+    some.approved.clear()
+    some.release()
+    for slot, publication in some.publications.items():
+        assert publication is not None
+        assert before[slot] <= publication.devices
+
+
+@given(st.lists(offered_gpus, min_size=1, max_size=3), histories(), st.data())
+def test_whatever_happened_what_is_held_stays_published(
+    gpus: list[OfferedGpu], history: list[str], data: st.DataObject
+) -> None:
+    some = node(*(beside(gpu, slot) for slot, gpu in enumerate(gpus)))
+    for event in history:
+        happen(some, event, data)
+        published = {
+            entry.device for publication in some.publications.values() if publication for entry in publication.entries
+        }
+        assert {holder.device for holder in some.holders if holder.claim not in some.gone} <= published
+
+
+@given(st.lists(offered_gpus, min_size=1, max_size=3), histories(), st.data())
+def test_the_record_survives_the_disk(gpus: list[OfferedGpu], history: list[str], data: st.DataObject) -> None:
+    some = node(*(beside(gpu, slot) for slot, gpu in enumerate(gpus)))
+    for event in history:
+        happen(some, event, data)
+    adapter = TypeAdapter(Publication)
+    for publication in some.publications.values():
+        assert publication is not None
+        assert adapter.validate_json(adapter.dump_json(publication, by_alias=True)) == publication
+
+
+def test_times_are_parameters() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(SHARE)
+    [plan] = narrow(gpu.views(), now=gpu.now, timing=Timing(patience=0))
+    assert shown(plan.publication) == listed(f"{WHOLE} closing", SHARE)
+
+
+def test_all_placements_of_a_real_gpu() -> None:
+    h100 = OfferedGpu(
+        gpu=board("H100-80GB"),
+        offers=EVERYTHING.offers.model_copy(
+            update={
+                "mig": EVERYTHING.offers.mig
+                and EVERYTHING.offers.mig.model_copy(update={"profiles": ("1g.10gb", "3g.40gb")})
+            }
+        ),
+        policy=EVERYTHING.policy,
+        configured=True,
+    )
+    gpu = node(h100)
+    gpu.prepare("gpu-0-mig-1g10gb-19-6")
+    gpu.wait(MINUTE)
+    gpu.wait(MINUTE)
+    left = {of_device(h100.gpu, entry.device).device for entry in (gpu.publications[0] or Publication(pool="")).entries}
+    assert left == {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)} | {"gpu-0-mig-3g40gb-9-0"}

@@ -1,0 +1,157 @@
+"""What a policy's offers come to on one GPU."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusharing.api.sharing import (
+    Enforcement,
+    ExclusiveOffer,
+    MigOffer,
+    MpsMemory,
+    MpsOffer,
+    MpsThreads,
+    Offers,
+    TimeSlicingMemory,
+    TimeSlicingOffer,
+)
+from gpusharing.core.amounts import mebibytes
+from gpusharing.core.moments import seconds
+from gpusharing.core.resolution import Resolution, resolve
+
+GPU = 40960
+PROFILES = ("1g.5gb", "3g.20gb")
+
+
+def resolved(offers: Offers, memory_mib: int = GPU) -> Resolution:
+    return resolve(offers, memory_mib=memory_mib, mig_profiles=PROFILES)
+
+
+def shares(default: str, least: str = "1Mi") -> Offers:
+    return Offers(time_slicing=TimeSlicingOffer(max_clients=4, memory=TimeSlicingMemory(default=default, min=least)))
+
+
+def mps(default: str, least: str = "1Mi", most: str | None = None) -> Offers:
+    memory = MpsMemory(default=default, min=least, max=most)
+    return Offers(mps=MpsOffer(max_clients=4, memory=memory, threads=MpsThreads(default=25)))
+
+
+def test_what_needs_no_amounts_stays_as_it_is() -> None:
+    offers = Offers(exclusive=ExclusiveOffer(), time_slicing=TimeSlicingOffer(max_clients=3))
+    assert resolved(offers) == Resolution(offers)
+
+
+@pytest.mark.parametrize(
+    ("default", "least", "amounts"),
+    [
+        ("25%", "1Gi", ("10240Mi", "1024Mi")),
+        ("33%", "1%", ("13516Mi", "409Mi")),
+        ("16Gi", "1Mi", ("16384Mi", "1Mi")),
+        ("100%", "100%", ("40960Mi", "40960Mi")),
+        ("40960Mi", "40Gi", ("40960Mi", "40960Mi")),
+    ],
+)
+def test_amounts_of_shares(default: str, least: str, amounts: tuple[str, str]) -> None:
+    result = resolved(shares(default, least))
+    assert result.refused == ()
+    offer = result.offers.time_slicing
+    assert offer is not None
+    assert offer.memory is not None
+    assert (offer.memory.default, offer.memory.min, offer.memory.enforcement) == (*amounts, Enforcement.REQUIRED)
+
+
+@pytest.mark.parametrize(
+    ("offers", "amounts"),
+    [
+        (mps("8Gi"), ("8192Mi", "1Mi", "40960Mi")),
+        (mps("8Gi", "1Gi", "20Gi"), ("8192Mi", "1024Mi", "20480Mi")),
+        (mps("10%", "5%", "50%"), ("4096Mi", "2048Mi", "20480Mi")),
+    ],
+)
+def test_amounts_of_mps(offers: Offers, amounts: tuple[str, str, str]) -> None:
+    offer = resolved(offers).offers.mps
+    assert offer is not None
+    assert (offer.memory.default, offer.memory.min, offer.memory.max) == amounts
+
+
+@pytest.mark.parametrize(
+    ("offers", "told"),
+    [
+        (shares("41Gi"), "offers.timeSlicing.memory.default: 41Gi is more than the 40960Mi of this GPU"),
+        (shares("1Ti", "41Gi"), "offers.timeSlicing.memory.min: 41Gi is more than"),
+        (mps("8Gi", "1Gi", "48Gi"), "offers.mps.memory.max: 48Gi is more than"),
+        (
+            shares("10%", "8Gi"),
+            "offers.timeSlicing.memory.min: 8192Mi on this GPU, and default is 4096Mi: give amounts that go together",
+        ),
+        (mps("50%", "1Gi", "8Gi"), "offers.mps.memory.default: 20480Mi on this GPU, and max is 8192Mi"),
+    ],
+)
+def test_what_does_not_fit_is_not_offered(offers: Offers, told: str) -> None:
+    result = resolved(offers.model_copy(update={"exclusive": ExclusiveOffer()}))
+    assert result.offers == Offers(exclusive=ExclusiveOffer())
+    [refusal] = result.refused
+    assert refusal.reason == "MemoryTooSmall"
+    assert refusal.message.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("offer", "left", "told"),
+    [
+        (MigOffer(profiles=("1g.5gb",)), MigOffer(profiles=("1g.5gb",)), None),
+        (
+            MigOffer(profiles=("1g.10gb", "3g.20gb")),
+            MigOffer(profiles=("3g.20gb",)),
+            "offers.mig.profiles: the GPU cannot be cut into 1g.10gb: it knows 1g.5gb, 3g.20gb",
+        ),
+        (MigOffer(profiles=("7g.40gb",)), None, "offers.mig.profiles: the GPU cannot be cut into 7g.40gb"),
+        (MigOffer(layout={"1g.5gb": 7}), MigOffer(layout={"1g.5gb": 7}), None),
+        (MigOffer(layout={"1g.5gb": 4, "2g.10gb": 1}), None, "offers.mig.layout: the GPU cannot be cut into 2g.10gb"),
+    ],
+)
+def test_mig_profiles(offer: MigOffer, left: MigOffer | None, told: str | None) -> None:
+    result = resolved(Offers(mig=offer))
+    assert result.offers.mig == left
+    assert [refusal.reason for refusal in result.refused] == (["UnknownMigProfile"] if told else [])
+    assert all(refusal.message.startswith(told or "") for refusal in result.refused)
+
+
+def test_a_gpu_that_cannot_be_cut() -> None:
+    [refusal] = resolve(Offers(mig=MigOffer(profiles=("1g.5gb",))), memory_mib=GPU, mig_profiles=()).refused
+    assert refusal.message == "offers.mig.profiles: the GPU cannot be cut into 1g.5gb: it knows none"
+
+
+amounts = st.one_of(
+    st.integers(1, 100).map("{}%".format),
+    st.integers(1, 99999).map("{}Mi".format),
+    st.integers(1, 99).map("{}Gi".format),
+)
+
+
+@given(amounts, amounts, amounts, st.integers(1, 200_000))
+def test_resolving_again_changes_nothing(default: str, least: str, most: str, memory: int) -> None:
+    for offers in (shares(default, least), mps(default, least, most)):
+        once = resolved(offers, memory)
+        assert resolved(once.offers, memory) == Resolution(once.offers)
+        assert bool(once.refused) == (once.offers == Offers())
+
+
+@pytest.mark.parametrize("text", ["", "8", "8G", "8gi", "-1Gi", "1.5Gi", "0%", "Gi", " 8Gi", "8Gi\n", "٣Gi"])
+def test_what_is_no_amount(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an amount"):
+        mebibytes(text)
+
+
+@given(st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2999, 12, 31)))  # noqa: DTZ001
+def test_moments(moment: datetime) -> None:
+    whole = moment.replace(microsecond=0, tzinfo=UTC)
+    assert seconds(whole.strftime("%Y-%m-%dT%H:%M:%SZ")) == int(whole.timestamp())
+    assert seconds(whole.strftime("%Y-%m-%dT%H:%M:%S.123456Z")) == int(whole.timestamp())
+
+
+@pytest.mark.parametrize("text", ["", "2026-11-18", "2026-11-18T12:00:00+01:00", "now"])
+def test_what_is_no_moment(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a moment"):
+        seconds(text)

@@ -15,6 +15,7 @@ from building.properties import load_profile
 from gpusharing import sim
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.records import Records
+from gpusharing.agent.settling.settler import Settler
 from harness.controlplane import ControlPlane
 
 load_profile()
@@ -81,6 +82,10 @@ async def hardware(node: sim.SimNode) -> AsyncIterator[Hardware]:
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
     return Records(tmp_path / "state")
+
+
+def settler_of(hardware: Hardware, records: Records, mps_home: Path | None = None) -> Settler:
+    return Settler(hardware, records, mps_home=mps_home or Path("/nowhere"))
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -204,6 +204,9 @@ class GpuNode:
             "kubeconfig": self.kubeconfig,
             "driver_root": self.sim.directory,
             "sysfs_root": self.sim.sys,
+            "proc_root": self.sim.proc,
+            "dev_root": self.sim.dev,
+            "idle_wait": "0",
             "kubelet_root": self.directory / "kubelet",
             "cdi_dir": self.cdi,
             "state_dir": self.state,
@@ -255,6 +258,24 @@ class GpuNode:
 
         await eventually(observed, within=10)
 
+    async def approve_closing(self) -> None:
+        """The operator's word that nobody holds what is closing."""
+        sharing = await self.sharing()
+        status = (sharing or {}).get("status", {})
+        held = {device["device"] for claim in status.get("claims", ()) for device in claim["settings"]}
+        closing = {
+            gpu["uuid"]: [
+                entry["device"]
+                for entry in gpu.get("published", ())
+                if "closingSince" in entry and entry["device"] not in held
+            ]
+            for gpu in status.get("gpus", ())
+        }
+        told = (sharing or {}).get("spec", {}).get("gpus", [])
+        gpus = [gpu | {"closeApproved": closing.get(gpu["uuid"], [])} for gpu in told]
+        if any(gpu["closeApproved"] != before.get("closeApproved", []) for gpu, before in zip(gpus, told, strict=True)):
+            await self.admin.merge(self.sharing_path, {"spec": {"gpus": gpus}})
+
     # ----------------------------------------------------------------------------------- the scheduler's side
 
     async def slices(self) -> list[Any]:
@@ -270,13 +291,17 @@ class GpuNode:
         assert slices[0]["spec"]["pool"]["resourceSliceCount"] == len(slices)
         return {device["name"]: device for item in slices for device in item["spec"].get("devices", ())}
 
-    async def offers(self, *names: str, within: float = 10) -> dict[str, Any]:
-        """Waits until exactly these devices are offered, and untainted."""
+    async def offers(self, *names: str, draining: str = "", closing: str = "", within: float = 10) -> dict[str, Any]:
+        """Waits until exactly these devices are offered, and untainted but for those that leave."""
 
         async def check() -> None:
+            await self.approve_closing()
             devices = await self.devices()
-            assert set(devices) == set(names)
-            assert not any(device.get("taints") for device in devices.values())
+            leaving = {draining: "gpusharing.dev/draining", closing: "gpusharing.dev/closing"}
+            leaving.pop("", None)
+            assert set(devices) == {*names, *leaving}, devices.keys()
+            taints = {name: taint["key"] for name in devices for taint in devices[name].get("taints", ())}
+            assert taints == leaving, taints
 
         await eventually(check, within=within)
         return await self.devices()

@@ -73,7 +73,7 @@ def test_file_of_another_boot_says_so(tmp_path: Path) -> None:
 
 
 def test_boot_id_is_the_kernels() -> None:
-    assert boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert boot_id(Path("/proc")) == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _damaged_is_noticed(directory: Path, original: bytes, damaged: bytes) -> None:

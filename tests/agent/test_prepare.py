@@ -47,7 +47,7 @@ async def node(shared_node: GpuNode) -> AsyncIterator[GpuNode]:
     await shared_node.kubelet.unprepare(*shared_node.made[made:])
     assert shared_node.prepared() == set(shared_node.specs()) == set()
     assert shared_node.time_slices() == [Timeslice.DEFAULT] * 3
-    assert list((shared_node.state / "before").iterdir()) == []
+    assert list((shared_node.state / "journal").iterdir()) == []
 
 
 async def prepared(node: GpuNode, *claims: Claim) -> list[pb.NodePrepareResourceResponse]:
@@ -271,8 +271,8 @@ class Bad:
 
     @staticmethod
     async def unknown_device(node: GpuNode) -> Answer:
-        claim = await node.claim(node.whole(0, device="gpu-0-mps"))
-        return claim, ("request gpu", "gpu-0-mps is not on", "delete the pod")
+        claim = await node.claim(node.whole(0, device="gpu-7"))
+        return claim, ("request gpu", "gpu-7 is not on", "delete the pod")
 
     @staticmethod
     async def device_of_another_node(node: GpuNode) -> Answer:
@@ -365,7 +365,7 @@ _GOOD = interval_config("Long")
         ),
         ([opaque(gpu_config({}))], ("sharing.strategy is missing: add it",)),
         ([opaque(gpu_config({"strategy": "Fair"}))], ("sharing.strategy is 'Fair': must be",)),
-        ([opaque(gpu_config({"strategy": "MPS"}))], ("sharing.strategy is MPS", "use TimeSlicing, or remove")),
+        ([opaque(gpu_config({"strategy": "vGPU"}))], ("sharing.strategy is 'vGPU'", "'TimeSlicing' or 'MPS'")),
         ([opaque(gpu_config({"strategy": "TimeSlicing", "mpsConfig": {}}))], ("mpsConfig goes with strategy MPS",)),
         ([opaque(interval_config("Forever"))], ("sharing.timeSlicingConfig.interval is 'Forever': must be",)),
         ([opaque(_GOOD | {"shraing": 1})], ("shraing is not a known field: remove it",)),

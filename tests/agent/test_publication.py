@@ -109,15 +109,17 @@ async def test_last_word_holds_although_nobody_remembers_it(gpu_node: GpuNode) -
 
 async def test_last_word_on_a_gpu_in_use_is_not_lost_either(gpu_node: GpuNode) -> None:
     await gpu_node.decide(TIME_SLICING, EXCLUSIVE)
+    await gpu_node.offers("gpu-0-timeslicing", "gpu-1")
     claim = await gpu_node.claim(gpu_node.shared(0))
     await gpu_node.kubelet.prepare(claim)
     await gpu_node.decide(EXCLUSIVE, EXCLUSIVE)
-    await gpu_node.offers("gpu-0-timeslicing", "gpu-1")
+    await gpu_node.offers("gpu-1", draining="gpu-0-timeslicing")
     await gpu_node.agent.kill()
     await gpu_node.admin.call("DELETE", gpu_node.sharing_path)
     await gpu_node.agent.start()
     await gpu_node.kubelet.unprepare(claim)
-    await gpu_node.offers("gpu-0", "gpu-1")
+    # What was offered before stays until the operator has spoken.
+    await gpu_node.offers("gpu-0", "gpu-1", closing="gpu-0-timeslicing")
 
 
 async def test_two_ways_exclude_each_other_by_counters_and_one_way_needs_none(gpu_node: GpuNode) -> None:
@@ -135,21 +137,21 @@ async def test_two_ways_exclude_each_other_by_counters_and_one_way_needs_none(gp
     assert generations == {1}
 
 
-async def test_gpu_in_use_keeps_its_devices_and_follows_when_its_claim_leaves(gpu_node: GpuNode) -> None:
+async def test_gpu_in_use_drains_and_follows_when_its_claim_leaves(gpu_node: GpuNode) -> None:
     await gpu_node.decide(TIME_SLICING, TIME_SLICING)
     await gpu_node.offers("gpu-0-timeslicing", "gpu-1-timeslicing")
     claim = await gpu_node.claim(gpu_node.shared(0))
     assert not (await gpu_node.kubelet.prepare(claim))[claim.uid].error
     await gpu_node.decide(EXCLUSIVE, EXCLUSIVE, policy="other")
-    await gpu_node.offers("gpu-0-timeslicing", "gpu-1")
-    # It still waits after a restart.
+    await gpu_node.offers("gpu-1", draining="gpu-0-timeslicing")
+    # It still does after a restart.
     await gpu_node.agent.kill()
     await gpu_node.agent.start()
     await has_looked_around(gpu_node)
-    devices = await gpu_node.offers("gpu-0-timeslicing", "gpu-1")
-    assert devices["gpu-0-timeslicing"]["attributes"]["gpusharing.dev/policy"] == {"string": "shared"}
-    status = (await gpu_node.sharing())["status"]["gpus"][0]
-    assert status["policy"]["name"] == "shared"
+    devices = await gpu_node.offers("gpu-1", draining="gpu-0-timeslicing")
+    attributes = devices["gpu-0-timeslicing"]["attributes"]
+    assert attributes["gpusharing.dev/policy"] == {"string": "shared"}
+    assert attributes["gpusharing.dev/closing"] == {"bool": True}
     assert await gpu_node.kubelet.unprepare(claim) == {claim.uid: ""}
     devices = await gpu_node.offers("gpu-0", "gpu-1")
     assert devices["gpu-0"]["attributes"]["gpusharing.dev/policy"] == {"string": "other"}

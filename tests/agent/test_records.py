@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.samples import prepared_claim
+from agent.samples import prepared_claim, prepared_device
 from gpusharing.agent.files import Envelopes
-from gpusharing.agent.records import Generation, GpuBefore, GpuRecord, Records
+from gpusharing.agent.records import (
+    Generation,
+    GpuJournal,
+    GpuRecord,
+    GpuSettings,
+    MadeInstance,
+    PreparedClaim,
+    Records,
+)
 from gpusharing.api.sharing import GpuSharing, Interval, PolicyReference
 
 
@@ -42,23 +50,27 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     records.put_claim(other)
     records.drop_claim(other.uid)
     records.put_gpu("a", GpuRecord(slot=4, decided=decided, published_configured=True))
-    records.put_before("a", GpuBefore(time_slice=Interval.SHORT, compute_mode="Prohibited"))
-    records.put_before("b", GpuBefore())
-    records.drop_before("b")
+    journal = GpuJournal(settings=GpuSettings(time_slice=Interval.SHORT, compute_mode="Prohibited"))
+    records.put_journal("a", journal)
+    records.put_journal("b", journal)
+    records.put_journal("b", GpuJournal())
     records.put_generation(17)
 
     again = Records(tmp_path)
     assert again.claims == {claim.uid: claim}
     assert again.gpu("a") == GpuRecord(slot=4, decided=decided, published_configured=True)
-    assert again.before("a") == GpuBefore(time_slice=Interval.SHORT, compute_mode="Prohibited")
+    assert again.journal("a") == journal
+    assert again.journal("b") == GpuJournal()
     assert again.changed_gpus == ["a"]
     assert again.generation == 17
 
 
 def test_reboot_has_set_gpus_back_and_left_the_rest(tmp_path: Path) -> None:
-    Envelopes(tmp_path / "before", GpuBefore, boot="earlier", survives_reboot=True).write(
-        "a", GpuBefore(time_slice=Interval.LONG)
+    Envelopes(tmp_path / "journal", GpuJournal, boot="earlier", survives_reboot=True).write(
+        "a", GpuJournal(instances=(MadeInstance(profile_id=19, start=0),))
     )
+    made = prepared_claim("one", prepared_device("gpu-0-mig-1g10gb-19-0", mig_uuid="MIG-1"))
+    Envelopes(tmp_path / "claims", PreparedClaim, boot="earlier", survives_reboot=True).write(made.uid, made)
     Envelopes(tmp_path / "gpus", GpuRecord, boot="earlier", survives_reboot=True).write("a", GpuRecord(slot=3))
     Envelopes(tmp_path / "pool", Generation, boot="earlier", survives_reboot=True).write(
         "generation", Generation(value=9)
@@ -66,7 +78,8 @@ def test_reboot_has_set_gpus_back_and_left_the_rest(tmp_path: Path) -> None:
 
     records = Records(tmp_path)
     assert records.changed_gpus == []
-    assert list((tmp_path / "before").iterdir()) == []
+    assert list((tmp_path / "journal").iterdir()) == []
+    assert [device.mig_uuid for device in records.claims[made.uid].devices] == [None]
     assert records.gpu("a").slot == 3
     assert records.generation == 9
 

@@ -126,4 +126,4 @@ async def test_killed_at_random_moments(installed: ControlPlane) -> None:
         assert node.prepared() == set(node.specs()) == set()
         assert node.time_slices() == before
         assert node.sim.gpus()[0].compute_mode is ComputeMode.EXCLUSIVE_PROCESS
-        assert list((node.state / "before").iterdir()) == []
+        assert list((node.state / "journal").iterdir()) == []

@@ -5,22 +5,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusharing.api import names
-from gpusharing.api.names import Sharing
+from gpusharing.api.names import DeviceName, MigPlace, Sharing
 
 slots = st.integers(min_value=0, max_value=10_000)
+numbers = st.integers(min_value=0, max_value=99)
 
 
 @given(slots)
 def test_device_names_say_their_slot_and_sharing(slot: int) -> None:
-    whole, shared = names.whole_device(slot), names.time_sliced_device(slot)
-    assert (names.slot_of_device(whole), names.sharing_of_device(whole)) == (slot, Sharing.EXCLUSIVE)
-    assert (names.slot_of_device(shared), names.sharing_of_device(shared)) == (slot, Sharing.TIME_SLICING)
+    for name, sharing in (
+        (names.whole_device(slot), Sharing.EXCLUSIVE),
+        (names.time_sliced_device(slot), Sharing.TIME_SLICING),
+        (names.mps_device(slot), Sharing.MPS),
+    ):
+        assert names.read_device(name) == DeviceName(slot, sharing)
+        assert (names.slot_of_device(name), names.sharing_of_device(name)) == (slot, sharing)
+
+
+@pytest.mark.parametrize(
+    ("profile", "label"),
+    [
+        ("1g.10gb", "1g10gb"),
+        ("1g.10gb+me", "1g10gb-me"),
+        ("2g.48gb+me.all", "2g48gb-meall"),
+        ("1g.24gb-me", "1g24gb-me"),
+        ("4g.96gb+gfx", "4g96gb-gfx"),
+    ],
+)
+@given(slots, st.builds(MigPlace, numbers, numbers))
+def test_mig_devices_are_named_as_nvidia_names_them(profile: str, label: str, slot: int, place: MigPlace) -> None:
+    name = names.mig_device(slot, profile, place)
+    assert name == f"gpu-{slot}-mig-{label}-{place.profile_id}-{place.start}"
+    assert names.read_device(name) == DeviceName(slot, Sharing.MIG, place)
 
 
 @given(st.text(max_size=20) | st.from_regex(r"\Agpu-[0-9]{1,3}(-[a-z]+)?\n?\Z"))
 def test_what_is_read_as_a_device_name_is_one_that_we_give(name: str) -> None:
     slot = names.slot_of_device(name)
-    ours = slot is not None and name in {names.whole_device(slot), names.time_sliced_device(slot)}
+    undivided = (names.whole_device, names.time_sliced_device, names.mps_device)
+    ours = slot is not None and name in {named(slot) for named in undivided}
     assert ours == (slot is not None)
     assert ours == (names.sharing_of_device(name) is not None)
 
@@ -37,7 +60,13 @@ def test_what_is_read_as_a_device_name_is_one_that_we_give(name: str) -> None:
         "gpu-0-",
         "gpu-0-timeslicing-1",
         "gpu-0-timeslicing\n",
-        "gpu-0-mig-1g10gb-19-0",
+        "gpu-0-mps-1",
+        "gpu-0-mig",
+        "gpu-0-mig-19-0",
+        "gpu-0-mig-1g.10gb-19-0",
+        "gpu-0-mig-1g10gb-19-00",
+        "gpu-0-mig-1g10gb--19-0",
+        "gpu-0-mig-1g10gb-19",
         "gpu-vfio-0",
         "GPU-0",
         "xgpu-0",

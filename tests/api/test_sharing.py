@@ -176,7 +176,7 @@ def test_names_on_the_wire() -> None:
         "priority": 0,
         "nodes": {"matchLabels": {}, "matchExpressions": []},
         "gpus": {"selectors": []},
-        "offers": {"timeSlicing": {"maxClients": 4, "interval": "Default"}},
+        "offers": {"timeSlicing": {"maxClients": 4, "interval": "Default", "transparent": False}},
     }
 
 

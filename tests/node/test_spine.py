@@ -71,7 +71,7 @@ class User:
         state = self.cluster.state_directory(node)
 
         async def check() -> None:
-            left = [*node.cdi_dirs[1].iterdir(), *(state / "claims").iterdir(), *(state / "before").iterdir()]
+            left = [*node.cdi_dirs[1].iterdir(), *(state / "claims").iterdir(), *(state / "journal").iterdir()]
             assert left == []
             assert (await self.get("nodesharing", "node-1"))["status"]["claims"] == []
 
@@ -91,7 +91,7 @@ async def test_eight_pods_share_two_gpus_and_the_ninth_waits(user: User) -> None
 
     await user.apply(time_slicing("quarters"))
     await user.wait("sharingpolicy/quarters", "--for=condition=Ready")
-    assert await user.devices() == ["gpu-0-timeslicing", "gpu-1-timeslicing"]
+    await user.published("gpu-0-timeslicing", "gpu-1-timeslicing")
 
     await user.apply(template("share", claim_spec(SHARED)), *(pod(f"p{n}", template="share") for n in range(9)))
     await user.running(8, pending=1)
@@ -264,7 +264,7 @@ async def test_both_ways_at_once_exclude_each_other(user: User) -> None:
         | {"spec": {"offers": {"exclusive": {}, "timeSlicing": {"maxClients": 2}}, "gpus": {"maxPerNode": 1}}}
     )
     await user.wait("sharingpolicy/either", "--for=condition=Ready")
-    assert await user.devices() == ["gpu-0", "gpu-0-timeslicing", "gpu-1"]
+    await user.published("gpu-0", "gpu-0-timeslicing", "gpu-1")
     await user.apply(
         template("share", claim_spec(SHARED)),
         template("whole", claim_spec(WHOLE)),

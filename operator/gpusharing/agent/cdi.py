@@ -1,7 +1,8 @@
 """What containers are given: NVIDIA's own CDI device of the GPU, and beside it one small spec of ours a claim."""
 
+import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpusharing.agent.cdi_specs import OUR_PREFIX, CdiSpecs, nvidia_device
 from gpusharing.agent.files import remove_leftovers, write_atomically
@@ -12,6 +13,8 @@ OUR_KIND: Final = f"{names.GROUP}/claim"
 # What 0.5.0 has is enough, and every container runtime in use reads it.
 _VERSION: Final = "0.5.0"
 _SUFFIX: Final = ".json"
+_LIKE_ITS_GPU: Final = re.compile("-(timeslicing|mps)$")
+_MPS_PIPE: Final = "/tmp/nvidia-mps"  # noqa: S108 (in the container, where programs look for it of themselves)
 
 
 class UnresolvableError(Exception):
@@ -47,7 +50,7 @@ class CdiDirectory:
             "cdiVersion": _VERSION,
             "kind": OUR_KIND,
             "devices": [
-                {"name": our_device(claim_uid, index).partition("=")[2], "containerEdits": {"env": environment(device)}}
+                {"name": our_device(claim_uid, index).partition("=")[2], "containerEdits": _edits(device)}
                 for index, device in enumerate(devices)
             ],
         }
@@ -70,10 +73,36 @@ class CdiDirectory:
 
 def environment(device: PreparedDevice) -> list[str]:
     """Names carry the device's own, so that those of several claims in one container stand side by side."""
-    prefix = f"GPUSHARING_{device.device.partition('-timeslicing')[0].upper().replace('-', '_')}"
-    variables = {prefix: device.uuid}
+    prefix = f"GPUSHARING_{_LIKE_ITS_GPU.sub('', device.device).upper().replace('-', '_')}"
+    variables = {prefix: device.mig_uuid or device.uuid}
     if sharing := names.sharing_of_device(device.device):
         variables[f"{prefix}_SHARING"] = sharing
     if device.settings.interval:
         variables[f"{prefix}_INTERVAL"] = device.settings.interval
-    return [f"{name}={value}" for name, value in variables.items()]
+    return [f"{name}={value}" for name, value in (variables | _of_mps(device)).items()]
+
+
+def _of_mps(device: PreparedDevice) -> dict[str, str]:
+    """What the CUDA library of a client reads."""
+    limits = device.settings.mps
+    if limits is None:
+        return {}
+    variables = {"CUDA_MPS_PIPE_DIRECTORY": _MPS_PIPE}
+    if limits.memory is not None:
+        variables["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"{device.uuid}={limits.memory}M"
+    if limits.threads is not None:
+        variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(limits.threads)
+    return variables
+
+
+def _edits(device: PreparedDevice) -> dict[str, Any]:
+    edits: dict[str, Any] = {"env": environment(device)}
+    if device.device_nodes:
+        edits["deviceNodes"] = [
+            {"path": node.path, "type": "c", "major": node.major, "minor": node.minor, "permissions": "rw"}
+            for node in device.device_nodes
+        ]
+    if device.mps_pipe:
+        options = ["rw", "nosuid", "nodev", "bind"]
+        edits["mounts"] = [{"hostPath": device.mps_pipe, "containerPath": _MPS_PIPE, "options": options}]
+    return edits

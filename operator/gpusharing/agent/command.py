@@ -27,8 +27,9 @@ from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.node import NodeLoop
 from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.records import Records
-from gpusharing.agent.tuning import Tuner
+from gpusharing.agent.settling.settler import Settler
 from gpusharing.api import names
+from gpusharing.core.narrowing import Timing
 from gpusharing.kube import credentials, logs
 from gpusharing.kube.transport import Api, open_session
 
@@ -60,6 +61,29 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a CDI directory of the container runtime; the first one is written to (default: /var/run/cdi, /etc/cdi)",
     )
     parser.add_argument("--state-dir", type=Path, default=Path("/var/lib/gpusharing"), help="default: %(default)s")
+    offering = parser.add_argument_group("what is offered")
+    offering.add_argument(
+        "--menus",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many idle GPUs of a kind carry all that is offered; the others are whole only (default: %(default)s)",
+    )
+    offering.add_argument(
+        "--taken-wait",
+        type=float,
+        default=Timing().taken,
+        metavar="SECONDS",
+        help="before what a claim excludes is withdrawn: longer than the scheduler may be late (default: %(default)s)",
+    )
+    offering.add_argument(
+        "--idle-wait",
+        type=float,
+        default=Timing().idle,
+        metavar="SECONDS",
+        help="before what is not offered any more is withdrawn from an idle GPU; the operator's has to be the same "
+        "(default: %(default)s)",
+    )
     parser.add_argument("--log-format", choices=["json", "console"], default="json")
     selftest = parser.add_argument_group("selftest")
     selftest.add_argument(
@@ -150,10 +174,15 @@ async def _agent(arguments: argparse.Namespace) -> None:
     credential = credentials.load(arguments.kubeconfig)
     hardware = _hardware(arguments)
     await hardware.open()
-    records = Records(arguments.state_dir)
-    gpus = NodeGpus(records)
-    gpus.found((await hardware.inventory()).boards)
-    tuner = Tuner(hardware, records)
+    records = Records(arguments.state_dir, proc_root=arguments.proc_root)
+    gpus = NodeGpus(
+        records,
+        node=arguments.node_name,
+        menus=arguments.menus,
+        timing=Timing(patience=arguments.taken_wait, taken=arguments.taken_wait, idle=arguments.idle_wait),
+    )
+    gpus.found((await hardware.inventory()).gpus)
+    settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps")
     cdi = CdiDirectory(_cdi_directories(arguments))
     changed = asyncio.Event()
     async with open_session(credential) as session:
@@ -164,8 +193,9 @@ async def _agent(arguments: argparse.Namespace) -> None:
             driver=arguments.driver,
             api=api,
             records=records,
+            hardware=hardware,
             gpus=gpus,
-            tuner=tuner,
+            settler=settler,
             cdi=cdi,
             on_prepared=writer.announce,
             on_change=changed.set,
@@ -189,7 +219,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
                 hardware=hardware,
                 records=records,
                 gpus=gpus,
-                tuner=tuner,
+                settler=settler,
                 changed=changed,
                 preparer=preparer,
             )

@@ -27,7 +27,7 @@ _TEMPORARY: Final = ".tmp"
 _QUARANTINED: Final = ".quarantined"
 
 
-def boot_id(proc: Path = Path("/proc")) -> str:
+def boot_id(proc: Path) -> str:
     return (proc / "sys/kernel/random/boot_id").read_text().strip()
 
 

@@ -1,67 +1,170 @@
-"""The GPUs of this node, as they are offered and as they should be."""
+"""The GPUs of this node: what they are, what was decided for them, and what is published of them."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from gpusharing.agent.records import Records, publish
-from gpusharing.api.sharing import GpuSharing
-from gpusharing.core import publication
-from gpusharing.core.inventory import Board, Gpu
-from gpusharing.core.publication import OfferedGpu
+from gpusharing.agent.abilities import preparable
+from gpusharing.agent.hardware.facts import GpuState
+from gpusharing.agent.records import GpuRecord, Records
+from gpusharing.api import names
+from gpusharing.api.sharing import GpuSharing, Offers, PolicyReference
+from gpusharing.core import offers
+from gpusharing.core.inventory import Gpu, MigInstance
+from gpusharing.core.narrowing import Answers, GpuPlan, GpuView, Holder, Publication, Timing, narrow, written
+from gpusharing.core.offers import AS_FOUND, Entry, OfferedGpu
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A GPU as it was last looked at."""
+
+    state: GpuState
+    mig_enabled: bool
+    """Not by us."""
+    instances: tuple[MigInstance, ...]
+    """Not those that we have made."""
 
 
 class NodeGpus:
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, *, node: str, menus: int = 1, timing: Timing | None = None) -> None:
         self._records = records
-        self._boards: Mapping[str, Board] = {}
+        self._pool = names.pool(node)
+        self._menus = menus
+        self._timing = timing or Timing()
+        self._seen: Mapping[str, Seen] = {}
 
-    def found(self, boards: Iterable[Board]) -> None:
-        self._boards = {board.uuid: board for board in sorted(boards, key=lambda board: board.minor)}
-        for uuid in self._boards:
+    def found(self, states: Iterable[GpuState]) -> None:
+        ordered = sorted(states, key=lambda state: state.board.minor)
+        self._seen = {state.board.uuid: self._as_seen(state) for state in ordered}
+        for uuid in self._seen:
             self._records.gpu(uuid)
 
     @property
     def uuids(self) -> list[str]:
-        return sorted(self._boards, key=lambda uuid: self._records.gpu(uuid).slot)
+        return sorted(self._seen, key=lambda uuid: self._records.gpu(uuid).slot)
 
     def uuid_at(self, slot: int) -> str | None:
-        return next((uuid for uuid in self._boards if self._records.gpu(uuid).slot == slot), None)
+        return next((uuid for uuid in self._seen if self._records.gpu(uuid).slot == slot), None)
+
+    def instances(self, uuid: str) -> tuple[MigInstance, ...]:
+        """All, whoever made them."""
+        found = self._seen[uuid].state.instances
+        return tuple(MigInstance(place=instance.place, uuid=instance.uuid) for instance in found)
 
     def published(self, uuid: str) -> OfferedGpu:
+        """As its devices are described, also those that are on their way out."""
         record = self._records.gpu(uuid)
-        return OfferedGpu(
-            gpu=self._gpu(uuid),
-            offers=record.published_offers,
-            policy=record.published_policy,
-            configured=record.published_configured,
-        )
+        return self._offered(uuid, record.published_offers, record.published_policy, record.published_configured)
+
+    def entries(self, uuid: str) -> tuple[Entry, ...]:
+        publication = self._records.gpu(uuid).publication
+        return publication.entries if publication else ()
 
     def told(self, decisions: Iterable[GpuSharing]) -> None:
         """Keeps the operator's last word, on disk: it holds when operator and API server are away."""
         for decision in decisions:
-            if decision.uuid in self._boards:
+            if decision.uuid in self._seen:
                 record = self._records.gpu(decision.uuid)
                 self._records.put_gpu(decision.uuid, record.model_copy(update={"decided": decision}))
 
-    def advance(self) -> None:
-        """Puts in force what may be, on disk before anybody sees it."""
-        for uuid in self._boards:
-            current = self.published(uuid)
-            in_use = bool(self._records.claims_on(uuid))
-            new = publication.in_force(current, self._wanted(uuid), in_use=in_use)
-            if new != current:
-                self._records.put_gpu(uuid, publish(self._records.gpu(uuid), new))
+    def plan(self, *, shown: Iterable[str], now: float, answers: Answers) -> list[GpuPlan]:
+        """What each GPU is to publish, in the order of `uuids`. `shown` are the devices that the API has."""
+        devices = list(shown)
+        views = [self._view(uuid, devices) for uuid in self.uuids]
+        return narrow(views, now=now, menus=self._menus, timing=self._timing, answers=answers)
+
+    def put_in_force(self, plans: Iterable[GpuPlan]) -> None:
+        """On disk before anybody sees it."""
+        for uuid, plan in zip(self.uuids, plans, strict=True):
+            record = self._records.gpu(uuid)
+            wanted = self._wanted(uuid)
+            entries = plan.publication.entries
+            put = {
+                "publication": plan.publication,
+                "published_offers": offers.remembered(wanted.offers, record.published_offers, entries),
+                "published_policy": wanted.policy or _last_policy(record, entries),
+                "published_configured": wanted.configured,
+            }
+            self._records.put_gpu(uuid, record.model_copy(update=put))
+
+    def written(self, stored: Mapping[str, Publication], *, now: float) -> bool:
+        """Whether anything begins to wait now that the API has this."""
+        changed = False
+        for uuid, publication in stored.items():
+            record = self._records.gpu(uuid)
+            if record.publication is None:
+                continue
+            waiting = written(publication, record.publication, now=now)
+            changed = changed or waiting != record.publication
+            self._records.put_gpu(uuid, record.model_copy(update={"publication": waiting}))
+        return changed
+
+    def publications(self) -> dict[str, Publication]:
+        found = {uuid: self._records.gpu(uuid).publication for uuid in self._seen}
+        return {uuid: publication for uuid, publication in found.items() if publication}
+
+    def _view(self, uuid: str, shown: Iterable[str]) -> GpuView:
+        wanted = self._wanted(uuid)
+        record = self._records.gpu(uuid)
+        decided = record.decided or GpuSharing(uuid=uuid)
+        policy = wanted.policy.name if wanted.policy else None
+        return GpuView(
+            gpu=wanted.gpu,
+            group=f"{policy or ''}/{wanted.gpu.product_name}",
+            menu=offers.menu(wanted),
+            policy=policy,
+            pool=self._pool,
+            configured=wanted.configured,
+            published=record.publication,
+            found=frozenset(device for device in shown if names.slot_of_device(device) == record.slot),
+            prepared=tuple(self._holders(uuid)),
+            allocated=frozenset(device.device for device in decided.allocated),
+            close_approved=frozenset(decided.close_approved),
+        )
+
+    def _holders(self, uuid: str) -> Iterable[Holder]:
+        for claim, device in self._records.claims_on(uuid):
+            yield Holder(claim.uid, device.device, device.share_id)
 
     def _wanted(self, uuid: str) -> OfferedGpu:
         decided = self._records.gpu(uuid).decided
+        found = self._offered(uuid, AS_FOUND, None, configured=decided is not None)
+        if decided is None or decided.offers is None:
+            return found
+        return dataclasses.replace(found, offers=preparable(decided.offers), policy=decided.policy)
+
+    def _offered(self, uuid: str, offered: Offers, policy: PolicyReference | None, configured: bool) -> OfferedGpu:
+        seen = self._seen[uuid]
         return OfferedGpu(
             gpu=self._gpu(uuid),
-            offers=(decided and decided.offers) or publication.AS_FOUND,
-            policy=decided.policy if decided else None,
-            configured=decided is not None,
+            offers=offered,
+            policy=policy,
+            configured=configured,
+            mig_enabled=seen.mig_enabled,
+            instances=seen.instances,
         )
 
     def _gpu(self, uuid: str) -> Gpu:
-        board = self._boards[uuid]
+        board = self._seen[uuid].state.board
         facts = {field.name: getattr(board, field.name) for field in dataclasses.fields(board)}
         return Gpu(slot=self._records.gpu(uuid).slot, **facts)
+
+    def _as_seen(self, state: GpuState) -> Seen:
+        journal = self._records.journal(state.board.uuid)
+        ours = {made.place for made in journal.instances}
+        return Seen(
+            state=state,
+            mig_enabled=state.mig_mode is not None and state.mig_mode.current and journal.mig_mode is None,
+            instances=tuple(
+                MigInstance(place=instance.place, uuid=instance.uuid)
+                for instance in state.instances
+                if instance.place not in ours
+            ),
+        )
+
+
+def _last_policy(record: GpuRecord, entries: Iterable[Entry]) -> PolicyReference | None:
+    """Of devices that a policy has offered and that are still there."""
+    before = record.published_policy
+    return before if before and any(entry.policy == before.name for entry in entries) else None

@@ -14,9 +14,10 @@ from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.publisher import Publisher, owner
 from gpusharing.agent.records import Records
 from gpusharing.agent.report import node_status
-from gpusharing.agent.tuning import Tuner
+from gpusharing.agent.settling.settler import Settler
 from gpusharing.api.sharing import NodeSharing
-from gpusharing.kube.clock import now
+from gpusharing.core.narrowing import Answers, GpuPlan, Holder
+from gpusharing.kube.clock import now, seconds_since_boot
 from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
@@ -43,7 +44,7 @@ class NodeLoop:
         hardware: GpuNode,
         records: Records,
         gpus: NodeGpus,
-        tuner: Tuner,
+        settler: Settler,
         changed: asyncio.Event,
         preparer: Preparer,
     ) -> None:
@@ -52,13 +53,14 @@ class NodeLoop:
         self._hardware = hardware
         self._records = records
         self._gpus = gpus
-        self._tuner = tuner
+        self._settler = settler
         self._preparer = preparer
         self._changed = changed
         self._sharings: Reflector[NodeSharing] = Reflector(
             api, NODE_SHARINGS, on_change=changed.set, field_selector=f"metadata.name={node}"
         )
         self._reported = -math.inf
+        self._alarm: asyncio.TimerHandle | None = None
         self._publisher = Publisher(
             api=api, node=node, driver=driver, records=records, gpus=gpus, on_change=changed.set
         )
@@ -88,13 +90,41 @@ class NodeLoop:
 
     async def _round(self) -> None:
         sharing = await self._own_sharing()
+        self._gpus.told(sharing.spec.gpus)
+        # Asked without the gate, which a slow API server would keep from pods that start.
+        answers = await self._answers(self._plan({}))
         async with self._preparer.gate:
-            self._gpus.told(sharing.spec.gpus)
-            self._gpus.advance()
+            plans = self._plan(answers)
+            self._gpus.put_in_force(plans)
             self._preparer.follow()
             await self._preparer.settle({*self._gpus.uuids, *self._records.changed_gpus})
+        self._look_again_at(min((plan.look_again for plan in plans), default=math.inf))
         await self._publisher.publish()
         await self._report(sharing)
+
+    def _plan(self, answers: Answers) -> list[GpuPlan]:
+        return self._gpus.plan(shown=self._publisher.shown(), now=seconds_since_boot(), answers=answers)
+
+    async def _answers(self, plans: list[GpuPlan]) -> Answers:
+        """Whether claims that exclude what is to be withdrawn still hold what they held. No answer is none."""
+        answers: dict[Holder, bool] = {}
+        while asked := {holder for plan in plans for holder in plan.confirm} - answers.keys():
+            for holder in asked:
+                try:
+                    answers[holder] = await self._preparer.still_holds(holder)
+                except (ApiError, UnreachableError) as error:
+                    log.warning("claim cannot be read", claim=holder.claim, error=str(error))
+                    return answers
+            plans = self._plan(answers)
+        return answers
+
+    def _look_again_at(self, moment: float) -> None:
+        if self._alarm:
+            self._alarm.cancel()
+            self._alarm = None
+        if moment < math.inf:
+            delay = max(0, moment - seconds_since_boot())
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._changed.set)
 
     async def _own_sharing(self) -> NodeSharing:
         sharing = self._sharings.get(self._node)
@@ -106,7 +136,7 @@ class NodeLoop:
         return sharing
 
     async def _report(self, sharing: NodeSharing) -> None:
-        status = await node_status(sharing, gpus=self._gpus, records=self._records, tuner=self._tuner, now=now())
+        status = await node_status(sharing, gpus=self._gpus, records=self._records, settler=self._settler, now=now())
         if status == sharing.status:
             return
         loop = asyncio.get_running_loop()
@@ -123,12 +153,14 @@ class NodeLoop:
         while True:
             await asyncio.sleep(_RESCAN)
             try:
-                self._gpus.found((await self._hardware.inventory()).boards)
+                # With the gate: what is made or destroyed meanwhile would look as if others had done it.
+                async with self._preparer.gate:
+                    self._gpus.found((await self._hardware.inventory()).gpus)
             except DriverExchangedError:
                 # A library that is loaded cannot be exchanged: the next agent loads the new one.
                 raise
             except HardwareError as error:
                 log.warning("GPUs do not answer", error=str(error))
                 continue
-            self._tuner.forget()
+            self._settler.forget()
             self._changed.set()

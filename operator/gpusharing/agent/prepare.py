@@ -9,12 +9,16 @@ import structlog
 from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, our_device
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records
-from gpusharing.agent.tuning import Tuner
+from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.records import DeviceNode, PreparedClaim, PreparedDevice, Records
+from gpusharing.agent.settling import targets
+from gpusharing.agent.settling.mps import daemon_name
+from gpusharing.agent.settling.settler import Settler
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 from gpusharing.api.sharing import DeviceSettings
 from gpusharing.core import allocation, settings
+from gpusharing.core.narrowing import Holder
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
@@ -42,8 +46,9 @@ class Preparer:
         driver: str,
         api: Api,
         records: Records,
+        hardware: GpuNode,
         gpus: NodeGpus,
-        tuner: Tuner,
+        settler: Settler,
         cdi: CdiDirectory,
         on_prepared: Callable[[PreparedClaim], None],
         on_change: Callable[[], None],
@@ -52,8 +57,9 @@ class Preparer:
         self._driver = driver
         self._api = api
         self._records = records
+        self._hardware = hardware
         self._gpus = gpus
-        self._tuner = tuner
+        self._settler = settler
         self._cdi = cdi
         self._on_prepared = on_prepared
         self._on_change = on_change
@@ -110,9 +116,25 @@ class Preparer:
         """Each GPU for itself: one that does not obey must not keep the others from what they should be."""
         for uuid in sorted(uuids):
             try:
-                await self._tuner.settle(uuid)
+                await self._settler.settle(uuid)
             except HardwareError as error:
                 log.warning("GPU is not set as it should be", uuid=uuid, error=str(error))
+
+    async def still_holds(self, holder: Holder) -> bool:
+        """Whether the API says that a prepared claim has this very device."""
+        prepared = self._records.claims.get(holder.claim)
+        if prepared is None:
+            return False
+        try:
+            claim = await self._api.get(RESOURCE_CLAIMS, prepared.name, prepared.namespace)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return False
+        return claim.metadata.uid == holder.claim and any(
+            (result.device, result.share_id) == (holder.device, holder.share_id)
+            for result in allocation.results(claim, self._driver)
+        )
 
     async def _claim(self, ref: ClaimRef) -> ResourceClaim:
         claim = await self._api.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
@@ -146,7 +168,8 @@ class Preparer:
             self._records.put_claim(prepared)
         try:
             for uuid in sorted({device.uuid for device in prepared.devices if not device.admin}):
-                await self._tuner.settle(uuid)
+                await self._settler.settle(uuid)
+            prepared = await self._completed(prepared)
             self._cdi.write(uid, prepared.devices)
         except (HardwareError, OSError):
             if known is None:
@@ -156,6 +179,30 @@ class Preparer:
         self._on_prepared(prepared)
         self._on_change()
         return prepared
+
+    async def _completed(self, claim: PreparedClaim) -> PreparedClaim:
+        """With what is known of MIG instances only when they are there."""
+        devices = tuple([await self._entered(device) for device in claim.devices])
+        if devices == claim.devices:
+            return claim
+        completed = claim.model_copy(update={"devices": devices})
+        self._records.put_claim(completed)
+        return completed
+
+    async def _entered(self, device: PreparedDevice) -> PreparedDevice:
+        place = targets.place_of(device.device)
+        if place is None or device.admin or device.mig_uuid is not None:
+            return device
+        instance = await self._settler.mig_instance(device.uuid, place)
+        nodes = await self._hardware.mig_device_nodes(device.uuid, instance)
+        return device.model_copy(
+            update={
+                "mig_uuid": instance.uuid,
+                "device_nodes": tuple(
+                    DeviceNode(path=node.path, major=node.major, minor=node.minor, mode=node.mode) for node in nodes.now
+                ),
+            }
+        )
 
     async def _give_up(self, prepared: PreparedClaim) -> None:
         self._records.drop_claim(prepared.uid)
@@ -180,6 +227,8 @@ class Preparer:
             uuid = self._uuid(result)
             if not result.admin_access:
                 self._refuse_conflict(claim, result, uuid, devices)
+            chosen = self._settings(result, configs, uuid)
+            daemon = daemon_name(claim.metadata.uid, result.device) if chosen.mps else None
             devices.append(
                 PreparedDevice(
                     request=result.request,
@@ -188,10 +237,12 @@ class Preparer:
                     share_id=result.share_id,
                     uuid=uuid,
                     admin=bool(result.admin_access),
-                    settings=self._settings(result, configs, uuid),
+                    settings=chosen,
+                    mps_pipe=str(self._settler.mps_pipe(daemon)) if daemon else None,
                     cdi_devices=(self._cdi.require(uuid), our_device(claim.metadata.uid, index)),
                 )
             )
+        _refuse_two_daemons(devices)
         return tuple(devices)
 
     def _uuid(self, result: AllocationResult) -> str:
@@ -215,13 +266,30 @@ class Preparer:
         self, claim: ResourceClaim, result: AllocationResult, uuid: str, own: list[PreparedDevice]
     ) -> None:
         """The last line of defence against a double allocation: a GPU is held in one way."""
-        mine = names.sharing_of_device(result.device)
         holders = [(other.display_name, device) for other, device in self._records.claims_on(uuid)]
         holders += [(allocation.display_name(claim), device) for device in own if device.uuid == uuid]
         for holder, device in holders:
-            theirs = names.sharing_of_device(device.device)
-            if mine is not theirs or mine is names.Sharing.EXCLUSIVE:
+            if not _go_together(result.device, device.device):
                 raise settings.SettingsError(
                     f"request {result.request}: GPU {uuid} (device {result.device}) is held by claim {holder} as "
                     f"{device.device}: delete this pod, so that it is scheduled again"
                 )
+
+
+def _refuse_two_daemons(devices: list[PreparedDevice]) -> None:
+    """A container finds MPS by one variable."""
+    pipes = {device.mps_pipe for device in devices if device.mps_pipe}
+    if len(pipes) > 1:
+        named = ", ".join(device.device for device in devices if device.mps_pipe)
+        raise settings.SettingsError(
+            f"devices {named} are shared by MPS on different GPUs, and a container can use one MPS daemon: ask for "
+            "them in claims of different containers"
+        )
+
+
+def _go_together(mine: str, theirs: str) -> bool:
+    """Whether two claims may hold these devices of one GPU. Where MIG instances would overlap, the driver says no."""
+    sharing = names.sharing_of_device(mine)
+    if sharing is not names.sharing_of_device(theirs):
+        return False
+    return mine != theirs if sharing is names.Sharing.MIG else sharing is not names.Sharing.EXCLUSIVE

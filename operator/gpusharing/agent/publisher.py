@@ -7,7 +7,9 @@ import structlog
 
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.records import Records
-from gpusharing.core import pool, publication
+from gpusharing.api import names
+from gpusharing.core import offers, pool
+from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.kinds import NODES, RESOURCE_SLICES
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError
@@ -31,15 +33,23 @@ class Publisher:
         self._driver = driver
         self._records = records
         self._gpus = gpus
+        self._on_change = on_change
         self.slices = Reflector(
             api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={node},spec.driver={driver}"
         )
 
+    def shown(self) -> list[str]:
+        """The devices that the API has."""
+        return [device["name"] for slice_ in self.slices.objects for device in slice_.spec.get("devices") or ()]
+
     async def publish(self) -> None:
-        offered = [self._gpus.published(uuid) for uuid in self._gpus.uuids]
+        stored = self._gpus.publications()
+        gpus = [offers.PublishedGpu(self._gpus.published(uuid), self._gpus.entries(uuid)) for uuid in self._gpus.uuids]
 
         def specs_at(generation: int) -> list[dict[str, Any]]:
-            return publication.slice_specs(offered, node=self._node, driver=self._driver, generation=generation)
+            return offers.slice_specs(
+                gpus, node=self._node, pool=names.pool(self._node), driver=self._driver, generation=generation
+            )
 
         plan = pool.plan_pool(
             self.slices.objects,
@@ -53,6 +63,8 @@ class Publisher:
             await self._write(write)
         if plan.writes:
             log.info("devices published", generation=plan.generation, writes=len(plan.writes))
+        if self._gpus.written(stored, now=seconds_since_boot()):
+            self._on_change()
 
     async def _write(self, write: pool.Create | pool.Update | pool.Delete) -> None:
         match write:

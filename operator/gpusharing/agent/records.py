@@ -7,10 +7,21 @@ from typing import Annotated
 from pydantic import Field
 
 from gpusharing.agent.files import Envelopes, boot_id
+from gpusharing.agent.hardware.facts import MigPlace
 from gpusharing.api.base import ApiModel
 from gpusharing.api.sharing import DeviceSettings, GpuSharing, Interval, Offers, PolicyReference
-from gpusharing.core import publication
-from gpusharing.core.publication import OfferedGpu
+from gpusharing.core.narrowing import Publication, restarted
+from gpusharing.core.offers import AS_FOUND
+from gpusharing.kube.clock import seconds_since_boot
+
+
+class DeviceNode(ApiModel):
+    """A character device that a container is given beside those of NVIDIA's own CDI device."""
+
+    path: str
+    major: int
+    minor: int
+    mode: int
 
 
 class PreparedDevice(ApiModel):
@@ -24,6 +35,12 @@ class PreparedDevice(ApiModel):
     admin: bool = False
     settings: DeviceSettings
     cdi_devices: tuple[str, ...]
+    mig_uuid: str | None = None
+    """Of a MIG instance, once it is there."""
+    device_nodes: tuple[DeviceNode, ...] = ()
+    """What leads into it."""
+    mps_pipe: str | None = None
+    """Where its MPS daemon is met."""
 
 
 class PreparedClaim(ApiModel):
@@ -37,12 +54,38 @@ class PreparedClaim(ApiModel):
     def display_name(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def without_instances(self) -> "PreparedClaim":
+        devices = tuple(device.model_copy(update={"mig_uuid": None, "device_nodes": ()}) for device in self.devices)
+        return self.model_copy(update={"devices": devices})
 
-class GpuBefore(ApiModel):
-    """How a GPU was set before we changed it; what it goes back to."""
 
+class GpuSettings(ApiModel):
     time_slice: Interval | None = None
     compute_mode: str | None = None
+
+
+class MadeInstance(ApiModel):
+    """A MIG instance that we have made, or are about to make at a place that was free."""
+
+    profile_id: int
+    start: int
+    uuid: str | None = None
+
+    @property
+    def place(self) -> MigPlace:
+        return MigPlace(self.profile_id, self.start)
+
+
+class GpuJournal(ApiModel):
+    """What we have changed on a GPU, written down before it is changed: with what it goes back to."""
+
+    settings: GpuSettings | None = None
+    """How it was set."""
+    mig_mode: bool | None = None
+    """Whether MIG was on."""
+    instances: tuple[MadeInstance, ...] = ()
+    """What there is to destroy."""
 
 
 class GpuRecord(ApiModel):
@@ -51,9 +94,17 @@ class GpuRecord(ApiModel):
     slot: int
     decided: GpuSharing | None = None
     """The operator's last word on it."""
-    published_offers: Offers = publication.AS_FOUND
+    published_offers: Offers = AS_FOUND
     published_policy: PolicyReference | None = None
     published_configured: bool = False
+    publication: Publication | None = None
+    """The devices that are published. Absent: nobody knows."""
+
+    def after_reboot(self, *, now: float) -> "GpuRecord":
+        """Its times are of a clock that began anew."""
+        if self.publication is None:
+            return self
+        return self.model_copy(update={"publication": restarted(self.publication, now=now)})
 
 
 class Generation(ApiModel):
@@ -63,25 +114,32 @@ class Generation(ApiModel):
 
 
 class Records:
-    def __init__(self, directory: Path) -> None:
-        boot = boot_id()
+    def __init__(self, directory: Path, *, proc_root: Path = Path("/proc")) -> None:
+        boot = boot_id(proc_root)
         self.boot_id = boot
         # After a reboot the kubelet asks anew for every claim of a pod that is still there, and the hardware has gone
         # back by itself.
         self._claims_on_disk = Envelopes(directory / "claims", PreparedClaim, boot=boot, survives_reboot=False)
-        self._before_on_disk = Envelopes(directory / "before", GpuBefore, boot=boot, survives_reboot=False)
+        self._journals_on_disk = Envelopes(directory / "journal", GpuJournal, boot=boot, survives_reboot=False)
         self._gpus_on_disk = Envelopes(directory / "gpus", GpuRecord, boot=boot, survives_reboot=True)
         self._pool_on_disk = Envelopes(directory / "pool", Generation, boot=boot, survives_reboot=True)
-        self._claims = {key: claim for key, claim, _ in self._claims_on_disk.read_all()}
-        self._gpus = {key: record for key, record, _ in self._gpus_on_disk.read_all()}
+        self._claims = {
+            # MIG instances are made anew after a reboot, as others.
+            key: claim if is_this_boot else claim.without_instances
+            for key, claim, is_this_boot in self._claims_on_disk.read_all()
+        }
+        self._gpus = {
+            key: record if is_this_boot else record.after_reboot(now=seconds_since_boot())
+            for key, record, is_this_boot in self._gpus_on_disk.read_all()
+        }
         self._generation = max((value.value for _, value, _ in self._pool_on_disk.read_all()), default=0)
-        self._before: dict[str, GpuBefore] = {}
-        for key, before, is_this_boot in self._before_on_disk.read_all():
+        self._journals: dict[str, GpuJournal] = {}
+        for key, journal, is_this_boot in self._journals_on_disk.read_all():
             if is_this_boot:
-                self._before[key] = before
+                self._journals[key] = journal
             else:
                 # A reboot has set everything back already.
-                self._before_on_disk.delete(key)
+                self._journals_on_disk.delete(key)
 
     @property
     def claims(self) -> Mapping[str, PreparedClaim]:
@@ -104,20 +162,22 @@ class Records:
         self._claims_on_disk.delete(uid)
         self._claims.pop(uid, None)
 
-    def before(self, uuid: str) -> GpuBefore | None:
-        return self._before.get(uuid)
+    def journal(self, uuid: str) -> GpuJournal:
+        return self._journals.get(uuid, GpuJournal())
 
     @property
     def changed_gpus(self) -> list[str]:
-        return list(self._before)
+        return list(self._journals)
 
-    def put_before(self, uuid: str, before: GpuBefore) -> None:
-        self._before_on_disk.write(uuid, before)
-        self._before[uuid] = before
-
-    def drop_before(self, uuid: str) -> None:
-        self._before_on_disk.delete(uuid)
-        self._before.pop(uuid, None)
+    def put_journal(self, uuid: str, journal: GpuJournal) -> None:
+        if journal == self.journal(uuid):
+            return
+        if journal == GpuJournal():
+            self._journals_on_disk.delete(uuid)
+            self._journals.pop(uuid, None)
+        else:
+            self._journals_on_disk.write(uuid, journal)
+            self._journals[uuid] = journal
 
     def gpu(self, uuid: str) -> GpuRecord:
         """The record of a GPU; one that is new here gets the lowest slot that no GPU ever had."""
@@ -140,13 +200,3 @@ class Records:
         if value != self._generation:
             self._pool_on_disk.write("generation", Generation(value=value))
             self._generation = value
-
-
-def publish(record: GpuRecord, offered: OfferedGpu) -> GpuRecord:
-    return record.model_copy(
-        update={
-            "published_offers": offered.offers,
-            "published_policy": offered.policy,
-            "published_configured": offered.configured,
-        }
-    )

@@ -2,26 +2,29 @@
 
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.agent.records import GpuBefore, PreparedClaim, Records
-from gpusharing.agent.tuning import Tuner
+from gpusharing.agent.records import GpuSettings, PreparedClaim, Records
+from gpusharing.agent.settling.settler import Settler
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import (
     ClaimStatus,
     GpuStatus,
+    MigInstanceStatus,
     NodeSharing,
     NodeSharingStatus,
     PublishedDevice,
 )
-from gpusharing.core import publication
-from gpusharing.core.publication import OfferedGpu
+from gpusharing.core import offers
+from gpusharing.core.inventory import Gpu, MigInstance
+from gpusharing.core.offers import Entry, OfferedGpu
+from gpusharing.kube.clock import as_moment
 
 
 async def node_status(
-    sharing: NodeSharing, *, gpus: NodeGpus, records: Records, tuner: Tuner, now: str
+    sharing: NodeSharing, *, gpus: NodeGpus, records: Records, settler: Settler, now: str
 ) -> NodeSharingStatus:
     offered = [gpus.published(uuid) for uuid in gpus.uuids]
-    statuses = tuple([await _gpu_status(gpu, tuner) for gpu in offered])
-    problems = [problem for gpu in offered if (problem := tuner.problem(gpu.gpu.uuid))]
+    statuses = tuple([await _gpu_status(gpu, gpus, settler) for gpu in offered])
+    problems = [problem for gpu in offered if (problem := settler.problem(gpu.gpu.uuid))]
     return NodeSharingStatus(
         observed_generation=sharing.metadata.generation,
         boot_id=records.boot_id,
@@ -31,24 +34,37 @@ async def node_status(
     )
 
 
-async def _gpu_status(offered: OfferedGpu, tuner: Tuner) -> GpuStatus:
+async def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settler: Settler) -> GpuStatus:
     try:
-        current = await tuner.current(offered.gpu.uuid)
+        current = await settler.current(offered.gpu.uuid)
     except HardwareError:
-        # The tuner keeps what is wrong. What does not need the setting works all the same, and must be known of.
-        current = GpuBefore()
+        # The settler keeps what is wrong. What does not need the setting works all the same, and must be known of.
+        current = GpuSettings()
     return GpuStatus(
         uuid=offered.gpu.uuid,
         slot=offered.gpu.slot,
         minor=offered.gpu.minor,
         model=offered.gpu.product_name,
         memory=f"{offered.gpu.memory_mib}Mi",
-        attributes=publication.board_attributes(offered.gpu),
+        mig_profiles=tuple(profile.name for profile in offered.gpu.mig.profiles) if offered.gpu.mig else (),
+        instances=tuple(_instance(offered.gpu, instance) for instance in gpus.instances(offered.gpu.uuid)),
+        attributes=offers.board_attributes(offered.gpu),
         policy=offered.policy,
         time_slice=current.time_slice,
         compute_mode=current.compute_mode,
-        published=tuple(PublishedDevice(device=name) for name in publication.device_names(offered)),
+        published=tuple(_published(entry) for entry in gpus.entries(offered.gpu.uuid)),
     )
+
+
+def _published(entry: Entry) -> PublishedDevice:
+    since = entry.closing_since
+    return PublishedDevice(device=entry.device, closing_since=None if since is None else as_moment(since))
+
+
+def _instance(gpu: Gpu, instance: MigInstance) -> MigInstanceStatus:
+    profile = gpu.mig.profile(instance.place.profile_id) if gpu.mig else None
+    name = profile.name if profile else f"profile {instance.place.profile_id}"
+    return MigInstanceStatus(profile=name, start=instance.place.start, uuid=instance.uuid)
 
 
 def _claim_status(claim: PreparedClaim) -> ClaimStatus:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from gpusharing.api.names import MigPlace as MigPlace  # noqa: PLC0414
 from gpusharing.core.inventory import Board
 
 T = TypeVar("T")
@@ -57,15 +58,6 @@ class Span:
         return self.start < other.end and other.start < self.end
 
 
-@dataclass(frozen=True, slots=True)
-class MigPlace:
-    """Names a MIG instance before it is made and while it is there: at one time there is one at a place."""
-
-    profile_id: int
-    start: int
-    """The first of its memory slices."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeInstance:
     id: int
@@ -102,6 +94,18 @@ class GpuInstance:
     def __str__(self) -> str:
         text = f"GPU instance {self.id} ({self.profile} at {self.span.start})"
         return f"{text} without compute instance" if self.is_remnant else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigState:
+    """How a GPU is cut now."""
+
+    mode: MigMode
+    switch_resets_gpu: bool
+    instances: tuple[GpuInstance, ...] = ()
+
+    def at(self, place: MigPlace) -> GpuInstance | None:
+        return next((instance for instance in self.instances if instance.place == place), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from gpusharing.agent.hardware.facts import (
     MemoryWall,
     MigMode,
     MigPlace,
+    MigState,
     MpsDaemon,
     MpsSetup,
 )
@@ -34,6 +35,7 @@ from gpusharing.agent.hardware.nvml import (
     destruction,
     memory_limits,
     mig_mode,
+    mig_state,
     suitability,
 )
 from gpusharing.agent.hardware.nvml.events import EventWatch
@@ -101,6 +103,9 @@ class Hardware(GpuNode):
 
     async def set_time_slice(self, uuid: str, interval: Interval) -> Change[Interval]:
         return await self._smi.set_time_slice(uuid, interval)
+
+    async def mig(self, uuid: str) -> MigState | None:
+        return await self._ask(uuid, mig_state.read)
 
     async def set_mig_mode(self, uuid: str, *, enabled: bool) -> Change[MigMode]:
         try:

@@ -21,6 +21,7 @@ from gpusharing.agent.hardware.facts import (
     MemoryWall,
     MigMode,
     MigPlace,
+    MigState,
     MpsDaemon,
     MpsSetup,
 )
@@ -49,6 +50,9 @@ class GpuNode(Protocol):
 
     async def set_time_slice(self, uuid: str, interval: Interval) -> Change[Interval]:
         """For programs that start from then on. The driver forgets it at a reboot."""
+
+    async def mig(self, uuid: str) -> MigState | None:
+        """None: it cannot be cut."""
 
     async def set_mig_mode(self, uuid: str, *, enabled: bool) -> Change[MigMode]:
         """Refused while processes or instances are on the GPU. Up to Ampere it resets the GPU, which fails where others

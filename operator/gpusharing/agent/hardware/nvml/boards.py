@@ -54,5 +54,9 @@ def _mig_support(gpu: Device, architecture: int, notes: Notes) -> MigSupport | N
         return None
     return MigSupport(
         profiles=notes.attempt("MIG profiles", lambda: mig_profiles.read(gpu), otherwise=()),
-        switch_resets_gpu=architecture <= pynvml.NVML_DEVICE_ARCH_AMPERE,
+        switch_resets_gpu=mig_switch_resets(architecture),
     )
+
+
+def mig_switch_resets(architecture: int) -> bool:
+    return bool(architecture <= pynvml.NVML_DEVICE_ARCH_AMPERE)

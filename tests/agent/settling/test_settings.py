@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.conftest import Tell, reset, run
+from agent.conftest import Tell, reset, run, settler_of
 from agent.samples import prepared_claim, prepared_device
 from gpusharing import sim
 from gpusharing.agent.hardware import smi
 from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
 from gpusharing.agent.hardware.facts import Change
 from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.records import GpuBefore, PreparedClaim, Records
-from gpusharing.agent.tuning import Tuner
+from gpusharing.agent.records import GpuJournal, PreparedClaim, Records
 from gpusharing.api.sharing import Interval
 from gpusharing.sim import ComputeMode, Timeslice
 from harness.eventually import eventually
@@ -56,17 +55,17 @@ async def test_first_client_sets_the_interval_and_the_last_one_takes_it_back(
     node: sim.SimNode, hardware: Hardware, records: Records
 ) -> None:
     put_setting(node, (Timeslice.SHORT, ComputeMode.EXCLUSIVE_PROCESS))
-    tuner = Tuner(hardware, records)
+    settler = settler_of(hardware, records)
     for name in ("one", "two"):
         records.put_claim(claim(node, name, Interval.LONG))
-        await tuner.settle(uuid(node))
+        await settler.settle(uuid(node))
         # A second client of a GPU in an exclusive mode would be refused by the driver.
         assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
     records.drop_claim("uid-one")
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
     records.drop_claim("uid-two")
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.SHORT, ComputeMode.EXCLUSIVE_PROCESS)
     assert records.changed_gpus == []
     # The neighbour was never touched.
@@ -76,7 +75,7 @@ async def test_first_client_sets_the_interval_and_the_last_one_takes_it_back(
 async def test_claim_without_a_wish_changes_nothing(node: sim.SimNode, hardware: Hardware, records: Records) -> None:
     put_setting(node, (Timeslice.MEDIUM, ComputeMode.PROHIBITED))
     records.put_claim(claim(node, "plain", None))
-    await Tuner(hardware, records).settle(uuid(node))
+    await settler_of(hardware, records).settle(uuid(node))
     assert setting(node) == (Timeslice.MEDIUM, ComputeMode.PROHIBITED)
     assert records.changed_gpus == []
 
@@ -84,7 +83,7 @@ async def test_claim_without_a_wish_changes_nothing(node: sim.SimNode, hardware:
 async def test_who_only_looks_changes_nothing(node: sim.SimNode, hardware: Hardware, records: Records) -> None:
     device = prepared_device(uuid=uuid(node), interval=Interval.LONG, admin=True)
     records.put_claim(prepared_claim("watcher", device))
-    await Tuner(hardware, records).settle(uuid(node))
+    await settler_of(hardware, records).settle(uuid(node))
     assert setting(node) == (Timeslice.DEFAULT, ComputeMode.DEFAULT)
 
 
@@ -93,7 +92,7 @@ async def test_what_is_right_already_starts_no_change(
 ) -> None:
     smi_script('case "$*" in *--set*) exit 9;; esac; exec "$REAL" "$@"')
     records.put_claim(claim(node, "one", Interval.DEFAULT))
-    await Tuner(hardware, records).settle(uuid(node))
+    await settler_of(hardware, records).settle(uuid(node))
     assert records.changed_gpus == []
 
 
@@ -124,12 +123,12 @@ def test_claims_come_and_go(
         await hardware.open()
         interval = first
         records = Records(directory)
-        tuner = Tuner(hardware, records)
+        settler = settler_of(hardware, records)
         for step in [*steps, "leave"]:
             match step:
                 case "restart":
                     records = Records(directory)
-                    tuner = Tuner(hardware, records)
+                    settler = settler_of(hardware, records)
                 case "leave":
                     for uid in list(records.claims):
                         records.drop_claim(uid)
@@ -141,7 +140,7 @@ def test_claims_come_and_go(
                     records.drop_claim(f"uid-{step}")
                 case _:
                     records.put_claim(claim(node, str(step), interval))
-            await tuner.settle(uuid(node))
+            await settler.settle(uuid(node))
             assert setting(node) == ((SLICES[interval], ComputeMode.DEFAULT) if records.claims else before)
         await hardware.close()
 
@@ -183,14 +182,9 @@ class MortalHardware(Hardware):
 class MortalRecords(Records):
     fuse: Fuse
 
-    def put_before(self, uuid: str, before: GpuBefore) -> None:
+    def put_journal(self, uuid: str, journal: GpuJournal) -> None:
         self.fuse.point()
-        super().put_before(uuid, before)
-        self.fuse.point()
-
-    def drop_before(self, uuid: str) -> None:
-        self.fuse.point()
-        super().drop_before(uuid)
+        super().put_journal(uuid, journal)
         self.fuse.point()
 
 
@@ -209,24 +203,24 @@ async def test_crash_at_every_point(node: sim.SimNode, tmp_path: Path, *, coming
         hardware.fuse = records.fuse = Fuse(10_000)
         if not coming:
             records.put_claim(claim(node, "one", Interval.LONG))
-            await Tuner(hardware, records).settle(uuid(node))
+            await settler_of(hardware, records).settle(uuid(node))
             records.drop_claim("uid-one")
         else:
             records.put_claim(claim(node, "one", Interval.LONG))
         hardware.fuse = records.fuse = Fuse(points)
         try:
-            await Tuner(hardware, records).settle(uuid(node))
+            await settler_of(hardware, records).settle(uuid(node))
             survived = True
         except CrashError:
             points += 1
 
         hardware.fuse = Fuse(10_000)
         after = Records(directory)
-        tuner = Tuner(hardware, after)
-        await tuner.settle(uuid(node))
+        settler = settler_of(hardware, after)
+        await settler.settle(uuid(node))
         assert setting(node) == ((Timeslice.LONG, ComputeMode.DEFAULT) if coming else before)
         after.drop_claim("uid-one")
-        await tuner.settle(uuid(node))
+        await settler.settle(uuid(node))
         assert setting(node) == before
         assert after.changed_gpus == []
         await hardware.close()
@@ -238,37 +232,37 @@ async def test_setting_that_fails_is_a_problem_until_it_succeeds(
     node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell
 ) -> None:
     smi_script('case "$*" in *--set*) echo "Unable to: GPU is lost"; exit 15;; esac; exec "$REAL" "$@"')
-    tuner = Tuner(hardware, records)
+    settler = settler_of(hardware, records)
     put_setting(node, (Timeslice.SHORT, ComputeMode.EXCLUSIVE_PROCESS))
     records.put_claim(claim(node, "one", Interval.LONG))
     with pytest.raises(HardwareError, match=f"compute-policy -i {uuid(node)} --set-timeslice 3: exit code 15: Unable"):
-        await tuner.settle(uuid(node))
-    assert "GPU is lost" in (tuner.problem(uuid(node)) or "")
+        await settler.settle(uuid(node))
+    assert "GPU is lost" in (settler.problem(uuid(node)) or "")
     # The claim is given up; the half that succeeded is taken back, which needs no time slice.
     records.drop_claim("uid-one")
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.SHORT, ComputeMode.EXCLUSIVE_PROCESS)
-    assert tuner.problem(uuid(node)) is None
+    assert settler.problem(uuid(node)) is None
 
     smi_script('exec "$REAL" "$@"')
     records.put_claim(claim(node, "two", Interval.LONG))
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
 
 
 async def test_gpu_that_cannot_be_set_back_now_is_set_back_later(
     node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell
 ) -> None:
-    tuner = Tuner(hardware, records)
+    settler = settler_of(hardware, records)
     records.put_claim(claim(node, "one", Interval.LONG))
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     smi_script("exit 1")
     records.drop_claim("uid-one")
     with pytest.raises(HardwareError, match="no output"):
-        await tuner.settle(uuid(node))
+        await settler.settle(uuid(node))
     assert records.changed_gpus == [uuid(node)]
     smi_script('exec "$REAL" "$@"')
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.DEFAULT, ComputeMode.DEFAULT)
     assert records.changed_gpus == []
 
@@ -303,7 +297,7 @@ async def test_nvidia_smi_that_hangs_is_given_up(  # noqa: PLR0917 (fixtures)
     records.put_claim(claim(node, "one", Interval.LONG))
     started = time.monotonic()
     with patience(monkeypatch, 0.2), pytest.raises(HardwareError, match="no answer within"):
-        await Tuner(hardware, records).settle(uuid(node))
+        await settler_of(hardware, records).settle(uuid(node))
     assert time.monotonic() - started < 1.8
     if "setsid" in script:
         await asyncio.sleep(2)
@@ -322,47 +316,47 @@ async def test_nvidia_smi_that_cannot_be_run_is_the_hardwares_fault(
         case _:
             node.nvidia_smi.write_bytes(b"\x7fELF nonsense")
     records.put_claim(claim(node, "one", Interval.LONG))
-    tuner = Tuner(hardware, records)
+    settler = settler_of(hardware, records)
     try:
         with pytest.raises(HardwareError, match="nvidia-smi"):
-            await tuner.settle(uuid(node))
+            await settler.settle(uuid(node))
     finally:
         smi_script('exec "$REAL" "$@"')
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
 
 
 async def test_gpu_without_a_time_slice(node: sim.SimNode, hardware: Hardware, records: Records) -> None:
     put_setting(node, (None, ComputeMode.EXCLUSIVE_PROCESS))
-    tuner = Tuner(hardware, records)
+    settler = settler_of(hardware, records)
     records.put_claim(claim(node, "one", Interval.LONG))
     with pytest.raises(NotSupportedError, match=f"GPU {uuid(node)} has no time slice that can be set: use interval"):
-        await tuner.settle(uuid(node))
+        await settler.settle(uuid(node))
     records.drop_claim("uid-one")
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (None, ComputeMode.EXCLUSIVE_PROCESS)
 
     records.put_claim(claim(node, "two", Interval.DEFAULT))
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (None, ComputeMode.DEFAULT)
     records.drop_claim("uid-two")
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (None, ComputeMode.EXCLUSIVE_PROCESS)
 
 
 async def test_changes_by_others_are_undone_when_the_hardware_is_asked_anew(
     node: sim.SimNode, hardware: Hardware, records: Records
 ) -> None:
-    tuner = Tuner(hardware, records)
+    settler = settler_of(hardware, records)
     records.put_claim(claim(node, "one", Interval.LONG))
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     put_setting(node, (Timeslice.SHORT, ComputeMode.EXCLUSIVE_PROCESS))
-    tuner.forget()
-    await tuner.settle(uuid(node))
+    settler.forget()
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
     # What was there before the agent is what it goes back to, not what somebody did meanwhile.
     records.drop_claim("uid-one")
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.DEFAULT, ComputeMode.DEFAULT)
 
 
@@ -375,22 +369,22 @@ async def test_report_that_asks_while_a_claim_is_prepared_remembers_nothing_wron
         f'case "$*" in *-l) if mkdir {first} 2>/dev/null; then "$REAL" "$@"; while [ ! -e {go} ]; do sleep 0.01; done;'
         ' exit; fi;; esac; exec "$REAL" "$@"'
     )
-    tuner = Tuner(hardware, records)
-    report = asyncio.create_task(tuner.current(uuid(node)))
+    settler = settler_of(hardware, records)
+    report = asyncio.create_task(settler.current(uuid(node)))
 
     async def reading() -> None:
         assert first.exists()
 
     await eventually(reading)
     records.put_claim(claim(node, "one", Interval.LONG))
-    prepare = asyncio.create_task(tuner.settle(uuid(node)))
+    prepare = asyncio.create_task(settler.settle(uuid(node)))
     await asyncio.wait({prepare}, timeout=0.3)
     go.touch()
     await asyncio.gather(report, prepare)
     assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
 
     records.drop_claim("uid-one")
-    await tuner.settle(uuid(node))
+    await settler.settle(uuid(node))
     assert setting(node) == (Timeslice.DEFAULT, ComputeMode.DEFAULT)
 
 
@@ -398,12 +392,12 @@ async def test_one_gpu_that_hangs_does_not_hold_up_its_neighbour(
     node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smi_script(f'case "$*" in *{uuid(node)}*) exec sleep 60;; esac; exec "$REAL" "$@"')
-    tuner = Tuner(hardware, records)
+    settler = settler_of(hardware, records)
     records.put_claim(claim(node, "one", Interval.LONG))
     records.put_claim(claim(node, "two", Interval.LONG, index=1))
     with patience(monkeypatch, 1):
-        stuck = asyncio.create_task(tuner.settle(uuid(node)))
-        await asyncio.wait_for(tuner.settle(uuid(node, 1)), 0.8)
+        stuck = asyncio.create_task(settler.settle(uuid(node)))
+        await asyncio.wait_for(settler.settle(uuid(node, 1)), 0.8)
         assert setting(node, 1) == (Timeslice.LONG, ComputeMode.DEFAULT)
         with pytest.raises(HardwareError):
             await stuck

@@ -1,0 +1,92 @@
+"""The MIG instances of a GPU: made for claims, and destroyed after them. Those of others are left alone."""
+
+from collections.abc import Iterable
+
+from gpusharing.agent.hardware.errors import MigDisabledError, NotFoundError, NotOursError
+from gpusharing.agent.hardware.facts import GpuInstance, MigPlace, MigState
+from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.records import MadeInstance, Records
+from gpusharing.agent.settling.targets import GpuTarget
+
+
+class Mig:
+    def __init__(self, hardware: GpuNode, records: Records) -> None:
+        self._hardware = hardware
+        self._records = records
+
+    async def shrink(self, uuid: str, target: GpuTarget) -> None:
+        """Away with what nobody wants any more, and with MIG mode after the last."""
+        for made in self._records.journal(uuid).instances:
+            if made.place not in target.places:
+                await self._hardware.destroy_mig_instance(uuid, made.place, mig_uuid=made.uuid)
+                self._note(uuid, instances=_without(self._made(uuid), made.place))
+        journal = self._records.journal(uuid)
+        if journal.mig_mode is not None and not target.places and not journal.instances:
+            await self._hardware.set_mig_mode(uuid, enabled=journal.mig_mode)
+            self._note(uuid, mig_mode=None)
+
+    async def grow(self, uuid: str, target: GpuTarget) -> None:
+        if not target.places:
+            return
+        state = await self._state(uuid)
+        for place, known_as in sorted(target.places.items(), key=lambda wanted: wanted[0].start):
+            if known_as is None:
+                await self._require(uuid, place, state.at(place))
+            elif (here := state.at(place)) is None or here.uuid != known_as:
+                # Another one there would be another device to the containers that have this one.
+                raise NotFoundError(
+                    f"MIG instance {known_as} is gone, which somebody destroyed under its claim",
+                    gpu=uuid,
+                    remedy="delete the pods that use it",
+                )
+
+    async def instance(self, uuid: str, place: MigPlace) -> GpuInstance:
+        state = await self._hardware.mig(uuid)
+        here = state.at(place) if state else None
+        if here is None or here.uuid is None:
+            raise NotFoundError(f"there is no MIG instance with profile {place.profile_id} at {place.start}", gpu=uuid)
+        return here
+
+    async def _state(self, uuid: str) -> MigState:
+        """With MIG mode on."""
+        state = await self._hardware.mig(uuid)
+        if state is None:
+            raise MigDisabledError("it cannot be cut into MIG instances", gpu=uuid, remedy="use another GPU")
+        if state.mode.current:
+            return state
+        if state.switch_resets_gpu:
+            raise MigDisabledError(
+                "MIG mode is off, and turning it on resets this GPU",
+                gpu=uuid,
+                remedy="turn it on while the GPU is idle, and delete the pod so that it is scheduled again",
+            )
+        self._note(uuid, mig_mode=False)
+        await self._hardware.set_mig_mode(uuid, enabled=True)
+        return await self._state(uuid)
+
+    async def _require(self, uuid: str, place: MigPlace, here: GpuInstance | None) -> None:
+        made = {one.place: one for one in self._made(uuid)}
+        if here is not None and place not in made:
+            if here.is_remnant:
+                raise NotOursError(f"{here} is half of a MIG instance that others have begun", gpu=uuid)
+            # It was there before: it is used as it is, and stays.
+            return
+        if place not in made:
+            self._put(uuid, place, made_as=None)
+        instance = (await self._hardware.create_mig_instance(uuid, place)).now
+        if instance is not None:
+            self._put(uuid, place, made_as=instance.uuid)
+
+    def _put(self, uuid: str, place: MigPlace, *, made_as: str | None) -> None:
+        entry = MadeInstance(profile_id=place.profile_id, start=place.start, uuid=made_as)
+        self._note(uuid, instances=(*_without(self._made(uuid), place), entry))
+
+    def _made(self, uuid: str) -> tuple[MadeInstance, ...]:
+        return self._records.journal(uuid).instances
+
+    def _note(self, uuid: str, **changes: object) -> None:
+        self._records.put_journal(uuid, self._records.journal(uuid).model_copy(update=changes))
+
+
+def _without(made: Iterable[MadeInstance], place: MigPlace) -> tuple[MadeInstance, ...]:
+    return tuple(one for one in made if one.place != place)

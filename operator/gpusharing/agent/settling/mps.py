@@ -1,0 +1,90 @@
+"""MPS control daemons: one for each GPU that claims share by MPS, and one for each claim that has whole GPUs so.
+
+A daemon is known by its directory. All directories in ours are ours, whichever agent made them.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from gpusharing.agent.hardware.facts import MpsLimits, MpsSetup
+from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records
+from gpusharing.api import names
+
+# Whoever is still connected when the last claim has been given back, has lost its container.
+_GRACE: Final = 0
+
+
+class Mps:
+    def __init__(self, hardware: GpuNode, records: Records, home: Path) -> None:
+        self._hardware = hardware
+        self._records = records
+        self._home = home
+        self._running: dict[str, MpsSetup] = {}
+
+    def forget(self) -> None:
+        self._running.clear()
+
+    async def end(self, uuid: str) -> None:
+        """Those on this GPU that nobody wants any more."""
+        wanted = self._wanted()
+        for directory in self._directories():
+            if directory.name not in wanted and await self._serves(directory, uuid):
+                self._running.pop(directory.name, None)
+                await self._hardware.quit_mps(directory, grace=_GRACE)
+                shutil.rmtree(directory)
+
+    async def begin(self, uuid: str) -> None:
+        """Those that claims on this GPU want."""
+        for name, setup in self._wanted().items():
+            if uuid in setup.gpus and self._running.get(name) != setup:
+                await self._hardware.start_mps(setup)
+                self._running[name] = setup
+
+    async def _serves(self, directory: Path, uuid: str) -> bool:
+        """One that has died, or has never come up, serves all alike."""
+        if known := self._running.get(directory.name):
+            return uuid in known.gpus
+        daemon = await self._hardware.mps(directory)
+        return daemon is None or uuid in daemon.gpus
+
+    def _directories(self) -> list[Path]:
+        return sorted(self._home.iterdir()) if self._home.is_dir() else []
+
+    def _wanted(self) -> Mapping[str, MpsSetup]:
+        gpus: dict[str, set[str]] = {}
+        limits: dict[str, MpsLimits] = {}
+        for claim, device in _sharers(self._records.claims.values()):
+            name = daemon_name(claim.uid, device.device)
+            gpus.setdefault(name, set()).add(device.uuid)
+            limits[name] = _joined(limits.get(name), device)
+        return {
+            name: MpsSetup(directory=self._home / name, gpus=tuple(sorted(gpus[name])), limits=limits[name])
+            for name in sorted(gpus)
+        }
+
+
+def daemon_name(claim_uid: str, device: str) -> str:
+    """The directory of the daemon that a device is used through."""
+    is_shared = names.sharing_of_device(device) is names.Sharing.MPS
+    return f"gpu-{names.slot_of_device(device)}" if is_shared else claim_uid
+
+
+def _sharers(claims: Iterable[PreparedClaim]) -> list[tuple[PreparedClaim, PreparedDevice]]:
+    return [
+        (claim, device)
+        for claim in claims
+        for device in claim.devices
+        if device.settings.mps is not None and not device.admin
+    ]
+
+
+def _joined(limits: MpsLimits | None, device: PreparedDevice) -> MpsLimits:
+    """The daemon's own limits bind all of its clients: the policy's upper bounds, the same for each of them."""
+    mps = device.settings.mps
+    memory = dict(limits.memory_mib) if limits else {}
+    if mps and mps.most_memory is not None:
+        memory[device.uuid] = mps.most_memory
+    return MpsLimits(threads=mps.most_threads if mps else 100, memory_mib=memory)

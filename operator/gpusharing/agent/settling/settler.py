@@ -1,0 +1,76 @@
+"""Brings GPUs to where their claims want them, and back to where they were when the last claim has gone.
+
+Level-triggered: what a GPU should be follows from the prepared claims alone, so that every step may be interrupted and
+repeated. What is changed, and what was there before, is on disk before anything is changed.
+"""
+
+import asyncio
+from collections import defaultdict
+from pathlib import Path
+
+from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.hardware.facts import GpuInstance, MigPlace
+from gpusharing.agent.hardware.mps.directory import MpsDirectory
+from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.records import GpuSettings, Records
+from gpusharing.agent.settling import targets
+from gpusharing.agent.settling.mig import Mig
+from gpusharing.agent.settling.mps import Mps
+from gpusharing.agent.settling.settings import Settings
+
+
+class Settler:
+    def __init__(self, hardware: GpuNode, records: Records, *, mps_home: Path) -> None:
+        self._records = records
+        self._mps_home = mps_home
+        self._settings = Settings(hardware, records)
+        self._mig = Mig(hardware, records)
+        self._mps = Mps(hardware, records, mps_home)
+        self._problems: dict[str, str] = {}
+        # What is read while it is being set would be remembered after it was set.
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._mps_lock = asyncio.Lock()
+
+    def problem(self, uuid: str) -> str | None:
+        """Why the GPU is not as its claims want it."""
+        return self._problems.get(uuid)
+
+    def forget(self) -> None:
+        """Asks the hardware anew, in case somebody else has changed it."""
+        self._settings.forget()
+        self._mps.forget()
+
+    async def current(self, uuid: str) -> GpuSettings:
+        try:
+            async with self._locks[uuid]:
+                return await self._settings.current(uuid)
+        except HardwareError as error:
+            self._problems[uuid] = str(error)
+            raise
+
+    async def mig_instance(self, uuid: str, place: MigPlace) -> GpuInstance:
+        async with self._locks[uuid]:
+            return await self._mig.instance(uuid, place)
+
+    def mps_pipe(self, daemon: str) -> Path:
+        return MpsDirectory(self._mps_home / daemon).pipe
+
+    async def settle(self, uuid: str) -> None:
+        try:
+            async with self._locks[uuid]:
+                await self._settle(uuid)
+        except HardwareError as error:
+            self._problems[uuid] = str(error)
+            raise
+        self._problems.pop(uuid, None)
+
+    async def _settle(self, uuid: str) -> None:
+        target = targets.of(device for _, device in self._records.claims_on(uuid))
+        # What goes makes room for what comes.
+        async with self._mps_lock:
+            await self._mps.end(uuid)
+        await self._mig.shrink(uuid, target)
+        await self._settings.settle(uuid, target)
+        await self._mig.grow(uuid, target)
+        async with self._mps_lock:
+            await self._mps.begin(uuid)

@@ -1,0 +1,35 @@
+"""What the claims that hold a GPU want it to be."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gpusharing.agent.hardware.facts import MigPlace
+from gpusharing.agent.records import PreparedDevice
+from gpusharing.api import names
+from gpusharing.api.sharing import Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuTarget:
+    interval: Interval | None = None
+    mps: bool = False
+    places: Mapping[MigPlace, str | None] = field(default_factory=dict)
+    """The MIG instances, each with the uuid by which a container knows it already."""
+
+
+def of(devices: Iterable[PreparedDevice]) -> GpuTarget:
+    """Claims of one GPU agree: all shares have the settings of its policy, and a whole GPU has one claim."""
+    interval = None
+    mps = False
+    places: dict[MigPlace, str | None] = {}
+    for device in devices:
+        interval = interval or device.settings.interval
+        mps = mps or device.settings.mps is not None
+        if (place := place_of(device.device)) is not None:
+            places[place] = device.mig_uuid
+    return GpuTarget(interval=interval, mps=mps, places=places)
+
+
+def place_of(device: str) -> MigPlace | None:
+    name = names.read_device(device)
+    return name.place if name else None

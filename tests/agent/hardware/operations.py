@@ -164,6 +164,7 @@ OPERATIONS: Final = {
         succeeded=is_long,
         runs_programs=True,
     ),
+    "MIG": Operation("mig", lambda bed: bed.hardware.mig(bed.cut), on_cut=True),
     "MIG mode on": Operation("set_mig_mode", switch(enabled=True), succeeded=mig_is(enabled=True)),
     "MIG mode off": Operation(
         "set_mig_mode", switch(enabled=False), prepare=switch(enabled=True), succeeded=mig_is(enabled=False)

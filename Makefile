@@ -35,7 +35,7 @@ check: setup ## Check style, types, layers and that generated files are up to da
 
 .PHONY: test
 test: check ## Run the checks and every test, on a real Kubernetes that is built on first use (ten minutes, then cached)
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Kubernetes

@@ -114,6 +114,8 @@ def test_killed_in_the_middle_of_mig(tmp_path: Path, use_nvml: UseNvml) -> None:
                 assert nvml.nvmlDeviceGetMigMode(gpu) == [1, 1]
         assert survivor.poll() is None
         assert other.poll() is None
+    # Whoever comes next completes what the last two were about when they were killed.
+    assert nvml.nvmlDeviceGetMigMode(gpu) == [1, 1]
     expect_whole(node)
     with running(node, "mig_hammer.py", "c"):
         time.sleep(0.2)

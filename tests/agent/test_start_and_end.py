@@ -172,5 +172,5 @@ async def test_signal_during_the_start(installed: ControlPlane) -> None:
             )
             await asyncio.sleep(delay)
             process.terminate()
-            assert await asyncio.wait_for(process.wait(), 30) in (0, -signal.SIGTERM)
+            assert await asyncio.wait_for(process.wait(), 5) in (0, -signal.SIGTERM)
             assert not node.registration.exists()

@@ -51,7 +51,9 @@ async def run(
         except OSError as error:
             raise ProgramError(f"{command}: {error}") from error
         try:
-            code = await asyncio.wait_for(process.wait(), timeout)
+            # Not `wait_for`, which loses a cancellation that comes as the program ends.
+            async with asyncio.timeout(timeout):
+                code = await process.wait()
         except TimeoutError as error:
             raise ProgramHungError(f"{command}: no answer within {timeout:.0f} s") from error
         finally:
@@ -80,4 +82,5 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), _LAST_BREATH)
+        async with asyncio.timeout(_LAST_BREATH):
+            await process.wait()

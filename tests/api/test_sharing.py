@@ -1,13 +1,19 @@
 """Our own objects, as they are sent and read again."""
 
 import json
+from typing import Any
 
+import pydantic
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import NOW
 from gpusharing.api import sharing, strict_json
+from gpusharing.api.base import ApiModel
 from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, LabelSelectorRequirement, ObjectMeta
+from gpusharing.core.amounts import mebibytes
+from gpusharing.core.moments import seconds
 
 text = st.text(min_size=1, max_size=8)
 counts = st.integers(min_value=0, max_value=1_000)
@@ -121,7 +127,7 @@ node_statuses = st.builds(
             slot=counts,
             minor=counts,
             model=text,
-            memory=text,
+            memory=st.integers(1, 10**6).map("{}Mi".format),
             attributes=st.dictionaries(
                 text,
                 st.fixed_dictionaries({"string": text})
@@ -155,6 +161,34 @@ def test_node_sharings_survive_the_wire(node_sharing: sharing.NodeSharing) -> No
     assert b":null" not in sent
     assert sharing.NodeSharing.model_validate(strict_json.loads(sent)) == node_sharing
     assert sharing.NodeSharing.model_validate_json(sent) == node_sharing
+
+
+@given(st.from_regex(r"[1-9][0-9]{0,13}(Mi|Gi|Ti)", fullmatch=True))
+def test_what_a_status_says_of_memory_can_be_calculated_with(memory: str) -> None:
+    status = sharing.GpuStatus(uuid="GPU-1", slot=0, minor=0, model="L4", memory=memory, attributes={})
+    assert mebibytes(status.memory) > 0
+
+
+@given(st.from_regex(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}(\.[0-9]{1,9})?Z", fullmatch=True))
+def test_what_a_status_says_of_time_can_be_calculated_with(moment: str) -> None:
+    published = sharing.PublishedDevice(device="gpu-0", closing_since=moment)
+    assert isinstance(seconds(published.closing_since or ""), int)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (sharing.PublishedDevice, {"device": "gpu-0", "closingSince": "2026-11-18T12:00:00+01:00"}),
+        (sharing.PublishedDevice, {"device": "gpu-0", "closingSince": "yesterday"}),
+        (sharing.PublishedDevice, {"device": "gpu-0", "closingSince": f"2026-11-18T12:00:00.{'0' * 5000}Z"}),
+        (sharing.GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "80G"}),
+        (sharing.GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "0Mi"}),
+        (sharing.GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": f"{'9' * 5000}Mi"}),
+    ],
+)
+def test_what_nobody_could_calculate_with_is_refused(model: type[ApiModel], told: Any) -> None:
+    with pytest.raises(pydantic.ValidationError):
+        model.model_validate(told)
 
 
 def test_names_on_the_wire() -> None:

@@ -1,7 +1,5 @@
 """What a policy's offers come to on one GPU."""
 
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +15,6 @@ from gpusharing.api.sharing import (
     TimeSlicingMemory,
     TimeSlicingOffer,
 )
-from gpusharing.core.amounts import mebibytes
-from gpusharing.core.moments import seconds
 from gpusharing.core.resolution import Resolution, resolve
 
 GPU = 40960
@@ -136,22 +132,3 @@ def test_resolving_again_changes_nothing(default: str, least: str, most: str, me
         once = resolved(offers, memory)
         assert resolved(once.offers, memory) == Resolution(once.offers)
         assert bool(once.refused) == (once.offers == Offers())
-
-
-@pytest.mark.parametrize("text", ["", "8", "8G", "8gi", "-1Gi", "1.5Gi", "0%", "Gi", " 8Gi", "8Gi\n", "٣Gi"])
-def test_what_is_no_amount(text: str) -> None:
-    with pytest.raises(ValueError, match="is not an amount"):
-        mebibytes(text)
-
-
-@given(st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2999, 12, 31)))  # noqa: DTZ001
-def test_moments(moment: datetime) -> None:
-    whole = moment.replace(microsecond=0, tzinfo=UTC)
-    assert seconds(whole.strftime("%Y-%m-%dT%H:%M:%SZ")) == int(whole.timestamp())
-    assert seconds(whole.strftime("%Y-%m-%dT%H:%M:%S.123456Z")) == int(whole.timestamp())
-
-
-@pytest.mark.parametrize("text", ["", "2026-11-18", "2026-11-18T12:00:00+01:00", "now"])
-def test_what_is_no_moment(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a moment"):
-        seconds(text)

@@ -235,6 +235,7 @@ def test_a_whole_gpu_may_be_shared_by_mps_within_its_claim(configured: Allocatio
     [
         ({"memory": "16Gi", "threads": "40"}, MpsSettings(memory=16384, threads=40, most_memory=20480)),
         ({"memory": "8589934592", "threads": "5"}, MpsSettings(memory=8192, threads=5, most_memory=20480)),
+        ({"memory": "9e9", "threads": "1e1"}, MpsSettings(memory=8583, threads=10, most_memory=20480)),
         ({}, MpsSettings(threads=25, most_memory=20480)),
     ],
 )
@@ -243,6 +244,13 @@ def test_a_share_of_mps_is_limited_to_what_was_allocated(consumed: dict[str, str
     settings = resolve(share, [mps(memory="1Gi")], SHARED_BY_MPS, THIRDS)
     assert settings.mps == expected
     assert len(settings.ignored) == 1
+
+
+@pytest.mark.parametrize("capacity", ["memory", "threads"])
+def test_an_amount_that_nobody_can_read_is_refused_by_name(capacity: str) -> None:
+    share = dataclasses.replace(result("gpu-0-mps"), consumed_capacity={capacity: "1e999999999"})
+    with pytest.raises(SettingsError, match=f"request gpu: capacity {capacity}: '1e999999999' is not a quantity"):
+        resolve(share, [], SHARED_BY_MPS, THIRDS)
 
 
 def test_a_mig_instance_has_no_settings() -> None:

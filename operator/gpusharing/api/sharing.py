@@ -432,10 +432,15 @@ class NodeSharingSpec(ApiModel):
     """The claims that hold devices of this node, and the settings that they get."""
 
 
+# Both are calculated with; one that could not be would stop the decisions for all.
+_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?Z$"
+_MEMORY_OF_A_GPU = "^[1-9][0-9]*(Mi|Gi|Ti)$"
+
+
 class PublishedDevice(ApiModel):
     device: str
     """A device name in the node's ResourceSlices."""
-    closing_since: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
+    closing_since: Annotated[str | None, Field(max_length=32, pattern=_MOMENT)] = None
     """Since when nobody new gets it, because it is to be withdrawn."""
 
 
@@ -472,7 +477,7 @@ class GpuStatus(ApiModel):
     """The N of /dev/nvidiaN at the moment."""
     model: str
     """The product name."""
-    memory: Annotated[str, Field(json_schema_extra={"pattern": "^[1-9][0-9]*(Mi|Gi|Ti)$"})]
+    memory: Annotated[str, Field(max_length=16, pattern=_MEMORY_OF_A_GPU)]
     """Total memory, as a quantity."""
     mig_profiles: tuple[str, ...] = ()
     """The kinds of MIG instances that it can be cut into."""

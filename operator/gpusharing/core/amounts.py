@@ -5,34 +5,48 @@ from fractions import Fraction
 from typing import Final
 
 _PERCENTAGE: Final = re.compile(r"([1-9][0-9]*)%")
-_AMOUNT: Final = re.compile(r"([0-9]+)(Mi|Gi|Ti)")
-_MEBIBYTES: Final = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
+_AMOUNT: Final = re.compile(r"[0-9]+(Mi|Gi|Ti)")
+# Of a quantity as the API server may store it. It keeps at most 18 digits before the point and 9 behind; what is longer
+# is nobody's amount.
+_QUANTITY: Final = re.compile(
+    r"([0-9]{1,32}(?:\.[0-9]{0,32})?|\.[0-9]{1,32})(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,2}))?"
+)
+_FACTORS: Final = {
+    suffix: Fraction(base) ** power
+    for base, first, suffixes in (
+        (1024, 1, ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")),
+        (1000, -3, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")),
+    )
+    for power, suffix in enumerate(suffixes, start=first)
+}
+_MEBIBYTE: Final = 1024**2
 
 
 def mebibytes(text: str, *, of: int = 0) -> int:
     """Of "8Gi", or of "25%", which is a part of so many mebibytes, rounded down but at least one."""
     if percentage := _PERCENTAGE.fullmatch(text):
         return max(1, of * int(percentage[1]) // 100)
-    amount = _AMOUNT.fullmatch(text)
-    if amount is None:
+    if not _AMOUNT.fullmatch(text):
         raise ValueError(f"{text!r} is not an amount of memory such as 8Gi")
-    return int(amount[1]) * _MEBIBYTES[amount[2]]
-
-
-_QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTPE]i|[kMGTPE]|)")
-_BYTES: Final = {
-    suffix: base**power
-    for base, suffixes in ((1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")), (1000, ("", "k", "M", "G", "T", "P", "E")))
-    for power, suffix in enumerate(suffixes)
-}
+    return whole_mebibytes(text)
 
 
 def whole_mebibytes(quantity: str) -> int:
     """Of any quantity of bytes, rounded down."""
+    return int(_exact(quantity) / _MEBIBYTE)
+
+
+def whole(quantity: str) -> int:
+    """Of any quantity, rounded down."""
+    return int(_exact(quantity))
+
+
+def _exact(quantity: str) -> Fraction:
     found = _QUANTITY.fullmatch(quantity)
     if found is None:
-        raise ValueError(f"{quantity!r} is not a quantity such as 8Gi")
-    return int(Fraction(found[1]) * _BYTES[found[2]]) // 1024**2
+        raise ValueError(f"{quantity[:64]!r} is not a quantity such as 8Gi")
+    digits, suffix, exponent = found.groups()
+    return Fraction(digits) * (Fraction(10) ** int(exponent) if exponent else _FACTORS[suffix or ""])
 
 
 def in_mebibytes(amount: int) -> str:

@@ -1,6 +1,6 @@
 """What a claim's devices are set to: the last matching config of the claim or its class, filled in by the policy."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from gpusharing.api import names, nvidia
@@ -82,12 +82,13 @@ def _mps(
     if asked and sharing and sharing.mps_config:
         because = "the limits on a shared GPU are the memory and threads that the claim was allocated"
         ignored = (f"mpsConfig of the {asked[1]}: {because}, which it asks for as capacity",)
+    threads = _consumed(result, "threads", amounts.whole)
     return DeviceSettings(
         request=result.request,
         device=result.device,
         mps=MpsSettings(
-            memory=_consumed_mebibytes(result),
-            threads=int(result.consumed_capacity.get("threads", offer.threads.default)),
+            memory=_consumed(result, "memory", amounts.whole_mebibytes),
+            threads=offer.threads.default if threads is None else threads,
             most_memory=amounts.mebibytes(offer.memory.max) if offer.memory.max else None,
         ),
         sources=SettingSources(mps="allocation"),
@@ -95,9 +96,15 @@ def _mps(
     )
 
 
-def _consumed_mebibytes(result: AllocationResult) -> int | None:
-    consumed = result.consumed_capacity.get("memory")
-    return None if consumed is None else amounts.whole_mebibytes(consumed)
+def _consumed(result: AllocationResult, capacity: str, read: Callable[[str], int]) -> int | None:
+    """In the words of whoever wrote the claim: the scheduler passes them on."""
+    consumed = result.consumed_capacity.get(capacity)
+    if consumed is None:
+        return None
+    try:
+        return read(consumed)
+    except ValueError as error:
+        raise SettingsError(f"request {result.request}: capacity {capacity}: {error}") from error
 
 
 def _mig(result: AllocationResult, asked: Asked[nvidia.MigDeviceConfig]) -> DeviceSettings:

@@ -53,6 +53,17 @@ _PRESENCE = tuple(
     for other in ('{2u: {"a": 16u}}[?2u]', '{7u: {"a": 16u}}[?2u]', 'optional.of({"b": 1u})')
     for field in ("a", "b", "a.b")
 )
+_PATTERNS_THAT_ARE_NONE = tuple(
+    f"{subject}.{function}(dyn({pattern})){end}"
+    for subject in ("device.attributes[device.driver].nope", "device.driver")
+    for function, end in (("matches", ""), ("find", ' == ""'), ("findAll", ".size() == 0"))
+    for pattern in ("3", 'b"a"', "[]", '"a"', "dyn(1.5)", "device.driver")
+)
+_VARIABLES_IN_VARIABLES = tuple(
+    f'cel.bind(a, cel.bind(b, "", [optional.of(b).optMap(c, {inner})]), {use})'
+    for inner in ("c", "b + c", "cel.bind(e, b, optional.of(e).optMap(f, f + b))")
+    for use in ("a.size() + a.size() == 2", "a.sortBy(x, [][3]) == a", "a.map(x, [x, a]).size() == 1", "true")
+)
 _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
 
 
@@ -66,6 +77,8 @@ _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
         pytest.param(_LARGE_PATTERNS, id="large patterns"),
         pytest.param(_TYPES_OF_KUBERNETES, id="types of Kubernetes"),
         pytest.param(_PRESENCE, id="presence"),
+        pytest.param(_PATTERNS_THAT_ARE_NONE, id="patterns that are none"),
+        pytest.param(_VARIABLES_IN_VARIABLES, id="variables in variables"),
     ],
 )
 def test_kubernetes_says_the_same_now(expressions: tuple[str, ...], minor: int) -> None:

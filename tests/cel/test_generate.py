@@ -164,6 +164,19 @@ def test_what_one_evaluation_does_to_a_quantity_is_not_seen_by_another() -> None
         assert both.measure(device)[0] is False
 
 
+def test_the_least_integer_is_taken_away_from_a_quantity_as_it_was() -> None:
+    """From a small one Kubernetes takes it the wrong way."""
+    compare = cel.compile('device.capacity["d.io"].memory.isLessThan(device.capacity["d.io"].big)', 37)
+    is_positive = cel.compile(
+        'device.capacity["d.io"].memory.sub(device.attributes["d.io"].i).isGreaterThan(quantity("0"))', 37
+    )
+    attributes = {"d.io/i": {"int": -(1 << 63)}}
+    alone = is_positive.match(cel.Device("d.io", attributes, CAPACITY))
+    device = cel.Device("d.io", attributes, CAPACITY)
+    assert compare.match(device) is True
+    assert is_positive.match(device) is alone is False
+
+
 # --- The source -------------------------------------------------------------------------------------------------------
 
 WORDS: Final = frozenset((

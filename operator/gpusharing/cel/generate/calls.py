@@ -80,7 +80,7 @@ def call(g: Generator, node: Call) -> Code:
         if code is not None:
             return code
     regex = _constant_pattern(g, node, codes)
-    has_constant_pattern = node.function in SEARCHING and codes[1].is_constant
+    has_constant_pattern = node.function in SEARCHING and type(codes[1].constant) is str
     stops = stops_at_error(node.function, overloads, len(parts), has_constant_pattern=has_constant_pattern)
     function = functions.resolve(g, node)
     if regex is not None:

@@ -33,8 +33,9 @@ _MOST_BLOCKS: Final = 12
 """Loops and `try` inside each other in one Python function: CPython refuses 20."""
 
 
-_FORM_MATTERS: Final = frozenset(("quantity_is_integer", "quantity_get_int"))
-_FORM_CHANGES: Final = frozenset(("quantity_add", "quantity_add_int", "quantity_sub", "quantity_sub_int"))
+# The least integer, taken from a small quantity, is added to it; from a big one it is taken away as it should be.
+_FORM_MATTERS: Final = frozenset(("quantity_is_integer", "quantity_get_int", "quantity_sub", "quantity_sub_int"))
+_FORM_CHANGES: Final = frozenset(("quantity_add", "quantity_add_int"))
 _LAST_THAT_CHANGES: Final = 36
 """The last minor version of Kubernetes in which adding to a quantity may change it."""
 
@@ -210,6 +211,16 @@ class Generator:
         if self.is_metered:
             body.items.insert(0, body.work())
         return name
+
+    @contextmanager
+    def own_definitions(self) -> Iterator[Lines]:
+        """The functions that are defined inside, for the function that what is written there will perhaps become."""
+        outer, self._definitions = self._definitions, Lines()
+        yield self._definitions
+        self._definitions = outer
+
+    def adopt(self, definitions: Lines) -> None:
+        self._definitions.items += definitions.items
 
     def _function(
         self,

@@ -228,13 +228,13 @@ def _collect(g: Generator, node: Comprehension, turn: Callable[[str], None], cos
 
 
 def _bind(g: Generator, node: Comprehension) -> Code:
-    with g.source.detached() as lines:
+    with g.source.detached() as lines, g.own_definitions() as definitions:
         initial = g.value(node.initial)
         grows = may_be_list(initial.type) and initial.type.name != "attribute" and _adds(node.result)
         if grows:
             initial = initial._replace(text=f"{g.refer(lists.accumulator)}({initial.text})")
     outer = g.scope
-    g.scope = {**outer, node.accumulator: _variable(g, node, lines, initial)}
+    g.scope = {**outer, node.accumulator: _variable(g, node, definitions, lines, initial)}
     result = g.value(node.result)
     g.scope = outer
     text = f"{g.refer(lists.settled)}({result.text})" if grows else result.text
@@ -242,18 +242,21 @@ def _bind(g: Generator, node: Comprehension) -> Code:
     return result._replace(text=text, constant=NOT_CONSTANT)
 
 
-def _variable(g: Generator, node: Comprehension, lines: Lines, initial: Code) -> Code:
+def _variable(g: Generator, node: Comprehension, definitions: Lines, lines: Lines, initial: Code) -> Code:
     never_fails = not lines.fails and not initial.fails
     # The macro has just asked whether there is a value.
     never_fails |= node.macro != "bind" and g.minor >= _EAGER_OPTIONALS
     name = g.source.temporary()
     if never_fails and (not g.is_metered or not lines):
+        g.adopt(definitions)
         g.source.attach(lines)
         g.line(f"{name} = {initial.text}", initial)
         return Code(name, initial.type)
     with g.source.detached() as body:
         g.source.attach(lines)
         g.line(f"return {initial.text}", initial)
+    # They see its variables.
+    body.items[:0] = definitions.items
     g.source.line(f"{name} = {g.refer(Lazy)}({g.define(body)})")
     return Code(f"{name}.get()", initial.type, True, lines.breaks or initial.breaks)
 

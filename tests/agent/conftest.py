@@ -16,6 +16,7 @@ from gpusharing import sim
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.core.cutting import AS_IT_IS, Cut
 from harness.controlplane import ControlPlane
 
 load_profile()
@@ -84,8 +85,10 @@ def records(tmp_path: Path) -> Records:
     return Records(tmp_path / "state")
 
 
-def settler_of(hardware: Hardware, records: Records, mps_home: Path | None = None) -> Settler:
-    return Settler(hardware, records, mps_home=mps_home or Path("/nowhere"))
+def settler_of(
+    hardware: Hardware, records: Records, mps_home: Path | None = None, *, at_rest: Cut = AS_IT_IS
+) -> Settler:
+    return Settler(hardware, records, mps_home=mps_home or Path("/nowhere"), at_rest=lambda _: at_rest)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

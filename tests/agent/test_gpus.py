@@ -45,7 +45,7 @@ def with_memory(enforcement: Enforcement) -> Offers:
         (with_memory(Enforcement.REQUIRED), Offers()),
         (with_memory(Enforcement.PREFERRED), with_memory(Enforcement.PREFERRED)),
         (with_memory(Enforcement.NONE), with_memory(Enforcement.NONE)),
-        (Offers(mig=MigOffer(layout={"1g.10gb": 7})), Offers()),
+        (Offers(mig=MigOffer(layout={"1g.10gb": 7})), Offers(mig=MigOffer(layout={"1g.10gb": 7}))),
     ],
 )
 def test_only_what_the_agent_can_prepare_is_offered(wanted: Offers, left: Offers) -> None:

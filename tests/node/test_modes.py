@@ -12,7 +12,7 @@ from gpusharing.sim import ComputeMode, MigMode, Timeslice
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
 from harness.workloads import claim_spec, pod, policy, template
-from node.test_spine import SHARED, WHOLE, User
+from node.user import SHARED, WHOLE, User
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
@@ -141,3 +141,21 @@ async def test_all_four_ways_one_after_the_other(user: User) -> None:
 
     await eventually(as_before)
     await user.published("gpu-0")
+
+
+async def test_the_example_of_a_layout(user: User) -> None:
+    gpus = user.cluster.sim_node
+    await user.cluster.kubectl("apply", "--filename=docs/examples/mig-layout.yaml")
+    await user.wait("sharingpolicy/mig-layout", "--for=condition=Ready")
+    await user.wait("pod/half", "--for=condition=Ready")
+    (cut,) = gpus.gpus()
+    layout = sorted((instance.profile, instance.compute_instances[0].uuid) for instance in cut.gpu_instances)
+    assert [profile for profile, _ in layout] == [*["1g.10gb"] * 4, "3g.40gb"]
+    [seen] = [uuid for uuid in (await environment(user, "half")).values() if uuid.startswith("MIG-")]
+    assert seen == dict(layout)["3g.40gb"]
+    await user.delete("pod", "half")
+    await user.delete("resourceclaimtemplate", "half-a-gpu")
+    await user.delete("sharingpolicy", "mig-layout")
+    await user.nothing_prepared()
+    (after,) = gpus.gpus()
+    assert (after.gpu_instances, after.mig_mode) == ((), MigMode(current=False, pending=False))

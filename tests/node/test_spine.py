@@ -3,7 +3,6 @@ but the GPUs."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,71 +10,9 @@ from gpusharing.sim import Timeslice
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
 from harness.workloads import claim, claim_spec, gpu_config, pod, template, time_slicing
+from node.user import SHARED, WHOLE, User
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
-
-SHARED = "timeslicing.gpu.nvidia.com"
-WHOLE = "gpu.nvidia.com"
-
-
-class User:
-    """Somebody with kubectl."""
-
-    def __init__(self, cluster: GpuCluster) -> None:
-        self.cluster = cluster
-
-    async def apply(self, *objects: dict[str, Any]) -> None:
-        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        await self.cluster.kubectl("apply", "--filename=-", stdin=json.dumps(listed))
-
-    async def get(self, *arguments: str) -> Any:
-        return json.loads(await self.cluster.kubectl("get", *arguments, "--output=json"))
-
-    async def delete(self, *arguments: str) -> None:
-        await self.cluster.kubectl("delete", *arguments)
-
-    async def wait(self, *arguments: str) -> None:
-        await self.cluster.kubectl("wait", *arguments, "--timeout=60s")
-
-    async def shell(self, pod_name: str, command: str, container: str = "main-0") -> str:
-        return await self.cluster.kubectl("exec", pod_name, f"--container={container}", "--", "sh", "-c", command)
-
-    async def pods(self, phase: str, app: str = "test") -> list[dict[str, Any]]:
-        items = (await self.get("pods", f"--selector=app={app}"))["items"]
-        return [item for item in items if item["status"]["phase"] == phase]
-
-    async def devices(self) -> list[str]:
-        """What the scheduler is offered."""
-        slices = (await self.get("resourceslices"))["items"]
-        return sorted(device["name"] for item in slices for device in item["spec"].get("devices", []))
-
-    async def claim_of(self, pod_: dict[str, Any]) -> Any:
-        name = pod_["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
-        return await self.get("resourceclaims", name)
-
-    async def published(self, *devices: str, within: float = 30) -> None:
-        async def check() -> None:
-            assert await self.devices() == sorted(devices)
-
-        await eventually(check, within=within)
-
-    async def running(self, count: int, *, pending: int = 0, app: str = "test") -> None:
-        async def check() -> None:
-            assert (len(await self.pods("Running", app)), len(await self.pods("Pending", app))) == (count, pending)
-
-        await eventually(check, within=60)
-
-    async def nothing_prepared(self) -> None:
-        """No CDI file, no state, and the GPUs as they were found."""
-        node = self.cluster.node
-        state = self.cluster.state_directory(node)
-
-        async def check() -> None:
-            left = [*node.cdi_dirs[1].iterdir(), *(state / "claims").iterdir(), *(state / "journal").iterdir()]
-            assert left == []
-            assert (await self.get("nodesharing", "node-1"))["status"]["claims"] == []
-
-        await eventually(check)
 
 
 @pytest.fixture

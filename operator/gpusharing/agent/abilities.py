@@ -1,22 +1,18 @@
 """Which of a GPU's offers this agent can carry out. Nothing else is published."""
 
-from gpusharing.api.sharing import Enforcement, MigOffer, Offers, TimeSlicingOffer
+from gpusharing.api.sharing import Enforcement, Offers, TimeSlicingOffer
 
 
 def preparable(offers: Offers) -> Offers:
-    """Walls between time-sliced claims and static layouts are not made yet."""
+    """Walls between time-sliced claims are not made yet."""
     return Offers(
         exclusive=offers.exclusive,
         time_slicing=_without_walls(offers.time_slicing),
         mps=offers.mps,
-        mig=_on_demand(offers.mig),
+        mig=offers.mig,
     )
 
 
 def _without_walls(offer: TimeSlicingOffer | None) -> TimeSlicingOffer | None:
     needs_wall = offer is not None and offer.memory is not None and offer.memory.enforcement is Enforcement.REQUIRED
     return None if needs_wall else offer
-
-
-def _on_demand(offer: MigOffer | None) -> MigOffer | None:
-    return offer if offer and offer.profiles else None

@@ -182,7 +182,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
         timing=Timing(patience=arguments.taken_wait, taken=arguments.taken_wait, idle=arguments.idle_wait),
     )
     gpus.found((await hardware.inventory()).gpus)
-    settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps")
+    settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps", at_rest=gpus.at_rest)
     cdi = CdiDirectory(_cdi_directories(arguments))
     changed = asyncio.Event()
     async with open_session(credential) as session:

@@ -9,7 +9,8 @@ from gpusharing.agent.hardware.facts import GpuState
 from gpusharing.agent.records import GpuRecord, Records
 from gpusharing.api import names
 from gpusharing.api.sharing import GpuSharing, Offers, PolicyReference
-from gpusharing.core import offers
+from gpusharing.core import cutting, offers
+from gpusharing.core.cutting import Cut
 from gpusharing.core.inventory import Gpu, MigInstance
 from gpusharing.core.narrowing import Answers, GpuPlan, GpuView, Holder, Publication, Timing, narrow, written
 from gpusharing.core.offers import AS_FOUND, Entry, OfferedGpu
@@ -21,9 +22,10 @@ class Seen:
 
     state: GpuState
     mig_enabled: bool
-    """Not by us."""
+    """Not by us for claims, which is undone after them."""
     instances: tuple[MigInstance, ...]
     """Not those that we have made."""
+    ours: tuple[MigInstance, ...]
 
 
 class NodeGpus:
@@ -55,7 +57,11 @@ class NodeGpus:
     def published(self, uuid: str) -> OfferedGpu:
         """As its devices are described, also those that are on their way out."""
         record = self._records.gpu(uuid)
-        return self._offered(uuid, record.published_offers, record.published_policy, record.published_configured)
+        return self._with_ours(
+            self._offered(
+                uuid, record.published_offers, record.published_policy, configured=record.published_configured
+            )
+        )
 
     def entries(self, uuid: str) -> tuple[Entry, ...]:
         publication = self._records.gpu(uuid).publication
@@ -67,6 +73,16 @@ class NodeGpus:
             if decision.uuid in self._seen:
                 record = self._records.gpu(decision.uuid)
                 self._records.put_gpu(decision.uuid, record.model_copy(update={"decided": decision}))
+
+    def at_rest(self, uuid: str) -> Cut:
+        """How the GPU is to be cut beside what its claims hold."""
+        record = self._records.gpu(uuid)
+        allocated = record.decided.allocated if record.decided else ()
+        held = {device.device for device in allocated} | {holder.device for holder in self._holders(uuid)}
+        published = {entry.device for entry in self.entries(uuid)}
+        return cutting.at_rest(
+            self._without_ours(uuid), held=held, published=published, found_enabled=record.mig_mode_found
+        )
 
     def plan(self, *, shown: Iterable[str], now: float, answers: Answers) -> list[GpuPlan]:
         """What each GPU is to publish, in the order of `uuids`. `shown` are the devices that the API has."""
@@ -128,13 +144,26 @@ class NodeGpus:
             yield Holder(claim.uid, device.device, device.share_id)
 
     def _wanted(self, uuid: str) -> OfferedGpu:
+        return self._with_ours(self._without_ours(uuid))
+
+    def _without_ours(self, uuid: str) -> OfferedGpu:
+        """As decided; without instances that we have made."""
         decided = self._records.gpu(uuid).decided
         found = self._offered(uuid, AS_FOUND, None, configured=decided is not None)
         if decided is None or decided.offers is None:
             return found
         return dataclasses.replace(found, offers=preparable(decided.offers), policy=decided.policy)
 
-    def _offered(self, uuid: str, offered: Offers, policy: PolicyReference | None, configured: bool) -> OfferedGpu:
+    def _with_ours(self, offered: OfferedGpu) -> OfferedGpu:
+        """With those that stay."""
+        ours = self._seen[offered.gpu.uuid].ours
+        if not ours:
+            return offered
+        staying = self.at_rest(offered.gpu.uuid).places
+        kept = tuple(instance for instance in ours if instance.place in staying)
+        return dataclasses.replace(offered, instances=offered.instances + kept)
+
+    def _offered(self, uuid: str, offered: Offers, policy: PolicyReference | None, *, configured: bool) -> OfferedGpu:
         seen = self._seen[uuid]
         return OfferedGpu(
             gpu=self._gpu(uuid),
@@ -152,15 +181,13 @@ class NodeGpus:
 
     def _as_seen(self, state: GpuState) -> Seen:
         journal = self._records.journal(state.board.uuid)
-        ours = {made.place for made in journal.instances}
+        made = {one.place for one in journal.instances}
+        instances = [MigInstance(place=instance.place, uuid=instance.uuid) for instance in state.instances]
         return Seen(
             state=state,
             mig_enabled=state.mig_mode is not None and state.mig_mode.current and journal.mig_mode is None,
-            instances=tuple(
-                MigInstance(place=instance.place, uuid=instance.uuid)
-                for instance in state.instances
-                if instance.place not in ours
-            ),
+            instances=tuple(instance for instance in instances if instance.place not in made),
+            ours=tuple(instance for instance in instances if instance.place in made),
         )
 
 

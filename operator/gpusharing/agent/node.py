@@ -98,9 +98,22 @@ class NodeLoop:
             self._gpus.put_in_force(plans)
             self._preparer.follow()
             await self._preparer.settle({*self._gpus.uuids, *self._records.changed_gpus})
+            if await self._rest():
+                # What is there now is offered in the next round.
+                self._gpus.found((await self._hardware.inventory()).gpus)
+                self._changed.set()
         self._look_again_at(min((plan.look_again for plan in plans), default=math.inf))
         await self._publisher.publish()
         await self._report(sharing)
+
+    async def _rest(self) -> bool:
+        changed = False
+        for uuid in self._gpus.uuids:
+            try:
+                changed = await self._settler.rest(uuid) or changed
+            except HardwareError as error:
+                log.warning("GPU is not cut as it should be", uuid=uuid, error=str(error))
+        return changed
 
     def _plan(self, answers: Answers) -> list[GpuPlan]:
         return self._gpus.plan(shown=self._publisher.shown(), now=seconds_since_boot(), answers=answers)

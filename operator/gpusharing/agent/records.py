@@ -99,6 +99,8 @@ class GpuRecord(ApiModel):
     published_configured: bool = False
     publication: Publication | None = None
     """The devices that are published. Absent: nobody knows."""
+    mig_mode_found: bool | None = None
+    """MIG mode before we switched it where the driver keeps it over a reboot; elsewhere the journal has it."""
 
     def after_reboot(self, *, now: float) -> "GpuRecord":
         """Its times are of a clock that began anew."""

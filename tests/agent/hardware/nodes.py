@@ -2,14 +2,16 @@
 
 import ctypes
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, Final, TypeVar
 
 import pynvml
 
 from gpusharing import sim
 from gpusharing.agent.hardware.driver_thread import Patience
 from gpusharing.agent.hardware.node import Hardware
+
+H = TypeVar("H", bound=Hardware)
 
 # For tests in which the driver hangs; a busy machine takes some of it.
 SHORT: Final = Patience(question=0.4, change=0.6)
@@ -28,12 +30,16 @@ def driver_of(node: sim.SimNode) -> Iterator[None]:
         pynvml._nvmlGetFunctionPointer_cache.clear()
 
 
-@asynccontextmanager
-async def opened(node: sim.SimNode, **options: Any) -> AsyncIterator[Hardware]:
+def opened(node: sim.SimNode, **options: Any) -> AbstractAsyncContextManager[Hardware]:
     """The agent's hardware layer on this node."""
+    return opened_as(Hardware, node, **options)
+
+
+@asynccontextmanager
+async def opened_as(kind: type[H], node: sim.SimNode, **options: Any) -> AsyncIterator[H]:
     with driver_of(node):
         roots = {"sysfs_root": node.sys, "proc_root": node.proc, "dev_root": node.dev}
-        hardware = Hardware(node.directory, **{**roots, **options})
+        hardware = kind(node.directory, **{**roots, **options})
         await hardware.open()
         try:
             yield hardware

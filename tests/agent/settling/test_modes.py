@@ -1,8 +1,6 @@
 """GPUs that are time-sliced, cut, shared by MPS or had whole: they become so and are as before afterwards, however
 often the agent is killed on the way."""
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,14 +8,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from agent.conftest import reset
+from agent.conftest import reset, settler_of
 from agent.samples import prepared_claim, prepared_device
 from agent.settling.mortal import Fuse, KilledError, MortalHardware, MortalRecords
 from gpusharing import sim
 from gpusharing.agent.hardware.errors import DisobeyedError
 from gpusharing.agent.hardware.mps import processes
 from gpusharing.agent.records import PreparedClaim, Records
-from gpusharing.agent.settling.settler import Settler
 from gpusharing.api.sharing import Interval, MpsSettings
 from gpusharing.sim import ComputeMode, MigMode, Timeslice
 from harness.eventually import eventually
@@ -31,15 +28,6 @@ SHARED = MpsSettings(memory=8192, threads=25, most_memory=20480, most_threads=50
 @pytest.fixture
 def gpu(node: sim.SimNode) -> str:
     return node.gpus()[0].uuid
-
-
-@pytest.fixture
-def mps_home() -> Iterator[Path]:
-    """A short path: sockets have no room for more."""
-    home = Path(tempfile.mkdtemp(prefix="mps", dir="/tmp"))
-    yield home
-    assert list(home.iterdir()) == []
-    shutil.rmtree(home)
 
 
 @pytest_asyncio.fixture
@@ -115,7 +103,7 @@ class Story:
         self.states = states
         self.mps_home = mps_home
         self.records = Records(states)
-        self.settler = Settler(self.hardware, self.records, mps_home=mps_home)
+        self.settler = settler_of(self.hardware, self.records, mps_home)
         self.before: dict[str, object] = {}
 
     def begin(self, number: int, *, coming: bool) -> None:
@@ -129,7 +117,7 @@ class Story:
         """The next agent, with what the one before has left on disk."""
         self.fuse.left = None
         self.records = MortalRecords(self.states / str(number), proc_root=self.node.proc, fuse=self.fuse)
-        self.settler = Settler(self.hardware, self.records, mps_home=self.mps_home)
+        self.settler = settler_of(self.hardware, self.records, self.mps_home)
 
     def come(self) -> None:
         for claim in self.claims:

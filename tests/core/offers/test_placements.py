@@ -33,7 +33,7 @@ def feasible_sequence(gpu: Gpu, profiles: Sequence[MigProfile], chance: random.R
         layout: dict[str, int] = {}
         for item in [*wanted, profile]:
             layout[item.name] = layout.get(item.name, 0) + 1
-        if places(layout, gpu.mig, counters.supply(gpu)) is not None:
+        if places(layout, gpu) is not None:
             wanted.append(profile)
     chance.shuffle(wanted)
     return wanted
@@ -107,8 +107,8 @@ def test_orders_on_an_h100(wanted: dict[str, list[int]], starts: tuple[str, ...]
 def test_layouts(layout: dict[str, int], *, fits: bool) -> None:
     gpu = board("H100-80GB")
     assert gpu.mig is not None
-    found = places(layout, gpu.mig, counters.supply(gpu))
+    found = places(layout, gpu)
     assert (found is not None) == fits
     if found is not None:
         assert len(found) == len(set(found)) == sum(layout.values())
-        assert places(layout, gpu.mig, counters.supply(gpu)) == found
+        assert places(layout, gpu) == found

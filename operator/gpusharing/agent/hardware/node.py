@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpusharing.agent.cdi_specs import CdiSpecs
-from gpusharing.agent.hardware import walls
+from gpusharing.agent.hardware import sysfs, walls
 from gpusharing.agent.hardware.capabilities import Capabilities
 from gpusharing.agent.hardware.driver_root import DriverRoot
 from gpusharing.agent.hardware.driver_thread import PATIENCE, DriverThread, Patience
-from gpusharing.agent.hardware.errors import DriverHungError, MigModePendingError, NotSupportedError
+from gpusharing.agent.hardware.errors import (
+    DriverHungError,
+    MigModePendingError,
+    NotSupportedError,
+    ResetRequiredError,
+)
 from gpusharing.agent.hardware.facts import (
     Change,
     DeviceNode,
@@ -62,6 +67,7 @@ class Hardware(GpuNode):
     ) -> None:
         root = DriverRoot(driver_root)
         self._dev = dev_root
+        self._sysfs = sysfs_root
         self._cgroups = sysfs_root / walls.CGROUPS
         self._specs = CdiSpecs(cdi_directories)
         self._capabilities = Capabilities(proc_root, dev_root)
@@ -108,6 +114,13 @@ class Hardware(GpuNode):
         return await self._ask(uuid, mig_state.read)
 
     async def set_mig_mode(self, uuid: str, *, enabled: bool) -> Change[MigMode]:
+        state = await self.mig(uuid)
+        if state and state.switch_resets_gpu and state.mode.current != enabled and sysfs.has_nvswitch(self._sysfs):
+            raise ResetRequiredError(
+                "MIG mode cannot change without a reset of all GPUs on the NVSwitch",
+                gpu=uuid,
+                remedy=f"run nvidia-smi --mig {int(enabled)} on the node and reboot it",
+            )
         try:
             return await self._change(uuid, lambda gpu: mig_mode.put(gpu, enabled=enabled))
         except MigModePendingError as error:

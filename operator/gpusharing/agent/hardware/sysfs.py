@@ -2,6 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Final
+
+_NVIDIA: Final = "0x10de"
+# By the PCI class code; NVIDIA has no other such device.
+_BRIDGE_OF_ANOTHER_KIND: Final = "0x0680"
 
 
 def normalized_bus_id(bus_id: str) -> str:
@@ -26,3 +31,18 @@ def numa_node(sysfs: Path, bus_id: str) -> int | None:
         return None
     # The kernel says -1 where there is only one.
     return node if node >= 0 else None
+
+
+def has_nvswitch(sysfs: Path) -> bool:
+    """GPUs behind one are reset all together or not at all."""
+    return any(
+        _word(device / "vendor") == _NVIDIA and _word(device / "class").startswith(_BRIDGE_OF_ANOTHER_KIND)
+        for device in (sysfs / "bus/pci/devices").glob("*")
+    )
+
+
+def _word(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

@@ -1,27 +1,41 @@
-"""The MIG instances of a GPU: made for claims, and destroyed after them. Those of others are left alone."""
+"""The MIG instances of a GPU: made for claims and destroyed after them, or made to stay.
+
+Those of others are left alone.
+"""
 
 from collections.abc import Iterable
 
-from gpusharing.agent.hardware.errors import MigDisabledError, NotFoundError, NotOursError
-from gpusharing.agent.hardware.facts import GpuInstance, MigPlace, MigState
+from gpusharing.agent.hardware.errors import (
+    HardwareError,
+    MigDisabledError,
+    NoRoomError,
+    NotFoundError,
+    NotOursError,
+)
+from gpusharing.agent.hardware.facts import GpuInstance, MigMode, MigPlace, MigState
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import MadeInstance, Records
 from gpusharing.agent.settling.targets import GpuTarget
+from gpusharing.core.cutting import Cut
 
 
 class Mig:
     def __init__(self, hardware: GpuNode, records: Records) -> None:
         self._hardware = hardware
         self._records = records
+        self._refused: dict[str, HardwareError] = {}
+
+    def forget(self) -> None:
+        self._refused.clear()
 
     async def shrink(self, uuid: str, target: GpuTarget) -> None:
         """Away with what nobody wants any more, and with MIG mode after the last."""
         for made in self._records.journal(uuid).instances:
-            if made.place not in target.places:
+            if not target.keeps(made.place):
                 await self._hardware.destroy_mig_instance(uuid, made.place, mig_uuid=made.uuid)
                 self._note(uuid, instances=_without(self._made(uuid), made.place))
         journal = self._records.journal(uuid)
-        if journal.mig_mode is not None and not target.places and not journal.instances:
+        if journal.mig_mode is not None and not target.places and not journal.instances and not target.at_rest.places:
             await self._hardware.set_mig_mode(uuid, enabled=journal.mig_mode)
             self._note(uuid, mig_mode=None)
 
@@ -39,6 +53,41 @@ class Mig:
                     gpu=uuid,
                     remedy="delete the pods that use it",
                 )
+
+    async def rest(self, uuid: str, at_rest: Cut) -> bool:
+        """What is to be there without claims. Whether anything was changed."""
+        if at_rest.problem:
+            raise NoRoomError(at_rest.problem, gpu=uuid, remedy="ask for fewer or smaller instances")
+        before = self._records.gpu(uuid).mig_mode_found, self._made(uuid)
+        if at_rest.mig_mode is not None:
+            await self._switch(uuid, enabled=at_rest.mig_mode)
+        if at_rest.places:
+            state = await self._state(uuid)
+            for place in sorted(at_rest.places):
+                await self._require(uuid, place, state.at(place))
+        return (self._records.gpu(uuid).mig_mode_found, self._made(uuid)) != before
+
+    async def _switch(self, uuid: str, *, enabled: bool) -> None:
+        """On GPUs that are reset by it. A reset that failed is not tried again at every turn."""
+        if refused := self._refused.get(uuid):
+            raise refused
+        state = await self._hardware.mig(uuid)
+        if state is None:
+            return
+        found = self._records.gpu(uuid).mig_mode_found
+        if state.mode != MigMode(current=enabled, pending=enabled):
+            found = state.mode.current if found is None else found
+            self._note_found(uuid, found)
+            try:
+                await self._hardware.set_mig_mode(uuid, enabled=enabled)
+            except HardwareError as error:
+                self._refused[uuid] = error
+                raise
+        if found == enabled:
+            self._note_found(uuid, None)
+
+    def _note_found(self, uuid: str, mode: bool | None) -> None:
+        self._records.put_gpu(uuid, self._records.gpu(uuid).model_copy(update={"mig_mode_found": mode}))
 
     async def instance(self, uuid: str, place: MigPlace) -> GpuInstance:
         state = await self._hardware.mig(uuid)

@@ -25,11 +25,16 @@ class Settings:
         self._known.clear()
 
     async def current(self, uuid: str) -> GpuSettings:
-        if uuid not in self._known:
-            self._known[uuid] = GpuSettings(
+        known = self._known.get(uuid)
+        if known is None:
+            known = self._known[uuid] = GpuSettings(
                 time_slice=await self._hardware.time_slice(uuid), compute_mode=await self._hardware.compute_mode(uuid)
             )
-        return self._known[uuid]
+        elif known.compute_mode is None:
+            # There is one again as soon as MIG mode is off.
+            mode = await self._hardware.compute_mode(uuid)
+            known = self._known[uuid] = known.model_copy(update={"compute_mode": mode})
+        return known
 
     async def settle(self, uuid: str, target: GpuTarget) -> None:
         if target.interval is None and not target.mps:

@@ -6,6 +6,7 @@ repeated. What is changed, and what was there before, is on disk before anything
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from gpusharing.agent.hardware.errors import HardwareError
@@ -17,11 +18,14 @@ from gpusharing.agent.settling import targets
 from gpusharing.agent.settling.mig import Mig
 from gpusharing.agent.settling.mps import Mps
 from gpusharing.agent.settling.settings import Settings
+from gpusharing.core.cutting import Cut
 
 
 class Settler:
-    def __init__(self, hardware: GpuNode, records: Records, *, mps_home: Path) -> None:
+    def __init__(self, hardware: GpuNode, records: Records, *, mps_home: Path, at_rest: Callable[[str], Cut]) -> None:
+        """`at_rest` says how a GPU is to be cut beside what its claims hold."""
         self._records = records
+        self._at_rest = at_rest
         self._mps_home = mps_home
         self._settings = Settings(hardware, records)
         self._mig = Mig(hardware, records)
@@ -39,6 +43,7 @@ class Settler:
         """Asks the hardware anew, in case somebody else has changed it."""
         self._settings.forget()
         self._mps.forget()
+        self._mig.forget()
 
     async def current(self, uuid: str) -> GpuSettings:
         try:
@@ -64,8 +69,17 @@ class Settler:
             raise
         self._problems.pop(uuid, None)
 
+    async def rest(self, uuid: str) -> bool:
+        """Cuts the GPU as it is to be while nobody holds it. Whether that changed anything."""
+        try:
+            async with self._locks[uuid]:
+                return await self._mig.rest(uuid, self._at_rest(uuid))
+        except HardwareError as error:
+            self._problems[uuid] = str(error)
+            raise
+
     async def _settle(self, uuid: str) -> None:
-        target = targets.of(device for _, device in self._records.claims_on(uuid))
+        target = targets.of((device for _, device in self._records.claims_on(uuid)), self._at_rest(uuid))
         # What goes makes room for what comes.
         async with self._mps_lock:
             await self._mps.end(uuid)

@@ -7,6 +7,7 @@ from gpusharing.agent.hardware.facts import MigPlace
 from gpusharing.agent.records import PreparedDevice
 from gpusharing.api import names
 from gpusharing.api.sharing import Interval
+from gpusharing.core.cutting import AS_IT_IS, Cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,9 +16,14 @@ class GpuTarget:
     mps: bool = False
     places: Mapping[MigPlace, str | None] = field(default_factory=dict)
     """The MIG instances, each with the uuid by which a container knows it already."""
+    at_rest: Cut = AS_IT_IS
+    """What is to be there beside them."""
+
+    def keeps(self, place: MigPlace) -> bool:
+        return place in self.places or place in self.at_rest.places
 
 
-def of(devices: Iterable[PreparedDevice]) -> GpuTarget:
+def of(devices: Iterable[PreparedDevice], at_rest: Cut = AS_IT_IS) -> GpuTarget:
     """Claims of one GPU agree: all shares have the settings of its policy, and a whole GPU has one claim."""
     interval = None
     mps = False
@@ -27,7 +33,7 @@ def of(devices: Iterable[PreparedDevice]) -> GpuTarget:
         mps = mps or device.settings.mps is not None
         if (place := place_of(device.device)) is not None:
             places[place] = device.mig_uuid
-    return GpuTarget(interval=interval, mps=mps, places=places)
+    return GpuTarget(interval=interval, mps=mps, places=places, at_rest=at_rest)
 
 
 def place_of(device: str) -> MigPlace | None:

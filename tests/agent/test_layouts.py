@@ -1,0 +1,95 @@
+"""Static MIG layouts, and MIG mode that needs the GPU to itself, through a whole agent on the real API server."""
+
+import pytest
+
+from agent.on_cluster import EXCLUSIVE, GpuNode
+from gpusharing import sim
+from harness.controlplane import ControlPlane
+from harness.eventually import eventually
+
+pytestmark = pytest.mark.cluster
+
+THREE_G, ONE_G = "gpu-0-mig-3g40gb-9-4", "gpu-0-mig-1g10gb-19-3"
+LAYOUT = {"mig": {"layout": {"3g.40gb": 1, "1g.10gb": 1}}}
+
+
+def instances(node: GpuNode) -> dict[str, str]:
+    return {f"{one.profile}@{one.start}": one.compute_instances[0].uuid for one in node.sim.gpus()[0].gpu_instances}
+
+
+async def refused(node: GpuNode, told: str) -> None:
+    async def check() -> None:
+        [ready] = [one for one in (await node.sharing())["status"]["conditions"] if one["type"] == "Ready"]
+        assert ready["status"] == "False"
+        assert told in ready["message"]
+
+    await eventually(check, within=10)
+
+
+async def test_a_layout_is_cut_offered_used_and_taken_away(installed: ControlPlane) -> None:
+    async with GpuNode(installed, gpus="H100-80GB") as node:
+        await node.decide(LAYOUT)
+        devices = await node.offers(ONE_G, THREE_G)
+        made = instances(node)
+        assert made.keys() == {"3g.40gb@4", "1g.10gb@3"}
+        assert devices[THREE_G]["attributes"]["uuid"] == {"string": made["3g.40gb@4"]}
+        # They do not exclude each other, so the scheduler need not count.
+        assert not any("consumesCounters" in device for device in devices.values())
+
+        claim = await node.claim(node.whole(device=THREE_G))
+        assert not (await node.kubelet.prepare(claim))[claim.uid].error
+        environment = node.specs()[claim.uid]["devices"][0]["containerEdits"]["env"]
+        assert f"GPUSHARING_GPU_0_MIG_3G40GB_9_4={made['3g.40gb@4']}" in environment
+        # Another layout waits for whoever is there.
+        await node.decide({"mig": {"layout": {"7g.80gb": 1}}})
+        await node.offers(draining=THREE_G)
+        assert instances(node)["3g.40gb@4"] == made["3g.40gb@4"]
+        await node.decide(LAYOUT)
+        await node.offers(ONE_G, THREE_G)
+
+        # The next agent finds everything as it is.
+        made = instances(node)
+        await node.agent.kill()
+        await node.agent.start()
+        await node.offers(ONE_G, THREE_G)
+        assert instances(node) == made
+
+        assert await node.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert instances(node) == made
+        await node.decide(EXCLUSIVE)
+        await node.offers("gpu-0", within=20)
+        assert instances(node) == {}
+        assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=False, pending=False)
+        assert not list((node.state / "journal").iterdir())
+
+
+async def test_a_layout_that_does_not_fit_is_reported_by_name(installed: ControlPlane) -> None:
+    async with GpuNode(installed, gpus="H100-80GB") as node:
+        await node.decide({"mig": {"layout": {"3g.40gb": 3}}}, policy="thirds")
+        await refused(node, "offers.mig.layout of policy thirds does not fit: ask for fewer or smaller instances")
+        assert instances(node) == {}
+
+
+async def test_mig_mode_of_an_ampere_follows_the_policy_while_it_is_idle(installed: ControlPlane) -> None:
+    async with GpuNode(installed, gpus="A100-40GB") as node:
+        await node.decide(EXCLUSIVE)
+        claim = await node.claim(node.whole())
+        assert not (await node.kubelet.prepare(claim))[claim.uid].error
+        await node.decide({"mig": {"profiles": ["3g.20gb"]}})
+        # Not under whoever is there, and not before the last could have come.
+        await node.offers(draining="gpu-0")
+        assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=False, pending=False)
+        assert await node.kubelet.unprepare(claim) == {claim.uid: ""}
+        await node.admin.call("DELETE", claim.path)
+        halves = ("gpu-0-mig-3g20gb-9-0", "gpu-0-mig-3g20gb-9-4")
+        await node.offers(*halves, within=20)
+        assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=True, pending=True)
+
+        claim = await node.claim(node.whole(device=halves[0]))
+        assert not (await node.kubelet.prepare(claim))[claim.uid].error
+        assert instances(node).keys() == {"3g.20gb@0"}
+        assert await node.kubelet.unprepare(claim) == {claim.uid: ""}
+
+        await node.decide(EXCLUSIVE)
+        await node.offers("gpu-0", within=20)
+        assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=False, pending=False)

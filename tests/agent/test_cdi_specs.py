@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusharing.agent.cdi_specs import OUR_PREFIX, CdiSpecs, nvidia_device
+from gpusharing.agent.cdi_specs import OUR_PREFIX, CdiSpecs, Hook, nvidia_device
 
 HOOK = {"hookName": "createRuntime", "path": "/usr/bin/nvidia-cdi-hook", "args": ["nvidia-cdi-hook", "one"]}
 OTHER = {"hookName": "createContainer", "path": "/usr/bin/nvidia-cdi-hook", "args": ["nvidia-cdi-hook", "other"]}
@@ -25,6 +25,17 @@ def test_hooks_of_a_device_and_of_all(tmp_path: Path) -> None:
     assert specs.hooks_of(nvidia_device("GPU-a")) == {"nvidia-cdi-hook", "one", "other"}
     assert specs.hooks_of(nvidia_device("GPU-b")) == {"nvidia-cdi-hook", "other"}
     assert specs.hooks_of(nvidia_device("GPU-c")) == frozenset()
+
+
+def test_a_hook_as_it_is_called(tmp_path: Path) -> None:
+    nameless = {"hookName": "createRuntime", "args": ["nvidia-cdi-hook", "one"]}
+    write(tmp_path, spec(hooks=[nameless, OTHER, {**HOOK, "env": ["NVIDIA_CTK_DEBUG=false"]}]))
+    specs = CdiSpecs((tmp_path,))
+    assert specs.hook(nvidia_device("GPU-a"), "one") == Hook(
+        "/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook", "one"), ("NVIDIA_CTK_DEBUG=false",)
+    )
+    assert specs.hook(nvidia_device("GPU-a"), "three") is None
+    assert specs.hook(nvidia_device("GPU-c"), "one") is None
 
 
 def test_yaml_and_changes_are_read(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from harness.node import Node
 @dataclass(kw_only=True, eq=False, repr=False)
 class Cluster(ControlPlane):
     node_names: Sequence[str] = ()
+    with_cgroup2: bool = False
+    """On nodes, whatever this machine has."""
 
     nodes: dict[str, Node] = field(init=False)
 
@@ -26,7 +28,7 @@ class Cluster(ControlPlane):
 
     async def _start(self, stack: AsyncExitStack) -> None:
         await super()._start(stack)
-        self.nodes = {name: Node(self, name) for name in self.node_names}
+        self.nodes = {name: Node(self, name, with_cgroup2=self.with_cgroup2) for name in self.node_names}
         async with asyncio.TaskGroup() as tasks:
             for node in self.nodes.values():
                 tasks.create_task(stack.enter_async_context(node))

@@ -18,17 +18,26 @@ from harness.controlplane import ControlPlane
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Builds before the first test: ten minutes are more than a test's timeout."""
-    needed = any("toolchain" in getattr(item, "fixturenames", ()) for item in session.items)
-    if needed and not session.config.option.collectonly:
-        capture = session.config.pluginmanager.getplugin("capturemanager")
-        with capture.global_and_fixture_disabled():
-            programs.build()
+    fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if session.config.option.collectonly:
+        return
+    for name, build in {"toolchain": programs.build, "nvidia_tools": programs.build_nvidia_tools}.items():
+        if name in fixtures:
+            capture = session.config.pluginmanager.getplugin("capturemanager")
+            with capture.global_and_fixture_disabled():
+                build()
 
 
 @pytest.fixture(scope="session")
 def toolchain() -> Path:
     """The directory with the programs of Kubernetes, etcd and containerd."""
     return programs.build()
+
+
+@pytest.fixture(scope="session")
+def nvidia_tools() -> Path:
+    """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`."""
+    return programs.build_nvidia_tools()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -11,7 +11,7 @@ from string import Template
 from types import TracebackType
 from typing import Any, Self
 
-from harness import images
+from harness import cgroup2, images
 from harness.commands import run
 from harness.controlplane import ControlPlane
 from harness.loopback import free_ports
@@ -41,8 +41,9 @@ class Node:
     containerd: Process
     directory: Path
 
-    def __init__(self, control_plane: ControlPlane, name: str = "node-1") -> None:
+    def __init__(self, control_plane: ControlPlane, name: str = "node-1", *, with_cgroup2: bool = False) -> None:
         self.name = name
+        self._with_cgroup2 = with_cgroup2
         self._control_plane = control_plane
 
     @property
@@ -58,6 +59,10 @@ class Node:
     @property
     def containerd_socket(self) -> Path:
         return self.directory / "containerd.sock"
+
+    def seen_from_outside(self, path: str) -> Path:
+        """A file as the node's programs see it."""
+        return Path(f"/proc/{self._init.pid}/root{path}")
 
     def process(
         self,
@@ -87,6 +92,8 @@ class Node:
             directory.mkdir(parents=True)
         self._init = namespace(self.directory)
         await stack.enter_async_context(self._init.killed_at_end())
+        if self._with_cgroup2:
+            await run(["nsenter", f"--target={self._init.pid}", "--mount", "--", *cgroup2.MOUNT])
         self.containerd = self._containerd()
         await stack.enter_async_context(self.containerd.killed_at_end())
         self.kubelet = await self._kubelet()
@@ -109,7 +116,7 @@ class Node:
             template.substitute(
                 directory=self.directory,
                 cdi_spec_dirs=json.dumps([str(directory) for directory in self.cdi_dirs]),
-                runc=system_program("runc", package="runc"),
+                runc=self._runc(),
                 sandbox_image=images.PAUSE,
             )
         )
@@ -118,6 +125,10 @@ class Node:
             log=self._log("containerd"),
             ready=lambda: accepts(self.containerd_socket),
         )
+
+    def _runc(self) -> Path:
+        runc = system_program("runc", package="runc")
+        return cgroup2.without_controllers(runc, self.directory) if self._with_cgroup2 else runc
 
     async def _kubelet(self) -> Process:
         address = self._control_plane.address

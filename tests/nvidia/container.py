@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpusharing import sim
 from gpusharing.sim import cuda
@@ -26,12 +27,21 @@ class Container:
     def cgroup_from_outside(self) -> Path:
         return self.machine.seen_from_outside(self.cgroup)
 
+    @property
+    def id(self) -> str:
+        return self.bundle.name
+
+    def state(self) -> dict[str, Any]:
+        """What runtimes tell hooks."""
+        state = {"ociVersion": "1.2.0", "id": self.id, "status": "creating"}
+        return {**state, "pid": self.pid, "bundle": str(self.bundle)}
+
     def run_hooks(self, edits: Edits) -> str | None:
         """As runc does when it has made the container and not started its program; what the first failure says."""
-        state = {"ociVersion": "1.2.0", "id": "test", "status": "creating", "pid": self.pid, "bundle": str(self.bundle)}
+        state = self.state()
         for hook in edits.get("hooks", ()):
             if hook["hookName"] == "createRuntime":
-                environment = dict(line.split("=", 1) for line in hook["env"])
+                environment = dict(line.split("=", 1) for line in hook.get("env", ()))
                 words = (hook["path"], *hook["args"][1:])
                 done = self.machine.run(*words, stdin=json.dumps(state), environment=environment)
                 if done.returncode != 0:

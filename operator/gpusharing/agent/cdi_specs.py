@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,19 @@ from gpusharing.api import names
 
 # Of our own specs, one a claim: what they offer is known.
 OUR_PREFIX: Final = f"{names.GROUP}-claim_"
+# The command of NVIDIA's hook that sets memory limits.
+MEMORY_LIMITS: Final = "apply-cuda-memory-limits"
 _NVIDIA_KIND: Final = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A program that is run on the host for a container."""
+
+    path: str
+    args: tuple[str, ...]
+    """The first is the program's name."""
+    env: tuple[str, ...] = ()
 
 
 def nvidia_device(uuid: str) -> str:
@@ -22,16 +35,24 @@ class CdiSpecs:
 
     def __init__(self, directories: tuple[Path, ...]) -> None:
         self.directories = directories
-        self._read: dict[Path, tuple[int, Mapping[str, frozenset[str]]]] = {}
+        self._read: dict[Path, tuple[int, Mapping[str, tuple[Hook, ...]]]] = {}
 
     def has(self, device: str) -> bool:
         return any(device in devices for devices in self._all_devices())
 
     def hooks_of(self, device: str) -> frozenset[str]:
         """The words of the commands that are run for a container with this device."""
-        return frozenset(word for devices in self._all_devices() for word in devices.get(device, ()))
+        return frozenset(word for hook in self._hooks_of(device) for word in hook.args)
 
-    def _all_devices(self) -> Iterator[Mapping[str, frozenset[str]]]:
+    def hook(self, device: str, word: str) -> Hook | None:
+        """The one that is called with this word."""
+        return next((hook for hook in self._hooks_of(device) if hook.path and word in hook.args), None)
+
+    def _hooks_of(self, device: str) -> Iterator[Hook]:
+        for devices in self._all_devices():
+            yield from devices.get(device, ())
+
+    def _all_devices(self) -> Iterator[Mapping[str, tuple[Hook, ...]]]:
         for directory in self.directories:
             if directory.is_dir():
                 yield from (self._devices_of(path) for path in directory.iterdir() if self._is_of_interest(path))
@@ -40,7 +61,7 @@ class CdiSpecs:
     def _is_of_interest(path: Path) -> bool:
         return path.suffix in {".json", ".yaml"} and not path.name.startswith(OUR_PREFIX)
 
-    def _devices_of(self, path: Path) -> Mapping[str, frozenset[str]]:
+    def _devices_of(self, path: Path) -> Mapping[str, tuple[Hook, ...]]:
         try:
             modified = path.stat().st_mtime_ns
             known = self._read.get(path)
@@ -63,24 +84,27 @@ def _parse(path: Path) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _devices(spec: Any) -> Mapping[str, frozenset[str]]:
+def _devices(spec: Any) -> Mapping[str, tuple[Hook, ...]]:
     """With the hooks of each and of all."""
     if not isinstance(spec, dict) or not isinstance(spec.get("devices"), list):
         return {}
     common = _hooks(spec)
     return {
-        f"{spec.get('kind')}={device.get('name')}": common | _hooks(device)
+        f"{spec.get('kind')}={device.get('name')}": common + _hooks(device)
         for device in spec["devices"]
         if isinstance(device, dict)
     }
 
 
-def _hooks(edited: Mapping[str, Any]) -> frozenset[str]:
+def _hooks(edited: Mapping[str, Any]) -> tuple[Hook, ...]:
     edits = edited.get("containerEdits")
     hooks = edits.get("hooks") if isinstance(edits, dict) else None
-    return frozenset(
-        str(word)
+    return tuple(
+        Hook(str(hook.get("path") or ""), _words(hook.get("args")), _words(hook.get("env")))
         for hook in (hooks if isinstance(hooks, list) else [])
         if isinstance(hook, dict)
-        for word in hook.get("args") or []
     )
+
+
+def _words(words: Any) -> tuple[str, ...]:
+    return tuple(map(str, words)) if isinstance(words, list) else ()

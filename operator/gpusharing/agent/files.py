@@ -83,12 +83,14 @@ class Envelopes(Generic[M]):
         return self._directory / f"{key}{_SUFFIX}"
 
 
-def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
+def write_atomically(path: Path, data: bytes, *, durable: bool = False, mode: int | None = None) -> None:
     """Readers see the old file or the new one. The temporary name has no suffix that anybody looks for."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
     try:
         with temporary.open("wb") as file:
             file.write(data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from gpusharing.agent.cdi_specs import CdiSpecs, nvidia_device
+from gpusharing.agent.cdi_specs import MEMORY_LIMITS, CdiSpecs, nvidia_device
 from gpusharing.agent.hardware.errors import DriverTooOldError, NotSupportedError, OperatingSystemError
 from gpusharing.agent.hardware.facts import MemoryWall, WallObstacle
 from gpusharing.agent.hardware.nvml import memory_limits, mig_mode
@@ -11,7 +11,6 @@ from gpusharing.agent.hardware.nvml.session import Device
 
 # The only place that NVIDIA's hook looks at.
 CGROUPS: Final = "fs/cgroup"
-_HOOK: Final = "apply-cuda-memory-limits"
 
 
 def of_driver(gpu: Device, cgroups: Path) -> MemoryWall:
@@ -39,9 +38,10 @@ def of_node(uuid: str, cgroups: Path, specs: CdiSpecs) -> MemoryWall:
     obstacles = {}
     if not is_version_2(cgroups):
         obstacles[WallObstacle.CGROUP_VERSION] = f"{cgroups} is not cgroup v2: boot with unified cgroups"
-    if _HOOK not in specs.hooks_of(nvidia_device(uuid)):
+    if MEMORY_LIMITS not in specs.hooks_of(nvidia_device(uuid)):
         searched = ", ".join(map(str, specs.directories))
         obstacles[WallObstacle.TOOLKIT] = (
-            f"no CDI spec in {searched} has the hook {_HOOK} for this GPU: it takes nvidia-container-toolkit 1.20.1"
+            f"no CDI spec in {searched} has the hook {MEMORY_LIMITS} for this GPU: "
+            "it takes nvidia-container-toolkit 1.20.1"
         )
     return MemoryWall(obstacles)

@@ -12,9 +12,11 @@ from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.facts import ComputeInstance, GpuInstance, GpuState, MigMode, Span
 from gpusharing.agent.records import GpuJournal, MadeInstance, Records
 from gpusharing.api.sharing import (
+    UNTOLD,
     Enforcement,
     ExclusiveOffer,
     GpuSharing,
+    MemoryWallSupport,
     MigOffer,
     MpsMemory,
     MpsOffer,
@@ -24,6 +26,7 @@ from gpusharing.api.sharing import (
     TimeSlicingOffer,
 )
 from gpusharing.core.inventory import Board
+from gpusharing.core.offers import menu
 
 EVERYTHING = Offers(
     exclusive=ExclusiveOffer(),
@@ -31,6 +34,9 @@ EVERYTHING = Offers(
     mps=MpsOffer(max_clients=4, memory=MpsMemory(default="8Gi"), threads=MpsThreads(default=25)),
     mig=MigOffer(profiles=("1g.10gb",)),
 )
+
+
+SUPPORTED = MemoryWallSupport(supported=True)
 
 
 def with_memory(enforcement: Enforcement) -> Offers:
@@ -49,7 +55,9 @@ def with_memory(enforcement: Enforcement) -> Offers:
     ],
 )
 def test_only_what_the_agent_can_prepare_is_offered(wanted: Offers, left: Offers) -> None:
-    assert preparable(wanted) == left
+    assert preparable(wanted, UNTOLD) == left
+    # Where there can be walls, those that are required stand.
+    assert preparable(wanted, SUPPORTED) == (wanted if wanted.mig is None or wanted.mig.profiles else left)
 
 
 def found(*instances: GpuInstance, enabled: bool = True) -> GpuState:
@@ -75,7 +83,7 @@ def devices(gpus: NodeGpus, uuid: str) -> list[str]:
 def test_a_gpu_that_others_have_cut_is_offered_as_it_is(tmp_path: Path) -> None:
     state = found(INSTANCE)
     gpus = NodeGpus(Records(tmp_path), node="n1")
-    gpus.found([state])
+    gpus.found([state], {state.board.uuid: UNTOLD})
     gpus.told([GpuSharing(uuid=state.board.uuid)])
     assert [instance.uuid for instance in gpus.instances(state.board.uuid)] == ["MIG-1"]
     assert devices(gpus, state.board.uuid) == [NAME]
@@ -87,7 +95,7 @@ def test_instances_that_we_have_made_are_not_offered_as_somebody_elses(tmp_path:
     made = MadeInstance(profile_id=9, start=4, uuid="MIG-1")
     records.put_journal(state.board.uuid, GpuJournal(mig_mode=False, instances=(made,)))
     gpus = NodeGpus(records, node="n1")
-    gpus.found([state])
+    gpus.found([state], {state.board.uuid: UNTOLD})
     gpus.told([GpuSharing(uuid=state.board.uuid)])
     assert devices(gpus, state.board.uuid) == ["gpu-0"]
 
@@ -95,12 +103,12 @@ def test_instances_that_we_have_made_are_not_offered_as_somebody_elses(tmp_path:
 def test_what_was_decided_and_published_is_there_after_a_restart(tmp_path: Path) -> None:
     state = found(enabled=False)
     gpus = NodeGpus(Records(tmp_path), node="n1")
-    gpus.found([state])
+    gpus.found([state], {state.board.uuid: UNTOLD})
     gpus.told([GpuSharing(uuid=state.board.uuid, policy=reference(policy()), offers=EVERYTHING)])
     everything = devices(gpus, state.board.uuid)
     assert {"gpu-0", "gpu-0-timeslicing", "gpu-0-mps", "gpu-0-mig-1g10gb-19-0"} <= set(everything)
     again = NodeGpus(Records(tmp_path), node="n1")
-    again.found([state])
+    again.found([state], {state.board.uuid: UNTOLD})
     assert [entry.device for entry in again.entries(state.board.uuid)] == everything
     assert again.published(state.board.uuid) == gpus.published(state.board.uuid)
 
@@ -108,6 +116,20 @@ def test_what_was_decided_and_published_is_there_after_a_restart(tmp_path: Path)
 def test_before_the_operator_has_spoken_nothing_is_known_for_sure(tmp_path: Path) -> None:
     state = found(enabled=False)
     gpus = NodeGpus(Records(tmp_path), node="n1")
-    gpus.found([state])
+    gpus.found([state], {state.board.uuid: UNTOLD})
     assert devices(gpus, state.board.uuid) == ["gpu-0"]
     assert not gpus.published(state.board.uuid).configured
+
+
+def test_walls_come_and_go_with_what_the_driver_can_do(tmp_path: Path) -> None:
+    state = found(enabled=False)
+    uuid = state.board.uuid
+    gpus = NodeGpus(Records(tmp_path), node="n1")
+    for support in (UNTOLD, SUPPORTED, UNTOLD):
+        gpus.found([state], {uuid: support})
+        for enforcement in (Enforcement.PREFERRED, Enforcement.REQUIRED):
+            gpus.told([GpuSharing(uuid=uuid, policy=reference(policy()), offers=with_memory(enforcement))])
+            offered = [option.device for option in menu(gpus._wanted(uuid))]
+            needed = support.supported or enforcement is Enforcement.PREFERRED
+            assert offered == (["gpu-0-timeslicing"] if needed else [])
+            assert gpus.published(uuid).memory_wall == support

@@ -61,7 +61,7 @@ def everything(model: str) -> Iterator[PublishedGpu]:
         item = offered(model, chosen, mig_enabled=model in MIG_CAPABLE and chosen == ("mig",))
         yield PublishedGpu(item, full_menu(item))
     for mig_enabled in (False, True):
-        longest = offered(model, MODES, restricted=True, memory_wall=True, mig_enabled=mig_enabled)
+        longest = offered(model, MODES, restricted=True, mig_enabled=mig_enabled)
         for how in Standing:
             yield standing(longest, how)
         yield from alone(longest)

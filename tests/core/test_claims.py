@@ -22,11 +22,17 @@ from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing import (
     ClaimSharing,
     DeviceSettings,
+    Enforcement,
     GpuSharing,
     Interval,
+    MemorySettings,
+    MemoryWallSupport,
     NodeSharingSpec,
+    Offers,
     SettingSources,
     SharingPolicy,
+    TimeSlicingMemory,
+    TimeSlicingOffer,
     Verdict,
 )
 from gpusharing.core import allocation
@@ -147,6 +153,19 @@ def test_two_shares_of_one_gpu_stay_two() -> None:
     before = entries([item], MEDIUM)
     assert len(before[0].settings) == 2
     assert entries([item], WHOLE, before=before) == before
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_an_entry_says_to_what_memory_a_claim_is_held(*, supported: bool) -> None:
+    memory = TimeSlicingMemory(default="4096Mi", enforcement=Enforcement.PREFERRED)
+    walls = policy("thirds", offers=Offers(time_slicing=TimeSlicingOffer(max_clients=4, memory=memory)))
+    support = MemoryWallSupport(supported=supported, reason=None if supported else "it is too old")
+    status = gpu_status(0).model_copy(update={"memory_wall": support})
+    view = NodeView(sharing=node_sharing(gpus=[status]), labels={}, claims=(SHARED,))
+    [entry] = claim_entries(view, (decided(0, walls),), DRIVER)
+    [settings] = entry.settings
+    limit = MemorySettings(limit=4096, enforcement=Enforcement.PREFERRED)
+    assert (settings.memory, len(settings.ignored)) == ((limit, 0) if supported else (None, 1))
 
 
 def test_a_gpu_that_is_gone_takes_only_its_own_settings_along() -> None:

@@ -7,6 +7,7 @@ from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing import (
     ExclusiveOffer,
     GpuSharing,
+    MemoryWallSupport,
     MigOffer,
     Offers,
     PublishedDevice,
@@ -89,20 +90,28 @@ def test_when_the_operator_has_to_look_again(since: list[str | None], expected: 
 
 
 def test_offers_are_resolved_for_each_gpu_and_the_policy_says_what_was_refused() -> None:
-    small = gpu_status(0).model_copy(update={"memory": "8Gi"})
-    large = gpu_status(1).model_copy(update={"mig_profiles": ("1g.10gb", "3g.40gb")})
+    walls = {"memory_wall": MemoryWallSupport(supported=True)}
+    small = gpu_status(0).model_copy(update={"memory": "8Gi"} | walls)
+    large = gpu_status(1).model_copy(update={"mig_profiles": ("1g.10gb", "3g.40gb")} | walls)
+    old = large.model_copy(
+        update={"uuid": "GPU-old", "slot": 2, "memory_wall": MemoryWallSupport(supported=False, reason="R580 is old")}
+    )
     offers = Offers(
         exclusive=ExclusiveOffer(),
         time_slicing=TimeSlicingOffer(max_clients=4, memory=TimeSlicingMemory(default="16Gi")),
         mig=MigOffer(profiles=("1g.10gb",)),
     )
-    before = world(policies=[policy(offers=offers)], node_sharings=[node_sharing(gpus=[small, large])])
+    before = world(policies=[policy(offers=offers)], node_sharings=[node_sharing(gpus=[small, large, old])])
     intents = decide(before, now=NOW)
     [spec] = [intent.spec for intent in intents if isinstance(intent, ReplaceSpec)]
     [status] = [intent.status for intent in intents if isinstance(intent, PatchStatus)]
     assert spec.gpus[0].offers == Offers(exclusive=ExclusiveOffer())
     assert [refusal.reason for refusal in spec.gpus[0].refused] == ["MemoryTooSmall", "UnknownMigProfile"]
     assert spec.gpus[1].refused == ()
+    assert [refusal.reason for refusal in spec.gpus[2].refused] == ["MemoryWallUnsupported"]
+    assert spec.gpus[2].offers == Offers(exclusive=ExclusiveOffer(), mig=offers.mig)
     [degraded] = [condition for condition in status.conditions if condition.type == "Degraded"]
     assert (degraded.status, degraded.reason) == ("True", "MemoryTooSmall")
     assert "offers.timeSlicing.memory.default: 16Gi is more than the 8192Mi" in degraded.message
+    assert "GPU-old of n1: offers.timeSlicing.memory.enforcement: Required, but containers cannot" in degraded.message
+    assert "(R580 is old)" in degraded.message

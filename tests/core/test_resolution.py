@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusharing.api.sharing import (
+    UNTOLD,
     Enforcement,
     ExclusiveOffer,
+    MemoryWallSupport,
     MigOffer,
     MpsMemory,
     MpsOffer,
@@ -21,8 +23,11 @@ GPU = 40960
 PROFILES = ("1g.5gb", "3g.20gb")
 
 
-def resolved(offers: Offers, memory_mib: int = GPU) -> Resolution:
-    return resolve(offers, memory_mib=memory_mib, mig_profiles=PROFILES)
+SUPPORTED = MemoryWallSupport(supported=True)
+
+
+def resolved(offers: Offers, memory_mib: int = GPU, memory_wall: MemoryWallSupport = SUPPORTED) -> Resolution:
+    return resolve(offers, memory_mib=memory_mib, mig_profiles=PROFILES, memory_wall=memory_wall)
 
 
 def shares(default: str, least: str = "1Mi") -> Offers:
@@ -91,6 +96,25 @@ def test_what_does_not_fit_is_not_offered(offers: Offers, told: str) -> None:
     [refusal] = result.refused
     assert refusal.reason == "MemoryTooSmall"
     assert refusal.message.startswith(told)
+
+
+@pytest.mark.parametrize("enforcement", Enforcement)
+@pytest.mark.parametrize("support", [MemoryWallSupport(supported=False, reason="it is too old"), UNTOLD, SUPPORTED])
+def test_walls_that_are_required_and_cannot_be(enforcement: Enforcement, support: MemoryWallSupport) -> None:
+    memory = TimeSlicingMemory(default="8192Mi", enforcement=enforcement)
+    offers = Offers(exclusive=ExclusiveOffer(), time_slicing=TimeSlicingOffer(max_clients=4, memory=memory))
+    result = resolved(offers, memory_wall=support)
+    if support.supported or enforcement is not Enforcement.REQUIRED:
+        assert result == Resolution(offers)
+        return
+    assert result.offers == Offers(exclusive=ExclusiveOffer())
+    [refusal] = result.refused
+    assert (refusal.sharing, refusal.reason) == ("TimeSlicing", "MemoryWallUnsupported")
+    assert refusal.message == (
+        "offers.timeSlicing.memory.enforcement: Required, but containers cannot be held to a part of this GPU's memory "
+        f"({support.reason}): mend that, select other GPUs, or give Preferred"
+    )
+    assert resolved(result.offers, memory_wall=support) == Resolution(result.offers)
 
 
 @pytest.mark.parametrize(

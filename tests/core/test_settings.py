@@ -12,7 +12,10 @@ from building import DRIVER, EXCLUSIVE, claim, config, gpu_config, interval_conf
 from gpusharing.api.dra import AllocationConfig, AllocationResult
 from gpusharing.api.sharing import (
     DeviceSettings,
+    Enforcement,
     Interval,
+    MemorySettings,
+    MemoryWallSupport,
     MpsMemory,
     MpsOffer,
     MpsSettings,
@@ -20,6 +23,8 @@ from gpusharing.api.sharing import (
     Offers,
     PolicyReference,
     SettingSources,
+    TimeSlicingMemory,
+    TimeSlicingOffer,
 )
 from gpusharing.core import allocation
 from gpusharing.core.settings import SettingsError, follow, resolve
@@ -162,6 +167,90 @@ def test_settings_follow_the_offer_that_changes_under_them() -> None:
 def test_settings_stay_where_the_mode_is_no_longer_offered(offers: Offers, policy: PolicyReference | None) -> None:
     before = resolve(SHARED, [], time_slicing(2, Interval.MEDIUM), THIRDS)
     assert follow(before, offers, policy) == before
+
+
+def walls(enforcement: Enforcement, default: str = "4096Mi", interval: Interval = Interval.LONG) -> Offers:
+    memory = TimeSlicingMemory(default=default, enforcement=enforcement)
+    return Offers(time_slicing=TimeSlicingOffer(max_clients=4, interval=interval, memory=memory))
+
+
+def share_of(memory: str | None) -> AllocationResult:
+    consumed = {"shares": "1"} | ({"memory": memory} if memory else {})
+    return dataclasses.replace(SHARED, consumed_capacity=consumed)
+
+
+SUPPORTED = MemoryWallSupport(supported=True)
+IMPOSSIBLE = MemoryWallSupport(supported=False, reason="the driver is too old")
+HELD = (Enforcement.REQUIRED, Enforcement.PREFERRED)
+
+
+@pytest.mark.parametrize("enforcement", HELD)
+@pytest.mark.parametrize(
+    ("consumed", "limit", "source"),
+    [
+        ("16Gi", 16384, "allocation"),
+        ("8589934592", 8192, "allocation"),
+        # Mebibytes are what the driver is told, and it must not be more than what was counted.
+        ("1500M", 1430, "allocation"),
+        (None, 4096, "policy/thirds"),
+        # Allocated while the memory was not divided, so that nothing was counted.
+        ("0", 4096, "policy/thirds"),
+    ],
+)
+def test_a_share_is_held_to_the_memory_that_was_allocated(
+    enforcement: Enforcement, consumed: str | None, limit: int, source: str
+) -> None:
+    settings = resolve(share_of(consumed), [config(SHORT)], walls(enforcement), THIRDS, memory_wall=SUPPORTED)
+    assert settings.memory == MemorySettings(limit=limit, enforcement=enforcement)
+    assert settings.sources == SettingSources(interval="policy/thirds", memory=source)
+    assert (settings.interval, len(settings.ignored)) == (Interval.LONG, 1)
+
+
+def test_nobody_is_held_where_nobody_wants_it() -> None:
+    for offers in (LONG, walls(Enforcement.NONE)):
+        for support in (SUPPORTED, IMPOSSIBLE):
+            settings = resolve(share_of("8Gi"), [], offers, THIRDS, memory_wall=support)
+            assert (settings.memory, settings.ignored) == (None, ())
+            assert settings.sources == SettingSources(interval="policy/thirds")
+
+
+def test_a_preferred_wall_that_cannot_be_is_missed_and_reported() -> None:
+    offers = walls(Enforcement.PREFERRED)
+    settings = resolve(share_of("8Gi"), [config(SHORT)], offers, THIRDS, memory_wall=IMPOSSIBLE)
+    assert settings.memory is None
+    assert settings.ignored[1:] == (
+        "memory 8192Mi: nobody is held to it on this GPU (the driver is too old), and policy thirds permits that",
+    )
+    assert len(settings.ignored) == 2
+
+
+def test_a_required_wall_that_cannot_be_is_refused() -> None:
+    with pytest.raises(SettingsError) as refused:
+        resolve(share_of("8Gi"), [], walls(Enforcement.REQUIRED), THIRDS, memory_wall=IMPOSSIBLE)
+    assert str(refused.value) == (
+        "request gpu: policy thirds requires that containers are held to their memory of device gpu-0-timeslicing, "
+        "which cannot be done (the driver is too old): delete the pod, so that it is scheduled again"
+    )
+
+
+LATER_OFFERS = [
+    LONG,
+    walls(Enforcement.NONE),
+    *(walls(enforcement, default) for enforcement in HELD for default in ("1Mi", "80000Mi")),
+]
+
+
+@pytest.mark.parametrize("now", LATER_OFFERS)
+@pytest.mark.parametrize("before", LATER_OFFERS)
+@pytest.mark.parametrize("consumed", ["8Gi", None])
+def test_an_offer_that_changes_moves_no_wall_of_a_claim(before: Offers, now: Offers, consumed: str | None) -> None:
+    settings = resolve(share_of(consumed), [], before, THIRDS, memory_wall=SUPPORTED)
+    other = PolicyReference(name="halves", generation=1)
+    after = follow(settings, now, other)
+    assert after.memory == settings.memory
+    before_sources, after_sources = settings.sources, after.sources
+    assert before_sources is not None
+    assert after_sources == before_sources.model_copy(update={"interval": "policy/halves"})
 
 
 class Refusal(NamedTuple):

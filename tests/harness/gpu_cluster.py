@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ _ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "", "SSL_CERT_FILE": os.devnull}
 class GpuCluster(Cluster):
     gpus: str = "H100-80GB:2"
     """The GPUs of each node, as for `gpusharing sim create`."""
+    agent_options: Sequence[str | Path] = ()
+    """Beside those that every agent here needs."""
 
     operator: Process = field(init=False)
     agents: dict[str, Process] = field(init=False)
@@ -92,6 +95,7 @@ class GpuCluster(Cluster):
             *arguments,
             "--state-dir",
             self.state_directory(node),
+            *self.agent_options,
             log=node.directory / "logs",
         )
 

@@ -1,13 +1,13 @@
 """Which of a GPU's offers this agent can carry out. Nothing else is published."""
 
-from gpusharing.api.sharing import Enforcement, Offers, TimeSlicingOffer
+from gpusharing.api.sharing import Enforcement, MemoryWallSupport, Offers, TimeSlicingOffer
 
 
-def preparable(offers: Offers) -> Offers:
-    """Walls between time-sliced claims are not made yet."""
+def preparable(offers: Offers, memory_wall: MemoryWallSupport) -> Offers:
+    """Walls only where they can be, whatever was decided before that changed."""
     return Offers(
         exclusive=offers.exclusive,
-        time_slicing=_without_walls(offers.time_slicing),
+        time_slicing=offers.time_slicing if memory_wall.supported else _without_walls(offers.time_slicing),
         mps=offers.mps,
         mig=offers.mig,
     )

@@ -7,6 +7,7 @@ from typing import Any, Final
 from gpusharing.agent.cdi_specs import OUR_PREFIX, CdiSpecs, nvidia_device
 from gpusharing.agent.files import remove_leftovers, write_atomically
 from gpusharing.agent.records import PreparedDevice
+from gpusharing.agent.walls.wall import cdi_hook
 from gpusharing.api import names, strict_json
 
 OUR_KIND: Final = f"{names.GROUP}/claim"
@@ -105,4 +106,6 @@ def _edits(device: PreparedDevice) -> dict[str, Any]:
     if device.mps_pipe:
         options = ["rw", "nosuid", "nodev", "bind"]
         edits["mounts"] = [{"hostPath": device.mps_pipe, "containerPath": _MPS_PIPE, "options": options}]
+    if device.wall:
+        edits["hooks"] = [cdi_hook(Path(device.wall.program), Path(device.wall.directory))]
     return edits

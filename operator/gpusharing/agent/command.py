@@ -21,13 +21,15 @@ from gpusharing.agent.claim_status import ClaimStatusWriter
 from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.dra.service import DraService
 from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.hardware import walls
 from gpusharing.agent.hardware.errors import DriverExchangedError, HardwareError
 from gpusharing.agent.hardware.node import Hardware
+from gpusharing.agent.hardware.walls import CGROUPS
 from gpusharing.agent.node import NodeLoop
 from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.walls.program import PACKAGED
+from gpusharing.agent.walls.walls import Walls
 from gpusharing.api import names
 from gpusharing.core.narrowing import Timing
 from gpusharing.kube import credentials, logs
@@ -60,7 +62,18 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         dest="cdi_dirs",
         help="a CDI directory of the container runtime; the first one is written to (default: /var/run/cdi, /etc/cdi)",
     )
-    parser.add_argument("--state-dir", type=Path, default=Path("/var/lib/gpusharing"), help="default: %(default)s")
+    parser.add_argument(
+        "--state-dir",
+        type=Path,
+        default=Path("/var/lib/gpusharing"),
+        help="has to have the same path on the host (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--wall-program",
+        type=Path,
+        default=PACKAGED,
+        help="our hook for memory walls, which is put into the state directory for the host (default: %(default)s)",
+    )
     offering = parser.add_argument_group("what is offered")
     offering.add_argument(
         "--menus",
@@ -125,7 +138,7 @@ def _selftest(arguments: argparse.Namespace) -> int:
                 selftest(
                     _hardware(arguments),
                     specs=CdiSpecs(_cdi_directories(arguments)),
-                    cgroups=arguments.sysfs_root / walls.CGROUPS,
+                    cgroups=arguments.sysfs_root / CGROUPS,
                     exercise=arguments.exercise,
                     chosen=arguments.gpu,
                 )
@@ -181,7 +194,10 @@ async def _agent(arguments: argparse.Namespace) -> None:
         menus=arguments.menus,
         timing=Timing(patience=arguments.taken_wait, taken=arguments.taken_wait, idle=arguments.idle_wait),
     )
-    gpus.found((await hardware.inventory()).gpus)
+    specs = CdiSpecs(_cdi_directories(arguments))
+    walls = Walls(hardware, records, specs, state=arguments.state_dir, packaged=arguments.wall_program)
+    states = (await hardware.inventory()).gpus
+    gpus.found(states, await walls.supports(state.board.uuid for state in states))
     settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps", at_rest=gpus.at_rest)
     cdi = CdiDirectory(_cdi_directories(arguments))
     changed = asyncio.Event()
@@ -196,6 +212,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             hardware=hardware,
             gpus=gpus,
             settler=settler,
+            walls=walls,
             cdi=cdi,
             on_prepared=writer.announce,
             on_change=changed.set,
@@ -220,6 +237,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
                 records=records,
                 gpus=gpus,
                 settler=settler,
+                walls=walls,
                 changed=changed,
                 preparer=preparer,
             )

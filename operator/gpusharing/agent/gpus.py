@@ -8,7 +8,7 @@ from gpusharing.agent.abilities import preparable
 from gpusharing.agent.hardware.facts import GpuState
 from gpusharing.agent.records import GpuRecord, Records
 from gpusharing.api import names
-from gpusharing.api.sharing import GpuSharing, Offers, PolicyReference
+from gpusharing.api.sharing import GpuSharing, MemoryWallSupport, Offers, PolicyReference
 from gpusharing.core import cutting, offers
 from gpusharing.core.cutting import Cut
 from gpusharing.core.inventory import Gpu, MigInstance
@@ -26,6 +26,7 @@ class Seen:
     instances: tuple[MigInstance, ...]
     """Not those that we have made."""
     ours: tuple[MigInstance, ...]
+    memory_wall: MemoryWallSupport
 
 
 class NodeGpus:
@@ -36,9 +37,9 @@ class NodeGpus:
         self._timing = timing or Timing()
         self._seen: Mapping[str, Seen] = {}
 
-    def found(self, states: Iterable[GpuState]) -> None:
+    def found(self, states: Iterable[GpuState], memory_walls: Mapping[str, MemoryWallSupport]) -> None:
         ordered = sorted(states, key=lambda state: state.board.minor)
-        self._seen = {state.board.uuid: self._as_seen(state) for state in ordered}
+        self._seen = {state.board.uuid: self._as_seen(state, memory_walls[state.board.uuid]) for state in ordered}
         for uuid in self._seen:
             self._records.gpu(uuid)
 
@@ -152,7 +153,8 @@ class NodeGpus:
         found = self._offered(uuid, AS_FOUND, None, configured=decided is not None)
         if decided is None or decided.offers is None:
             return found
-        return dataclasses.replace(found, offers=preparable(decided.offers), policy=decided.policy)
+        possible = preparable(decided.offers, found.memory_wall)
+        return dataclasses.replace(found, offers=possible, policy=decided.policy)
 
     def _with_ours(self, offered: OfferedGpu) -> OfferedGpu:
         """With those that stay."""
@@ -172,6 +174,7 @@ class NodeGpus:
             configured=configured,
             mig_enabled=seen.mig_enabled,
             instances=seen.instances,
+            memory_wall=seen.memory_wall,
         )
 
     def _gpu(self, uuid: str) -> Gpu:
@@ -179,7 +182,7 @@ class NodeGpus:
         facts = {field.name: getattr(board, field.name) for field in dataclasses.fields(board)}
         return Gpu(slot=self._records.gpu(uuid).slot, **facts)
 
-    def _as_seen(self, state: GpuState) -> Seen:
+    def _as_seen(self, state: GpuState, memory_wall: MemoryWallSupport) -> Seen:
         journal = self._records.journal(state.board.uuid)
         made = {one.place for one in journal.instances}
         instances = [MigInstance(place=instance.place, uuid=instance.uuid) for instance in state.instances]
@@ -188,6 +191,7 @@ class NodeGpus:
             mig_enabled=state.mig_mode is not None and state.mig_mode.current and journal.mig_mode is None,
             instances=tuple(instance for instance in instances if instance.place not in made),
             ours=tuple(instance for instance in instances if instance.place in made),
+            memory_wall=memory_wall,
         )
 
 

@@ -15,6 +15,7 @@ from gpusharing.agent.publisher import Publisher, owner
 from gpusharing.agent.records import Records
 from gpusharing.agent.report import node_status
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.walls.walls import Walls
 from gpusharing.api.sharing import NodeSharing
 from gpusharing.core.narrowing import Answers, GpuPlan, Holder
 from gpusharing.kube.clock import now, seconds_since_boot
@@ -45,6 +46,7 @@ class NodeLoop:
         records: Records,
         gpus: NodeGpus,
         settler: Settler,
+        walls: Walls,
         changed: asyncio.Event,
         preparer: Preparer,
     ) -> None:
@@ -54,6 +56,7 @@ class NodeLoop:
         self._records = records
         self._gpus = gpus
         self._settler = settler
+        self._walls = walls
         self._preparer = preparer
         self._changed = changed
         self._sharings: Reflector[NodeSharing] = Reflector(
@@ -100,7 +103,7 @@ class NodeLoop:
             await self._preparer.settle({*self._gpus.uuids, *self._records.changed_gpus})
             if await self._rest():
                 # What is there now is offered in the next round.
-                self._gpus.found((await self._hardware.inventory()).gpus)
+                await self._look()
                 self._changed.set()
         self._look_again_at(min((plan.look_again for plan in plans), default=math.inf))
         await self._publisher.publish()
@@ -162,18 +165,23 @@ class NodeLoop:
         name = sharing.metadata.name
         self._sharings.put(await self._api.merge_patch(NODE_SHARINGS, name, patch, subresource="status"))
 
+    async def _look(self) -> None:
+        states = (await self._hardware.inventory()).gpus
+        self._gpus.found(states, await self._walls.supports(state.board.uuid for state in states))
+
     async def _rescan(self) -> None:
         while True:
             await asyncio.sleep(_RESCAN)
             try:
                 # With the gate: what is made or destroyed meanwhile would look as if others had done it.
                 async with self._preparer.gate:
-                    self._gpus.found((await self._hardware.inventory()).gpus)
+                    await self._look()
+                    self._walls.renew(self._records.claims)
             except DriverExchangedError:
                 # A library that is loaded cannot be exchanged: the next agent loads the new one.
                 raise
-            except HardwareError as error:
-                log.warning("GPUs do not answer", error=str(error))
+            except (HardwareError, OSError) as error:
+                log.warning("GPUs cannot be looked at", error=str(error))
                 continue
             self._settler.forget()
             self._changed.set()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from gpusharing.agent import conflicts
 from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, our_device
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
@@ -14,6 +15,7 @@ from gpusharing.agent.records import DeviceNode, PreparedClaim, PreparedDevice, 
 from gpusharing.agent.settling import targets
 from gpusharing.agent.settling.mps import daemon_name
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.walls.walls import NoWallError, Walls
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 from gpusharing.api.sharing import DeviceSettings
@@ -49,6 +51,7 @@ class Preparer:
         hardware: GpuNode,
         gpus: NodeGpus,
         settler: Settler,
+        walls: Walls,
         cdi: CdiDirectory,
         on_prepared: Callable[[PreparedClaim], None],
         on_change: Callable[[], None],
@@ -60,6 +63,7 @@ class Preparer:
         self._hardware = hardware
         self._gpus = gpus
         self._settler = settler
+        self._walls = walls
         self._cdi = cdi
         self._on_prepared = on_prepared
         self._on_change = on_change
@@ -71,7 +75,7 @@ class Preparer:
             claim = await self._claim(ref)
             async with self.gate:
                 return await self._prepare(claim)
-        except (HardwareError, settings.SettingsError, UnresolvableError, OSError) as error:
+        except (HardwareError, NoWallError, settings.SettingsError, UnresolvableError, OSError) as error:
             raise PrepareError(f"claim {ref.namespace}/{ref.name}: {error}") from error
         except (ApiError, UnreachableError) as error:
             raise PrepareError(f"claim {ref.namespace}/{ref.name} cannot be read: {error}") from error
@@ -84,11 +88,12 @@ class Preparer:
             raise PrepareError(f"claim {ref.namespace}/{ref.name}: {error}") from error
 
     async def recover(self) -> None:
-        """After a start: CDI specs and GPU settings follow from the claims on disk, whatever happened in between."""
+        """After a start: walls, CDI specs and GPU settings follow from the claims on disk, whatever was half done."""
         async with self.gate:
             for uid in self._cdi.claims():
                 if uid not in self._records.claims:
                     self._cdi.delete(uid)
+            self._walls.renew(self._records.claims)
             self.follow()
             for claim in self._records.claims.values():
                 self._cdi.write(claim.uid, claim.devices)
@@ -162,7 +167,7 @@ class Preparer:
             namespace=claim.metadata.namespace,
             name=claim.metadata.name,
             allocation_hash=digest,
-            devices=self._devices(claim),
+            devices=await self._devices(claim),
         )
         if known is None:
             self._records.put_claim(prepared)
@@ -170,8 +175,10 @@ class Preparer:
             for uuid in sorted({device.uuid for device in prepared.devices if not device.admin}):
                 await self._settler.settle(uuid)
             prepared = await self._completed(prepared)
+            # What a spec leads to is there before it.
+            self._walls.build(prepared)
             self._cdi.write(uid, prepared.devices)
-        except (HardwareError, OSError):
+        except (HardwareError, NoWallError, OSError):
             if known is None:
                 await self._give_up(prepared)
             raise
@@ -207,11 +214,13 @@ class Preparer:
     async def _give_up(self, prepared: PreparedClaim) -> None:
         self._records.drop_claim(prepared.uid)
         self._cdi.delete(prepared.uid)
+        self._walls.delete(prepared.uid)
         await self.settle({device.uuid for device in prepared.devices})
 
     async def _unprepare(self, uid: str) -> None:
         claim = self._records.claims.get(uid)
         self._cdi.delete(uid)
+        self._walls.delete(uid)
         if claim is None:
             return
         self._records.drop_claim(uid)
@@ -220,14 +229,14 @@ class Preparer:
         await self.settle({device.uuid for device in claim.devices})
         self._on_change()
 
-    def _devices(self, claim: ResourceClaim) -> tuple[PreparedDevice, ...]:
+    async def _devices(self, claim: ResourceClaim) -> tuple[PreparedDevice, ...]:
         devices: list[PreparedDevice] = []
         configs = allocation.configs(claim, self._driver)
         for index, result in enumerate(allocation.results(claim, self._driver)):
             uuid = self._uuid(result)
             if not result.admin_access:
-                self._refuse_conflict(claim, result, uuid, devices)
-            chosen = self._settings(result, configs, uuid)
+                conflicts.refuse_held(claim, result, uuid, self._records.claims_on(uuid), devices)
+            chosen = await self._settings(result, configs, uuid)
             daemon = daemon_name(claim.metadata.uid, result.device) if chosen.mps else None
             devices.append(
                 PreparedDevice(
@@ -239,10 +248,11 @@ class Preparer:
                     admin=bool(result.admin_access),
                     settings=chosen,
                     mps_pipe=str(self._settler.mps_pipe(daemon)) if daemon else None,
+                    wall=self._walls.hook(claim.metadata.uid, index) if chosen.memory else None,
                     cdi_devices=(self._cdi.require(uuid), our_device(claim.metadata.uid, index)),
                 )
             )
-        _refuse_two_daemons(devices)
+        conflicts.refuse_two_daemons(devices)
         return tuple(devices)
 
     def _uuid(self, result: AllocationResult) -> str:
@@ -255,41 +265,15 @@ class Preparer:
             )
         return uuid
 
-    def _settings(self, result: AllocationResult, configs: tuple[AllocationConfig, ...], uuid: str) -> DeviceSettings:
+    async def _settings(
+        self, result: AllocationResult, configs: tuple[AllocationConfig, ...], uuid: str
+    ) -> DeviceSettings:
         if result.admin_access:
             # Whoever looks changes nothing.
             return DeviceSettings(request=result.request, device=result.device)
         published = self._gpus.published(uuid)
-        return settings.resolve(result, configs, published.offers, published.policy)
-
-    def _refuse_conflict(
-        self, claim: ResourceClaim, result: AllocationResult, uuid: str, own: list[PreparedDevice]
-    ) -> None:
-        """The last line of defence against a double allocation: a GPU is held in one way."""
-        holders = [(other.display_name, device) for other, device in self._records.claims_on(uuid)]
-        holders += [(allocation.display_name(claim), device) for device in own if device.uuid == uuid]
-        for holder, device in holders:
-            if not _go_together(result.device, device.device):
-                raise settings.SettingsError(
-                    f"request {result.request}: GPU {uuid} (device {result.device}) is held by claim {holder} as "
-                    f"{device.device}: delete this pod, so that it is scheduled again"
-                )
-
-
-def _refuse_two_daemons(devices: list[PreparedDevice]) -> None:
-    """A container finds MPS by one variable."""
-    pipes = {device.mps_pipe for device in devices if device.mps_pipe}
-    if len(pipes) > 1:
-        named = ", ".join(device.device for device in devices if device.mps_pipe)
-        raise settings.SettingsError(
-            f"devices {named} are shared by MPS on different GPUs, and a container can use one MPS daemon: ask for "
-            "them in claims of different containers"
-        )
-
-
-def _go_together(mine: str, theirs: str) -> bool:
-    """Whether two claims may hold these devices of one GPU. Where MIG instances would overlap, the driver says no."""
-    sharing = names.sharing_of_device(mine)
-    if sharing is not names.sharing_of_device(theirs):
-        return False
-    return mine != theirs if sharing is names.Sharing.MIG else sharing is not names.Sharing.EXCLUSIVE
+        wall = published.memory_wall
+        if published.wants_walls and names.sharing_of_device(result.device) is names.Sharing.TIME_SLICING:
+            # What was published may be a minute old.
+            wall = await self._walls.support(uuid)
+        return settings.resolve(result, configs, published.offers, published.policy, memory_wall=wall)

@@ -24,6 +24,13 @@ class DeviceNode(ApiModel):
     mode: int
 
 
+class WallHook(ApiModel):
+    """A program of ours on the host that holds a container to its memory before it starts, and where it is told how."""
+
+    program: str
+    directory: str
+
+
 class PreparedDevice(ApiModel):
     """One allocation result of a claim, and the answer that the kubelet got for it."""
 
@@ -41,6 +48,8 @@ class PreparedDevice(ApiModel):
     """What leads into it."""
     mps_pipe: str | None = None
     """Where its MPS daemon is met."""
+    wall: WallHook | None = None
+    """Of a device whose settings limit its memory."""
 
 
 class PreparedClaim(ApiModel):

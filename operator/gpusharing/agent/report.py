@@ -52,6 +52,7 @@ async def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settler: Settler) -> 
         policy=offered.policy,
         time_slice=current.time_slice,
         compute_mode=current.compute_mode,
+        memory_wall=offered.memory_wall,
         published=tuple(_published(entry) for entry in gpus.entries(offered.gpu.uuid)),
     )
 

@@ -1,7 +1,7 @@
 """Our own objects: SharingPolicy (what a platform team wants) and NodeSharing (operator and agent about one node)."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -326,6 +326,8 @@ class RefusalReason(StrEnum):
     """An amount is more than the GPU has, or the amounts do not go together on it."""
     UNKNOWN_MIG_PROFILE = "UnknownMigProfile"
     """The GPU cannot be cut in this way."""
+    MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
+    """Containers cannot be held to a part of the GPU's memory, and the policy requires that they are."""
 
 
 class Refusal(ApiModel):
@@ -373,8 +375,17 @@ class Verdict(StrEnum):
 class SettingSources(ApiModel):
     interval: str | None = None
     """Where the interval comes from: policy/<name>, claim, or class."""
+    memory: str | None = None
+    """Where the limit of memory comes from: allocation, or policy/<name>."""
     mps: str | None = None
     """Where the limits of MPS come from, likewise."""
+
+
+class MemorySettings(ApiModel):
+    limit: int
+    """How much of the GPU's memory a container may have, in MiB."""
+    enforcement: Enforcement
+    """Whether a container that cannot be held to it does not start (Required) or does all the same (Preferred)."""
 
 
 class MpsSettings(ApiModel):
@@ -395,6 +406,8 @@ class DeviceSettings(ApiModel):
     """The device that was allocated for it."""
     interval: Interval | None = None
     """The time slice that clients get. Absent: the GPU's own is left as it is."""
+    memory: MemorySettings | None = None
+    """What the driver holds each container to. Absent: it may take all of the GPU's memory."""
     mps: MpsSettings | None = None
     """The limits of a device that is used through MPS."""
     sources: Annotated[SettingSources | None, Field(alias="from")] = None
@@ -468,6 +481,16 @@ class MigInstanceStatus(ApiModel):
     """The MIG device that programs see. Absent: there is none, or there are several."""
 
 
+class MemoryWallSupport(ApiModel):
+    supported: bool
+    """Whether the driver can hold each container to a part of the GPU's memory."""
+    reason: str | None = None
+    """What is in the way."""
+
+
+UNTOLD: Final = MemoryWallSupport(supported=False, reason="the node's agent has not said whether it can be done")
+
+
 class GpuStatus(ApiModel):
     uuid: str
     """The GPU, for as long as the board lives."""
@@ -491,6 +514,8 @@ class GpuStatus(ApiModel):
     """The time slice that is set. Absent: the GPU has no such setting."""
     compute_mode: Literal["Default", "ExclusiveThread", "Prohibited", "ExclusiveProcess"] | None = None
     """The compute mode that is set."""
+    memory_wall: MemoryWallSupport = UNTOLD
+    """Whether claims of one GPU can be kept to their own memory."""
     published: tuple[PublishedDevice, ...] = ()
     """The devices that the scheduler is offered."""
     conditions: Conditions = ()

@@ -1,15 +1,23 @@
 """What each claim of a node gets, and where that comes from: the operator's half of the answer, for people to read."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
-from gpusharing.api.sharing import ClaimSharing, DeviceSettings, GpuSharing, Verdict
+from gpusharing.api.sharing import UNTOLD, ClaimSharing, DeviceSettings, GpuSharing, MemoryWallSupport, Verdict
 from gpusharing.core import allocation, offers, settings
 from gpusharing.core.world import NodeView
 
-_NOTHING: Final = GpuSharing(uuid="")
+
+class _Known(NamedTuple):
+    """Of a GPU."""
+
+    decided: GpuSharing
+    memory_wall: MemoryWallSupport
+
+
+_NOTHING: Final = _Known(GpuSharing(uuid=""), UNTOLD)
 
 
 def claim_entries(view: NodeView, gpus: tuple[GpuSharing, ...], driver: str) -> tuple[ClaimSharing, ...]:
@@ -19,13 +27,17 @@ def claim_entries(view: NodeView, gpus: tuple[GpuSharing, ...], driver: str) -> 
     return tuple(sorted(entries, key=lambda entry: entry.uid))
 
 
-def _by_slot(view: NodeView, gpus: tuple[GpuSharing, ...]) -> Mapping[int, GpuSharing]:
+def _by_slot(view: NodeView, gpus: tuple[GpuSharing, ...]) -> Mapping[int, _Known]:
     decided = {gpu.uuid: gpu for gpu in gpus}
-    return {status.slot: decided[status.uuid] for status in view.sharing.status.gpus if status.uuid in decided}
+    return {
+        status.slot: _Known(decided[status.uuid], status.memory_wall)
+        for status in view.sharing.status.gpus
+        if status.uuid in decided
+    }
 
 
 def _entry(
-    claim: ResourceClaim, by_slot: Mapping[int, GpuSharing], before: ClaimSharing | None, node: str, driver: str
+    claim: ResourceClaim, by_slot: Mapping[int, _Known], before: ClaimSharing | None, node: str, driver: str
 ) -> ClaimSharing:
     digest = allocation.digest(claim, driver)
     resolved: list[DeviceSettings] = []
@@ -37,14 +49,15 @@ def _entry(
         if result.pool != node:
             continue
         slot = names.slot_of_device(result.device)
-        gpu = by_slot.get(slot, _NOTHING) if slot is not None else _NOTHING
+        gpu, memory_wall = by_slot.get(slot, _NOTHING) if slot is not None else _NOTHING
         if _is_leaving(result, gpu):
             # The policy went on while the claim stayed: it keeps what it was given.
             kept = known.get((result.request, result.device))
             resolved += [kept] if kept else []
             continue
         try:
-            resolved.append(settings.resolve(result, configs, gpu.offers or offers.AS_FOUND, gpu.policy))
+            offered = gpu.offers or offers.AS_FOUND
+            resolved.append(settings.resolve(result, configs, offered, gpu.policy, memory_wall=memory_wall))
         except settings.SettingsError as error:
             problems.append(str(error))
     return ClaimSharing(

@@ -105,7 +105,12 @@ def _spec(
 def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:
     if gpu.offers is None:
         return gpu
-    resolution = resolve(gpu.offers, memory_mib=mebibytes(status.memory), mig_profiles=status.mig_profiles)
+    resolution = resolve(
+        gpu.offers,
+        memory_mib=mebibytes(status.memory),
+        mig_profiles=status.mig_profiles,
+        memory_wall=status.memory_wall,
+    )
     # What stayed as it was is resolved already, and keeps what was said of it then.
     return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})
 

@@ -5,7 +5,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing import MigOffer, MpsOffer, Offers, Refusal, RefusalReason, TimeSlicingOffer
+from gpusharing.api.sharing import (
+    UNTOLD,
+    Enforcement,
+    MemoryWallSupport,
+    MigOffer,
+    MpsOffer,
+    Offers,
+    Refusal,
+    RefusalReason,
+    TimeSlicingMemory,
+    TimeSlicingOffer,
+)
 from gpusharing.core.amounts import in_mebibytes, mebibytes
 
 
@@ -15,9 +26,11 @@ class Resolution:
     refused: tuple[Refusal, ...] = ()
 
 
-def resolve(offers: Offers, *, memory_mib: int, mig_profiles: Sequence[str]) -> Resolution:
+def resolve(
+    offers: Offers, *, memory_mib: int, mig_profiles: Sequence[str], memory_wall: MemoryWallSupport = UNTOLD
+) -> Resolution:
     """`mig_profiles` are those that the GPU can be cut into. Resolving again changes nothing."""
-    work = _Resolving(memory_mib, mig_profiles)
+    work = _Resolving(memory_mib, mig_profiles, memory_wall)
     resolved = Offers(
         exclusive=offers.exclusive,
         time_slicing=work.time_slicing(offers.time_slicing) if offers.time_slicing else None,
@@ -31,14 +44,30 @@ def resolve(offers: Offers, *, memory_mib: int, mig_profiles: Sequence[str]) -> 
 class _Resolving:
     memory_mib: int
     mig_profiles: Sequence[str]
+    memory_wall: MemoryWallSupport
     refused: list[Refusal] = field(default_factory=list)
 
     def time_slicing(self, offer: TimeSlicingOffer) -> TimeSlicingOffer | None:
         if offer.memory is None:
             return offer
+        if not self._can_be_held(offer.memory):
+            return None
         wanted = {"min": offer.memory.min, "default": offer.memory.default}
         amounts = self._amounts(Sharing.TIME_SLICING, "timeSlicing", wanted)
         return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)}) if amounts else None
+
+    def _can_be_held(self, memory: TimeSlicingMemory) -> bool:
+        """To what they got of it, if they have to be."""
+        if self.memory_wall.supported or memory.enforcement is not Enforcement.REQUIRED:
+            return True
+        self._refuse(
+            Sharing.TIME_SLICING,
+            RefusalReason.MEMORY_WALL_UNSUPPORTED,
+            f"offers.timeSlicing.memory.enforcement: {memory.enforcement}, but containers cannot be held to a part of "
+            f"this GPU's memory ({self.memory_wall.reason}): mend that, select other GPUs, or give "
+            f"{Enforcement.PREFERRED}",
+        )
+        return False
 
     def mps(self, offer: MpsOffer) -> MpsOffer | None:
         wanted = {"min": offer.memory.min, "default": offer.memory.default, "max": offer.memory.max or "100%"}

@@ -5,7 +5,19 @@ from typing import Final, TypeAlias, TypeVar
 
 from gpusharing.api import names, nvidia
 from gpusharing.api.dra import AllocationConfig, AllocationResult
-from gpusharing.api.sharing import DeviceSettings, Interval, MpsSettings, Offers, PolicyReference, SettingSources
+from gpusharing.api.sharing import (
+    UNTOLD,
+    DeviceSettings,
+    Enforcement,
+    Interval,
+    MemorySettings,
+    MemoryWallSupport,
+    MpsSettings,
+    Offers,
+    PolicyReference,
+    SettingSources,
+    TimeSlicingMemory,
+)
 from gpusharing.core import amounts
 
 C = TypeVar("C", nvidia.GpuConfig, nvidia.MigDeviceConfig)
@@ -20,11 +32,18 @@ class SettingsError(ValueError):
 
 
 def resolve(
-    result: AllocationResult, configs: Sequence[AllocationConfig], offers: Offers, policy: PolicyReference | None
+    result: AllocationResult,
+    configs: Sequence[AllocationConfig],
+    offers: Offers,
+    policy: PolicyReference | None,
+    *,
+    memory_wall: MemoryWallSupport = UNTOLD,
 ) -> DeviceSettings:
+    """`memory_wall`: whether the GPU can have any."""
     match names.sharing_of_device(result.device):
         case names.Sharing.TIME_SLICING:
-            return _time_sliced(result, _last_matching(result, configs, nvidia.GpuConfig), offers, policy)
+            asked = _last_matching(result, configs, nvidia.GpuConfig)
+            return _walled(result, _time_sliced(result, asked, offers, policy), offers, policy, memory_wall)
         case names.Sharing.MPS:
             return _mps(result, _last_matching(result, configs, nvidia.GpuConfig), offers, policy)
         case names.Sharing.EXCLUSIVE:
@@ -63,6 +82,40 @@ def _time_sliced(
         sources=SettingSources(interval=f"policy/{policy.name}"),
         ignored=ignored,
     )
+
+
+def _walled(
+    result: AllocationResult,
+    settings: DeviceSettings,
+    offers: Offers,
+    policy: PolicyReference | None,
+    support: MemoryWallSupport,
+) -> DeviceSettings:
+    """With the limit of memory, which is what the scheduler has counted."""
+    memory = offers.time_slicing.memory if offers.time_slicing else None
+    if memory is None or policy is None or memory.enforcement is Enforcement.NONE:
+        return settings
+    limit, source = _limit(result, memory, policy)
+    if support.supported:
+        sources = _sources(settings).model_copy(update={"memory": source})
+        wall = MemorySettings(limit=limit, enforcement=memory.enforcement)
+        return settings.model_copy(update={"memory": wall, "sources": sources})
+    if memory.enforcement is Enforcement.REQUIRED:
+        raise SettingsError(
+            f"request {result.request}: policy {policy.name} requires that containers are held to their memory of "
+            f"device {result.device}, which cannot be done ({support.reason}): delete the pod, so that it is scheduled "
+            "again"
+        )
+    unheld = (
+        f"memory {limit}Mi: nobody is held to it on this GPU ({support.reason}), and policy {policy.name} permits that"
+    )
+    return settings.model_copy(update={"ignored": (*settings.ignored, unheld)})
+
+
+def _limit(result: AllocationResult, memory: TimeSlicingMemory, policy: PolicyReference) -> tuple[int, str]:
+    """In mebibytes, and where it comes from. Nothing was counted if the memory was not divided at that time."""
+    consumed = _consumed(result, "memory", amounts.whole_mebibytes)
+    return (consumed, "allocation") if consumed else (amounts.mebibytes(memory.default), f"policy/{policy.name}")
 
 
 def _mps(
@@ -117,11 +170,16 @@ def _mig(result: AllocationResult, asked: Asked[nvidia.MigDeviceConfig]) -> Devi
 
 
 def follow(settings: DeviceSettings, offers: Offers, policy: PolicyReference | None) -> DeviceSettings:
-    """What a time-sliced device has after its GPU's offer has changed under it."""
+    """What a time-sliced device has after its GPU's offer has changed under it. Its memory is the claim's own, of the
+    allocation that was prepared."""
     if offers.time_slicing is None or policy is None:
         return settings
-    source = SettingSources(interval=f"policy/{policy.name}")
-    return settings.model_copy(update={"interval": offers.time_slicing.interval, "sources": source})
+    sources = _sources(settings).model_copy(update={"interval": f"policy/{policy.name}"})
+    return settings.model_copy(update={"interval": offers.time_slicing.interval, "sources": sources})
+
+
+def _sources(settings: DeviceSettings) -> SettingSources:
+    return settings.sources or SettingSources()
 
 
 def _whole(result: AllocationResult, asked: Asked[nvidia.GpuConfig]) -> DeviceSettings:

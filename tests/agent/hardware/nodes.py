@@ -1,6 +1,7 @@
 """Simulated GPU nodes for the agent's own code in this process."""
 
 import ctypes
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
@@ -64,6 +65,22 @@ def calls_of(hardware: Hardware) -> Iterator[list[str]]:
         yield functions
     finally:
         thread._timed = timed  # type: ignore[method-assign]
+
+
+def with_walls(node: sim.SimNode, *, hook: str = "/usr/bin/nvidia-cdi-hook") -> sim.SimNode:
+    """With cgroup v2, and with a CDI spec as nvidia-container-toolkit 1.20.1 writes it."""
+    cgroups = node.sys / "fs/cgroup"
+    cgroups.mkdir(parents=True, exist_ok=True)
+    (cgroups / "cgroup.controllers").touch()
+    devices = [{"name": gpu.uuid, "containerEdits": {"hooks": [_memory_limits(hook, gpu.uuid)]}} for gpu in node.gpus()]
+    spec = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices}
+    (node.cdi / "toolkit.json").write_text(json.dumps(spec))
+    return node
+
+
+def _memory_limits(hook: str, gpu: str) -> dict[str, Any]:
+    words = ["nvidia-cdi-hook", "apply-cuda-memory-limits", "--gpu-id", gpu]
+    return {"hookName": "createRuntime", "path": hook, "args": words}
 
 
 def uuid(node: sim.SimNode, index: int = 0) -> str:

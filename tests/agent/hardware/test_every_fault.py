@@ -14,9 +14,8 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from agent.hardware.nodes import opened
+from agent.hardware.nodes import opened, with_walls
 from agent.hardware.operations import FOREIGN, OPERATIONS, PLACE, Bed, bed_of
-from agent.hardware.test_walls import with_walls
 from gpusharing import sim
 from gpusharing.agent.hardware import smi
 from gpusharing.agent.hardware.driver_thread import Patience

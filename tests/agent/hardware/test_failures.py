@@ -11,9 +11,8 @@ from typing import Final
 
 import pytest
 
-from agent.hardware.nodes import calls_of, opened
+from agent.hardware.nodes import calls_of, opened, with_walls
 from agent.hardware.operations import FOREIGN, OPERATIONS, PLACE, Bed, Operation, bed_of
-from agent.hardware.test_walls import with_walls
 from gpusharing import sim
 from gpusharing.agent.hardware.driver_thread import Patience
 from gpusharing.agent.hardware.errors import DriverHungError, HardwareError, LeftoverError

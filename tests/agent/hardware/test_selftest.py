@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.hardware.nodes import opened, uuid
-from agent.hardware.test_walls import with_walls
+from agent.hardware.nodes import opened, uuid, with_walls
 from gpusharing import sim
 from gpusharing.agent.command import _only_one
 from gpusharing.agent.hardware.facts import MigPlace

@@ -1,6 +1,5 @@
 """Memory walls: where they can be, why not elsewhere, and that they hold."""
 
-import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent.hardware.nodes import opened, uuid
+from agent.hardware.nodes import opened, uuid, with_walls
 from gpusharing import sim
 from gpusharing.agent.hardware.errors import (
     DisobeyedError,
@@ -29,17 +28,6 @@ MIB, GIB = 1024**2, 1024**3
 def node(tmp_path: Path) -> sim.SimNode:
     """With everything that walls need."""
     return with_walls(sim.create(tmp_path / "node", "H100-80GB:2", driver="615"))
-
-
-def with_walls(node: sim.SimNode) -> sim.SimNode:
-    cgroups = node.sys / "fs/cgroup"
-    cgroups.mkdir(parents=True)
-    (cgroups / "cgroup.controllers").touch()
-    hook = {"hookName": "createRuntime", "args": ["nvidia-cdi-hook", "apply-cuda-memory-limits", "--gpu-id", "x"]}
-    devices = [{"name": gpu.uuid, "containerEdits": {"hooks": [hook]}} for gpu in node.gpus()]
-    spec = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices}
-    (node.cdi / "toolkit.json").write_text(json.dumps(spec))
-    return node
 
 
 @pytest_asyncio.fixture

@@ -62,6 +62,11 @@ class MortalRecords(Records):
         super().put_claim(claim)
         self._fuse.point("claimed")
 
+    def drop_claim(self, uid: str) -> None:
+        self._fuse.point("drop")
+        super().drop_claim(uid)
+        self._fuse.point("dropped")
+
 
 def _mortal(change: Callable[..., Awaitable[Any]], fuse: Fuse) -> Callable[..., Awaitable[Any]]:
     @wraps(change)

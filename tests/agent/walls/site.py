@@ -15,7 +15,8 @@ from gpusharing.agent.cdi_specs import MEMORY_LIMITS, CdiSpecs, Hook, nvidia_dev
 from gpusharing.agent.hardware.facts import MemoryLimit, MemoryUse
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.use import memory_uses
-from gpusharing.agent.walls.wall import Enforcement, Wall, cdi_hook
+from gpusharing.agent.walls.wall import Wall, cdi_hook
+from gpusharing.api.sharing import Enforcement
 from gpusharing.sim import cuda
 from nvidia.container import Container, container
 from nvidia.machine import CGROUPS, Machine

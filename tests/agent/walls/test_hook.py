@@ -13,7 +13,7 @@ import pytest
 from agent.walls.conftest import BuildSite
 from agent.walls.site import CLAIM, GIB, Site, held_to, run_hooks
 from gpusharing.agent.cdi_specs import Hook
-from gpusharing.agent.walls.wall import Enforcement
+from gpusharing.api.sharing import Enforcement
 from gpusharing.sim import cuda
 from harness.eventually import eventually
 from nvidia.container import Container, write_bundle
@@ -98,7 +98,7 @@ async def test_second_container_is_refused_while_the_first_lives(site: Site) -> 
         assert run_hooks(second, site.device(claim="other")) is None
 
 
-@pytest.mark.parametrize("enforcement", Enforcement)
+@pytest.mark.parametrize("enforcement", [REQUIRED, PREFERRED])
 async def test_of_two_at_once_one_gets_in(site: Site, tmp_path: Path, enforcement: Enforcement) -> None:
     theirs = site.nvidia_hook(0)
     slow = script_hook(tmp_path, f'#!/bin/sh\nsleep 0.5\nexec {theirs.path} "$@"\n')
@@ -138,7 +138,7 @@ def test_whoever_cannot_be_asked_might_be_alive(site: Site) -> None:
         assert "container odd of this claim still runs" in (run_hooks(made, device) or "")
 
 
-@pytest.mark.parametrize("enforcement", Enforcement)
+@pytest.mark.parametrize("enforcement", [REQUIRED, PREFERRED])
 async def test_dead_predecessor_is_replaced(site: Site, enforcement: Enforcement) -> None:
     device = site.device(0, 8192, enforcement)
     with site.container(device):
@@ -194,7 +194,7 @@ async def test_the_same_hook_again_changes_nothing(site: Site) -> None:
 SAYS_WHY = "echo first >&2; printf 'it \\tburns\\n\\n' >&2; exit 3"
 
 
-@pytest.mark.parametrize("enforcement", Enforcement)
+@pytest.mark.parametrize("enforcement", [REQUIRED, PREFERRED])
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
@@ -268,7 +268,7 @@ async def test_what_nvidias_hook_left_running_is_not_awaited(site: Site, tmp_pat
         assert run_hooks(made, site.device(nvidia_hook=hook, patience=2)) is None
 
 
-@pytest.mark.parametrize("enforcement", Enforcement)
+@pytest.mark.parametrize("enforcement", [REQUIRED, PREFERRED])
 async def test_driver_is_too_old(build_site: BuildSite, enforcement: Enforcement) -> None:
     site = build_site(driver="610")
     with site.unstarted() as made:
@@ -278,7 +278,7 @@ async def test_driver_is_too_old(build_site: BuildSite, enforcement: Enforcement
         assert (error is None) == (enforcement is PREFERRED)
 
 
-@pytest.mark.parametrize("enforcement", Enforcement)
+@pytest.mark.parametrize("enforcement", [REQUIRED, PREFERRED])
 def test_cgroup_version_1(build_site: BuildSite, enforcement: Enforcement) -> None:
     site = build_site(cgroups="tmpfs")
     bundle = write_bundle(site.directory / "c1", {})

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpusharing.agent.cdi_specs import Hook
-from gpusharing.agent.walls.wall import Enforcement, Wall, cdi_hook, file_content
+from gpusharing.agent.walls.wall import Wall, cdi_hook, file_content
+from gpusharing.api.sharing import Enforcement
 
 HOOK = Hook(
     "/usr/bin/nvidia-cdi-hook",

@@ -9,7 +9,9 @@ from building.boards import ALL, MIG_CAPABLE, board, profile_names
 from gpusharing.api import names
 from gpusharing.api.names import MigPlace
 from gpusharing.api.sharing import (
+    Enforcement,
     ExclusiveOffer,
+    MemoryWallSupport,
     MigOffer,
     MpsMemory,
     MpsOffer,
@@ -58,7 +60,11 @@ def offers(chosen: tuple[str, ...], profiles: tuple[str, ...]) -> Offers:
 def offered(model: str, chosen: tuple[str, ...], slot: int = 0, **more: Any) -> OfferedGpu:
     """With every profile that the GPU knows."""
     gpu = board(model, slot, addressing_mode="HMM", pcie_root="pci0000:00", numa_node=1)
-    resolution = resolve(offers(chosen, profile_names(gpu)), memory_mib=gpu.memory_mib, mig_profiles=profile_names(gpu))
+    wanted = offers(chosen, profile_names(gpu))
+    more = {"memory_wall": MemoryWallSupport(supported=True)} | more
+    resolution = resolve(
+        wanted, memory_mib=gpu.memory_mib, mig_profiles=profile_names(gpu), memory_wall=more["memory_wall"]
+    )
     return OfferedGpu(gpu=gpu, offers=resolution.offers, policy=POLICY, configured=True, **more)
 
 
@@ -257,11 +263,30 @@ def test_types() -> None:
         assert type_of(item, share) == type_
 
 
-@pytest.mark.parametrize("wall", [True, False])
-def test_memory_walls_can_be_selected_by(*, wall: bool) -> None:
-    item = offered("L4", ("timeSlicing",), memory_wall=wall)
-    found = device(item, Entry(device="gpu-0-timeslicing"))
-    assert found["attributes"]["gpusharing.dev/memoryWall"] == {"bool": wall}
+@pytest.mark.parametrize(
+    ("enforcement", "supported", "told"),
+    [
+        (Enforcement.REQUIRED, True, True),
+        (Enforcement.PREFERRED, True, True),
+        (Enforcement.PREFERRED, False, False),
+        # Where there could be walls, and nobody builds any.
+        (Enforcement.NONE, True, False),
+        (None, True, None),
+    ],
+)
+def test_memory_walls_can_be_selected_by(
+    *, enforcement: Enforcement | None, supported: bool, told: bool | None
+) -> None:
+    memory = TimeSlicingMemory(default="1024Mi", enforcement=enforcement) if enforcement else None
+    item = OfferedGpu(
+        gpu=board("L4"),
+        offers=Offers(time_slicing=TimeSlicingOffer(max_clients=2, memory=memory)),
+        policy=POLICY,
+        configured=True,
+        memory_wall=MemoryWallSupport(supported=supported),
+    )
+    attributes = device(item, Entry(device="gpu-0-timeslicing"))["attributes"]
+    assert attributes.get("gpusharing.dev/memoryWall") == (None if told is None else {"bool": told})
 
 
 def test_what_is_on_its_way_out_is_described_as_it_was() -> None:
@@ -276,7 +301,7 @@ def test_slices_keep_to_the_limits_of_the_api(model: str) -> None:
     """At its longest: everything offered, closing, restricted, on more GPUs than a counters' slice takes."""
     gpus = []
     for slot in range(10):
-        item = offered(model, MODES, slot, restricted=True, memory_wall=True, mig_enabled=True)
+        item = offered(model, MODES, slot, restricted=True, mig_enabled=True)
         entries = [
             Entry(device=entry.device, policy=entry.policy, standing=Standing.DRAINING) for entry in full_menu(item)
         ]

@@ -12,9 +12,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from gpusharing.agent.files import write_atomically
+from gpusharing.agent.files import remove_leftovers, write_atomically
 from gpusharing.agent.walls.wall import Wall, file_content
+
+_WALL: Final = "wall"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class WallDirectories:
         """`home` has the same path on the host: our hook runs there."""
         self._home = home
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for directory in home.glob("*/*"):
+            remove_leftovers(directory, _WALL)
 
     def path(self, claim_uid: str, index: int) -> Path:
         return self._home / claim_uid / str(index)
@@ -43,10 +48,13 @@ class WallDirectories:
         """The directory for our hook. It may be written anew while containers are there: that binds those to come."""
         directory = self.path(claim_uid, index)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path, content = directory / "wall", file_content(wall)
+        path, content = directory / _WALL, file_content(wall)
         if not path.exists() or path.read_bytes() != content:
             write_atomically(path, content)
         return directory
+
+    def has(self, claim_uid: str, index: int) -> bool:
+        return (self.path(claim_uid, index) / _WALL).exists()
 
     def delete(self, claim_uid: str) -> None:
         shutil.rmtree(self._home / claim_uid, ignore_errors=True)

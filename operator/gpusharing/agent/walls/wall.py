@@ -1,23 +1,14 @@
 """A wall: to how much of a GPU's memory the containers of a claim are held, and how our hook is told."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from gpusharing.agent.cdi_specs import Hook
+from gpusharing.api.sharing import Enforcement
 
 # A driver that loads first may take long; the kubelet gives a container two minutes for its start.
 PATIENCE: Final = 60
-
-
-class Enforcement(StrEnum):
-    """What becomes of a container that cannot be held."""
-
-    REQUIRED = "Required"
-    """It does not start."""
-    PREFERRED = "Preferred"
-    """It starts all the same, and that is noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +18,7 @@ class Wall:
     uuid: str
     limit_mib: int
     enforcement: Enforcement
+    """Required or Preferred: whether a container that cannot be held does not start, or does and that is noted."""
     nvidia_hook: Hook
     """NVIDIA's own, as their CDI spec has it for this GPU: `CdiSpecs.hook`."""
     patience: int = PATIENCE

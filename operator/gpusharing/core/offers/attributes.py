@@ -18,7 +18,7 @@ _MAX_STRING: Final = 64
 def undivided(offered: OfferedGpu, sharing: Sharing, entry: Entry) -> Attributes:
     attributes = {"type": _string(_type(offered, sharing)), **board_attributes(offered.gpu)}
     if sharing is Sharing.TIME_SLICING and offered.offers.time_slicing and offered.offers.time_slicing.memory:
-        attributes[names.MEMORY_WALL_ATTRIBUTE] = {"bool": offered.memory_wall}
+        attributes[names.MEMORY_WALL_ATTRIBUTE] = {"bool": offered.wants_walls and offered.memory_wall.supported}
     return attributes | _of_ours(offered, sharing, entry)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from gpusharing.api.sharing import ExclusiveOffer, Offers, PolicyReference
+from gpusharing.api.sharing import UNTOLD, Enforcement, ExclusiveOffer, MemoryWallSupport, Offers, PolicyReference
 from gpusharing.core.inventory import Gpu, MigInstance
 
 AS_FOUND: Final = Offers(exclusive=ExclusiveOffer())
@@ -23,8 +23,14 @@ class OfferedGpu:
     """Whether MIG mode is on at the moment."""
     instances: tuple[MigInstance, ...] = ()
     """MIG instances that are not made for claims: those of a static layout, and those that others made."""
-    memory_wall: bool = False
+    memory_wall: MemoryWallSupport = UNTOLD
     """Whether the driver can hold containers to a part of its memory."""
+
+    @property
+    def wants_walls(self) -> bool:
+        """Whether those who share it in turns are to be held to their memory, at least where that can be done."""
+        memory = self.offers.time_slicing.memory if self.offers.time_slicing else None
+        return memory is not None and memory.enforcement is not Enforcement.NONE
 
     @property
     def keeps_its_instances(self) -> bool:

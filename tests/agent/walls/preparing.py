@@ -1,0 +1,234 @@
+"""An agent's Prepare and Unprepare in this process, with a fuse at every step, on GPUs that can have walls."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.hardware.nodes import driver_of
+from agent.settling.mortal import Fuse, MortalHardware, MortalRecords
+from building import DRIVER
+from controller.api_server import Answer, ApiServer, Request, status
+from gpusharing import sim
+from gpusharing.agent.cdi import CdiDirectory
+from gpusharing.agent.cdi_specs import CdiSpecs
+from gpusharing.agent.gpus import NodeGpus
+from gpusharing.agent.node import NodeLoop
+from gpusharing.agent.prepare import ClaimRef, Preparer
+from gpusharing.agent.records import PreparedClaim, PreparedDevice
+from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.walls.directories import WallDirectories
+from gpusharing.agent.walls.wall import Wall
+from gpusharing.agent.walls.walls import Walls
+from gpusharing.api.sharing import (
+    Enforcement,
+    ExclusiveOffer,
+    GpuSharing,
+    Interval,
+    Offers,
+    PolicyReference,
+    TimeSlicingMemory,
+    TimeSlicingOffer,
+)
+from gpusharing.kube.transport import Api
+
+NODE = "n1"
+REF = ClaimRef("uid-1", "ml", "train")
+
+
+def offers(
+    enforcement: Enforcement = Enforcement.REQUIRED, default: str = "4096Mi", interval: Interval = Interval.MEDIUM
+) -> Offers:
+    memory = TimeSlicingMemory(default=default, enforcement=enforcement)
+    offer = TimeSlicingOffer(max_clients=4, interval=interval, memory=memory)
+    return Offers(exclusive=ExclusiveOffer(), time_slicing=offer)
+
+
+def share(gpu: int, memory: str | None = None, **changes: Any) -> dict[str, Any]:
+    """An allocation result."""
+    consumed = {"shares": "1"} | ({"memory": memory} if memory else {})
+    result = {"request": f"gpu-{gpu}", "driver": DRIVER, "pool": NODE, "device": f"gpu-{gpu}-timeslicing"}
+    return result | {"shareID": f"share-{gpu}", "consumedCapacity": consumed} | changes
+
+
+TWO_GPUS = (share(0), share(1, "16Gi"))
+
+
+class Claims:
+    """What the API server has of claim REF."""
+
+    def __init__(self, *results: dict[str, Any]) -> None:
+        self.results = results
+
+    def answer(self, request: Request) -> Answer:
+        if request.path != f"/apis/resource.k8s.io/v1/namespaces/{REF.namespace}/resourceclaims/{REF.name}":
+            return status(404, "NotFound")
+        metadata = {"uid": REF.uid, "namespace": REF.namespace, "name": REF.name, "resourceVersion": "1"}
+        allocation = {"devices": {"results": list(self.results)}}
+        return 200, {"metadata": metadata, "status": {"allocation": allocation}}
+
+    def server(self) -> ApiServer:
+        return ApiServer(self.answer)
+
+
+class MortalDirectories(WallDirectories):
+    def __init__(self, home: Path, fuse: Fuse) -> None:
+        super().__init__(home)
+        self._fuse = fuse
+
+    def write(self, claim_uid: str, index: int, wall: Wall) -> Path:
+        self._fuse.point("wall")
+        directory = super().write(claim_uid, index, wall)
+        self._fuse.point("walled")
+        return directory
+
+    def delete(self, claim_uid: str) -> None:
+        self._fuse.point("raze")
+        for file in sorted((self._home / claim_uid).glob("*/wall")):
+            # It takes more than one step.
+            file.unlink()
+            self._fuse.point("half razed")
+        super().delete(claim_uid)
+        self._fuse.point("razed")
+
+
+class MortalCdi(CdiDirectory):
+    def __init__(self, directories: tuple[Path, ...], fuse: Fuse) -> None:
+        super().__init__(directories)
+        self._fuse = fuse
+
+    def write(self, claim_uid: str, devices: tuple[PreparedDevice, ...]) -> None:
+        self._fuse.point("spec")
+        super().write(claim_uid, devices)
+        self._fuse.point("specified")
+
+    def delete(self, claim_uid: str) -> None:
+        self._fuse.point("despecify")
+        super().delete(claim_uid)
+        self._fuse.point("despecified")
+
+
+@dataclass
+class Ground:
+    """What outlives an agent."""
+
+    node: sim.SimNode
+    hardware: MortalHardware
+    fuse: Fuse
+    api: Api
+    packaged: Path
+
+    async def agent(self, directory: Path, offered: Offers | None) -> "Agent":
+        """One that starts, with what the one before has left in this directory."""
+        agent = Agent(self, directory)
+        await agent.look()
+        if offered:
+            agent.decide(offered)
+        await agent.preparer.recover()
+        return agent
+
+
+@asynccontextmanager
+async def ground(node: sim.SimNode, api: Api, packaged: Path) -> AsyncIterator[Ground]:
+    fuse = Fuse()
+    with driver_of(node):
+        roots = {"sysfs_root": node.sys, "proc_root": node.proc, "dev_root": node.dev}
+        hardware = MortalHardware(node.directory, cdi_directories=(node.cdi,), fuse=fuse, **roots)
+        await hardware.open()
+        try:
+            yield Ground(node, hardware, fuse, api, packaged)
+        finally:
+            node.clear()
+            await hardware.close()
+
+
+class Agent:
+    def __init__(self, ground: Ground, directory: Path) -> None:
+        self.ground = ground
+        fuse = ground.fuse
+        directories = (directory / "cdi", ground.node.cdi)
+        self.state = directory / "state"
+        self.cdi = MortalCdi(directories, fuse)
+        self.records = MortalRecords(self.state, fuse=fuse)
+        self.walls = Walls(
+            ground.hardware, self.records, CdiSpecs(directories), state=self.state, packaged=ground.packaged
+        )
+        self.directories = self.walls._directories = MortalDirectories(self.state / "walls", fuse)
+        self.gpus = NodeGpus(self.records, node=NODE)
+        self.settler = Settler(ground.hardware, self.records, mps_home=self.state / "mps", at_rest=self.gpus.at_rest)
+        self.announced: list[PreparedClaim] = []
+        self.changed = asyncio.Event()
+        self.preparer = Preparer(
+            node=NODE,
+            driver=DRIVER,
+            api=ground.api,
+            records=self.records,
+            hardware=ground.hardware,
+            gpus=self.gpus,
+            settler=self.settler,
+            walls=self.walls,
+            cdi=self.cdi,
+            on_prepared=self.announced.append,
+            on_change=self.changed.set,
+        )
+
+    def loop(self) -> NodeLoop:
+        return NodeLoop(
+            node=NODE,
+            driver=DRIVER,
+            api=self.ground.api,
+            hardware=self.ground.hardware,
+            records=self.records,
+            gpus=self.gpus,
+            settler=self.settler,
+            walls=self.walls,
+            changed=self.changed,
+            preparer=self.preparer,
+        )
+
+    async def look(self) -> None:
+        states = (await self.ground.hardware.inventory()).gpus
+        self.gpus.found(states, await self.walls.supports(state.board.uuid for state in states))
+
+    def decide(self, offered: Offers, policy: str = "walls") -> None:
+        reference = PolicyReference(name=policy, generation=1)
+        self.gpus.told(GpuSharing(uuid=uuid, policy=reference, offers=offered) for uuid in self.gpus.uuids)
+        self.gpus.put_in_force(self.gpus.plan(shown=(), now=0, answers={}))
+
+    # --------------------------------------------------------------------------------------------- what is on disk
+
+    def hooks(self) -> dict[str, list[list[str]]]:
+        """The words of our hook for each device of each claim that has a CDI spec."""
+        found = {}
+        for uid in self.cdi.claims():
+            spec = json.loads((self.state.parent / f"cdi/gpusharing.dev-claim_{uid}.json").read_bytes())
+            edits = [device["containerEdits"] for device in spec["devices"]]
+            found[uid] = [[word for hook in edit.get("hooks", ()) for word in hook["args"]] for edit in edits]
+        return found
+
+    def limits(self) -> dict[str, list[str]]:
+        """Of each wall of each claim, its lines on limit and enforcement."""
+        return {
+            uid: [_told(path) for path in sorted((self.state / "walls" / uid).glob("*/wall"))]
+            for uid in self.directories.claims()
+        }
+
+    def assert_specs_lead_to_walls(self) -> None:
+        for hooks in self.hooks().values():
+            for words in hooks:
+                assert not words or (Path(words[1]) / "wall").is_file(), words
+
+    def assert_nothing_is_left(self) -> None:
+        assert (self.cdi.claims(), self.directories.claims(), dict(self.records.claims)) == ([], [], {})
+
+
+def _told(path: Path) -> str:
+    lines = dict(line.split("=", 1) for line in path.read_text().splitlines())
+    return f"{lines['limit']} {lines['enforcement']}"
+
+
+def walled(limits: Iterable[str]) -> dict[str, list[str]]:
+    return {REF.uid: list(limits)}

@@ -45,7 +45,11 @@ class AlreadyRunningError(Exception):
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("agent", help="run the agent of a GPU node", description=__doc__)
     parser.add_argument(
-        "task", nargs="?", choices=["selftest"], help="instead of running as the agent, tell what the GPUs here can do"
+        "task",
+        nargs="?",
+        choices=["selftest", "cleanup"],
+        help="instead of running as the agent: tell what the GPUs here can do, or put everything back before the agent "
+        "is uninstalled",
     )
     parser.add_argument("--node-name", help="the Node that this agent speaks for")
     parser.add_argument("--driver", default=names.DEFAULT_DRIVER, help="DRA driver name (default: %(default)s)")
@@ -112,6 +116,8 @@ def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     logs.configure(arguments.log_format)
     if arguments.task == "selftest":
         return _selftest(arguments)
+    if arguments.task == "cleanup":
+        return _cleanup(arguments)
     if arguments.node_name is None:
         parser.error("the following arguments are required: --node-name")
     return run(arguments)
@@ -148,6 +154,31 @@ def _selftest(arguments: argparse.Namespace) -> int:
         return 1
     sys.stdout.write(report.text())
     return 1 if report.has_failed else 0
+
+
+def _cleanup(arguments: argparse.Namespace) -> int:
+    # As above.
+    from gpusharing.agent.cleanup import clean_up  # noqa: PLC0415
+
+    try:
+        with _only_one(arguments.state_dir):
+            left = asyncio.run(
+                clean_up(
+                    _hardware(arguments),
+                    state=arguments.state_dir,
+                    proc_root=arguments.proc_root,
+                    cdi=CdiDirectory(_cdi_directories(arguments)),
+                    kubelet_root=arguments.kubelet_root,
+                    driver=arguments.driver,
+                )
+            )
+    except (AlreadyRunningError, HardwareError, OSError) as error:
+        left = [str(error)]
+    for problem in left:
+        sys.stderr.write(f"not cleaned up: {problem}\n")
+    if not left:
+        sys.stdout.write("The GPUs are as they were found, and nothing of the agent is left on this node.\n")
+    return 1 if left else 0
 
 
 def _hardware(arguments: argparse.Namespace) -> Hardware:

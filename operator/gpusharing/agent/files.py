@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 FORMAT: Final = 1
 _SUFFIX: Final = ".json"
 _TEMPORARY: Final = ".tmp"
-_QUARANTINED: Final = ".quarantined"
+QUARANTINED: Final = ".quarantined"
 
 
 def boot_id(proc: Path) -> str:
@@ -61,7 +61,7 @@ class Envelopes(Generic[M]):
             try:
                 content, boot = self._read(path)
             except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-                aside = path.with_name(path.name + _QUARANTINED)
+                aside = path.with_name(path.name + QUARANTINED)
                 path.replace(aside)
                 log.warning("state file cannot be trusted, put aside", file=str(aside), error=_first_line(error))
                 continue
@@ -99,6 +99,11 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False, mode: in
         temporary.unlink(missing_ok=True)
     if durable:
         _sync_directory(path.parent)
+
+
+def quarantined(state: Path) -> list[Path]:
+    """Files below it that were put aside, until somebody deletes them."""
+    return sorted(state.rglob(f"*{QUARANTINED}"))
 
 
 def remove_leftovers(directory: Path, prefix: str = "") -> None:

@@ -13,10 +13,14 @@ from gpusharing.agent.dra.service import DraService
 _LONGEST_SOCKET_PATH: Final = 107
 
 
+def sockets(kubelet_root: Path, driver: str) -> tuple[Path, Path]:
+    """Where the driver is called, and where the kubelet learns that."""
+    return kubelet_root / "plugins" / driver / "dra.sock", kubelet_root / "plugins_registry" / f"{driver}-reg.sock"
+
+
 class PluginServer:
     def __init__(self, service: DraService, *, kubelet_root: Path, driver: str) -> None:
-        self._endpoint = kubelet_root / "plugins" / driver / "dra.sock"
-        self._registration = kubelet_root / "plugins_registry" / f"{driver}-reg.sock"
+        self._endpoint, self._registration = sockets(kubelet_root, driver)
         for path in (self._endpoint, self._registration):
             if len(str(path).encode()) > _LONGEST_SOCKET_PATH:
                 raise ValueError(

@@ -206,7 +206,8 @@ async def test_claim_says_what_its_devices_are_set_to(node: GpuNode) -> None:
     assert [other] == before
     assert (ours["driver"], ours["pool"], ours["device"]) == (DRIVER, node.name, "gpu-0-timeslicing")
     assert ours["shareID"] == answer.devices[0].share_id
-    (condition,) = ours["conditions"]
+    condition, healthy = ours["conditions"]
+    assert (healthy["type"], healthy["status"], healthy["reason"]) == ("Healthy", "True", "Healthy")
     assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", "True", "Prepared")
     assert "interval Long of the claim" in condition["message"]
     assert ours["data"]["uuid"] == node.sim.gpus()[0].uuid

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from agent.on_cluster import Claim, Kubelet
 from agent.samples import prepared_claim
+from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.dra.service import DraService
 from gpusharing.agent.prepare import ClaimRef, PrepareError
@@ -30,9 +31,13 @@ async def _unprepare(claim: ClaimRef) -> None:
     await _prepare(claim)
 
 
+def nobody_ill() -> HealthService:
+    return HealthService(list, lambda _: ())
+
+
 @pytest_asyncio.fixture
 async def kubelet(tmp_path: Path) -> AsyncIterator[Kubelet]:
-    async with PluginServer(DraService(_prepare, _unprepare), kubelet_root=tmp_path, driver="d"):
+    async with PluginServer(DraService(_prepare, _unprepare), nobody_ill(), kubelet_root=tmp_path, driver="d"):
         yield Kubelet(tmp_path / "plugins/d/dra.sock")
 
 
@@ -52,7 +57,7 @@ async def test_mistake_of_ours_concerns_one_claim_only(kubelet: Kubelet) -> None
 
 async def test_sockets_come_and_go(tmp_path: Path) -> None:
     plugin, registration = tmp_path / "plugins/d/dra.sock", tmp_path / "plugins_registry/d-reg.sock"
-    server = PluginServer(DraService(_prepare, _unprepare), kubelet_root=tmp_path, driver="d")
+    server = PluginServer(DraService(_prepare, _unprepare), nobody_ill(), kubelet_root=tmp_path, driver="d")
     # As a killed predecessor leaves it.
     plugin.parent.mkdir(parents=True)
     async with server:
@@ -71,7 +76,7 @@ async def test_call_that_is_under_way_does_not_hold_up_the_end(tmp_path: Path) -
         raise AssertionError
 
     async with asyncio.timeout(5):
-        async with PluginServer(DraService(hangs, _unprepare), kubelet_root=tmp_path, driver="d"):
+        async with PluginServer(DraService(hangs, _unprepare), nobody_ill(), kubelet_root=tmp_path, driver="d"):
             call = asyncio.create_task(Kubelet(tmp_path / "plugins/d/dra.sock").prepare(GOOD))
             await called.wait()
     # This server's process goes on, and with it the connection.
@@ -83,4 +88,4 @@ async def test_call_that_is_under_way_does_not_hold_up_the_end(tmp_path: Path) -
 
 def test_path_that_no_socket_can_have(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is longer than 107 bytes: set a shorter --kubelet-root"):
-        PluginServer(DraService(_prepare, _unprepare), kubelet_root=tmp_path / ("x" * 80), driver="d")
+        PluginServer(DraService(_prepare, _unprepare), nobody_ill(), kubelet_root=tmp_path / ("x" * 80), driver="d")

@@ -28,7 +28,12 @@ async def test_kubelet_learns_where_the_driver_is(gpu_node: GpuNode) -> None:
     info = await get_info(registration_pb2.InfoRequest(), timeout=1)
     assert (info.type, info.name, info.endpoint) == ("DRAPlugin", DRIVER, str(gpu_node.endpoint))
     # The kubelet takes the first that it knows.
-    assert list(info.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
+    assert list(info.supported_versions) == [
+        "v1.DRAPlugin",
+        "v1beta1.DRAPlugin",
+        "v1.DRAResourceHealth",
+        "v1alpha1.DRAResourceHealth",
+    ]
 
     notify = UnaryUnaryMethod(
         channel,

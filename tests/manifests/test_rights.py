@@ -68,7 +68,7 @@ def slice_of(node: str | None = "node-1", **changes: Any) -> dict[str, Any]:
     }
 
 
-def event() -> dict[str, Any]:
+def event(kind: str = "SharingPolicy", name: str = "one") -> dict[str, Any]:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -79,7 +79,7 @@ def event() -> dict[str, Any]:
         "reason": "Test",
         "reportingController": "test",
         "reportingInstance": "test",
-        "regarding": {"apiVersion": "gpusharing.dev/v1alpha1", "kind": "SharingPolicy", "name": "one"},
+        "regarding": {"apiVersion": "gpusharing.dev/v1alpha1", "kind": kind, "name": name},
     }
 
 
@@ -125,6 +125,10 @@ AGENT = (
     Row("a claim's labels", "PATCH", f"{CLAIMS}/one", LABEL, 403, "cannot patch"),
     Row("a claim's users", "PATCH", f"{CLAIMS}/one/status", {"status": {"reservedFor": [
         {"resource": "pods", "name": "p", "uid": "u"}]}}, 422, "resourceclaims/binding"),
+    Row("an Event of it", "POST", EVENTS.format("default"), event("NodeSharing", "node-1"), 201),
+    Row("an Event of another", "POST", EVENTS.format("default"), event("NodeSharing", "node-2"), 403, "only of NodeSh"),
+    Row("an Event of a policy", "POST", EVENTS.format("default"), event(), 403, "only of NodeSharing node-1"),
+    Row("an Event elsewhere", "POST", EVENTS.format("kube-system"), event(), 403, "cannot create"),
     Row("its Node", "GET", f"{NODES}/node-1", None, 200),
     Row("all Nodes", "GET", NODES, None, 403, "cannot list"),
     Row("policies", "GET", POLICIES, None, 403, "cannot list"),

@@ -19,7 +19,12 @@ pytestmark = pytest.mark.cluster
 async def test_everything_is_accepted_and_no_expression_is_doubted(installed: ControlPlane) -> None:
     listed = json.loads(await installed.kubectl("get", "validatingadmissionpolicies", "--output=json"))
     policies = {item["metadata"]["name"]: item["status"] for item in listed["items"]}
-    assert set(policies) == {"gpusharing-agent", "gpusharing-kubelets", "gpusharing-operator"}
+    assert set(policies) == {
+        "gpusharing-agent",
+        "gpusharing-agent-events",
+        "gpusharing-kubelets",
+        "gpusharing-operator",
+    }
     assert all(status["typeChecking"] == {} for status in policies.values())
     crds = (await installed.kubectl("get", "crd", "--output=name")).split()
     assert set(crds) == {f"customresourcedefinition.apiextensions.k8s.io/{item.name}" for item in DEFINITIONS}

@@ -142,6 +142,7 @@ class TestFaults:
         of_gpu: dict[str, Callable[[str], faults.Fault]] = {
             "gpu-lost": faults.GpuLost,
             "row-remap-pending": faults.RowRemapPending,
+            "reset-needed": faults.ResetNeeded,
             "held-open": faults.HeldOpen,
             "cannot-reset": faults.CannotReset,
             "mig-mode-stuck": faults.MigModeStuck,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pynvml as nvml
@@ -158,6 +160,34 @@ def test_rows_wait_for_a_reset(node: sim.SimNode) -> None:
     assert nvml.nvmlDeviceGetRemappedRows(calls.gpu(1)) == (0, 1, 1, 1)
     node.clear(faults.RowRemapPending(uuid))
     assert nvml.nvmlDeviceGetRemappedRows(calls.gpu(1)) == (0, 1, 0, 0)
+
+
+def test_driver_says_what_needs_a_reset(node: sim.SimNode) -> None:
+    uuid = node.gpus()[1].uuid
+
+    def action() -> int:
+        (value,) = nvml.nvmlDeviceGetFieldValues(calls.gpu(1), [nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+        assert value.nvmlReturn == 0
+        return int(value.value.uiVal)
+
+    assert action() == nvml.NVML_GPU_RECOVERY_ACTION_NONE
+    recoveries: list[Callable[[], None]] = [lambda: node.reset_gpu(uuid), node.reload_driver, node.reboot]
+    for recover in recoveries:
+        node.inject(faults.ResetNeeded(uuid))
+        assert action() == nvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET
+        recover()
+        assert action() == nvml.NVML_GPU_RECOVERY_ACTION_NONE
+
+
+def test_each_load_of_the_module_is_another_one(node: sim.SimNode) -> None:
+    module = node.sys / "module/nvidia"
+    loads = [module.stat().st_ino]
+    for _ in range(3):
+        node.reload_driver()
+        loads.append(module.stat().st_ino)
+    assert all(one != other for one, other in pairwise(loads))
+    node.unload_driver()
+    assert not module.exists()
 
 
 def test_turing_has_no_spare_rows(tmp_path: Path, use_nvml: UseNvml) -> None:

@@ -18,21 +18,27 @@ from gpusharing import __version__
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
 from gpusharing.agent.claim_status import ClaimStatusWriter
+from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.dra.service import DraService
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import DriverExchangedError, HardwareError
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.hardware.walls import CGROUPS
+from gpusharing.agent.health import NodeHealth
+from gpusharing.agent.health_events import HealthEvents
 from gpusharing.agent.node import NodeLoop
 from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.survey import Survey
 from gpusharing.agent.walls.program import PACKAGED
 from gpusharing.agent.walls.walls import Walls
+from gpusharing.agent.watch import Watch
 from gpusharing.api import names
 from gpusharing.core.narrowing import Timing
 from gpusharing.kube import credentials, logs
+from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
@@ -227,14 +233,21 @@ async def _agent(arguments: argparse.Namespace) -> None:
     )
     specs = CdiSpecs(_cdi_directories(arguments))
     walls = Walls(hardware, records, specs, state=arguments.state_dir, packaged=arguments.wall_program)
-    states = (await hardware.inventory()).gpus
-    gpus.found(states, await walls.supports(state.board.uuid for state in states))
     settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps", at_rest=gpus.at_rest)
+    health = NodeHealth(records, problem=settler.problem)
+    survey = Survey(hardware=hardware, walls=walls, gpus=gpus, health=health)
+    await survey.take()
     cdi = CdiDirectory(_cdi_directories(arguments))
     changed = asyncio.Event()
+    stream = HealthService(records.claims.values, health.of_device)
+
+    def on_change() -> None:
+        stream.tell()
+        changed.set()
+
     async with open_session(credential) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
-        writer = ClaimStatusWriter(api, arguments.driver)
+        writer = ClaimStatusWriter(api, arguments.driver, health)
         preparer = Preparer(
             node=arguments.node_name,
             driver=arguments.driver,
@@ -246,29 +259,45 @@ async def _agent(arguments: argparse.Namespace) -> None:
             walls=walls,
             cdi=cdi,
             on_prepared=writer.announce,
-            on_change=changed.set,
+            on_change=on_change,
         )
         await preparer.recover()
         for claim in records.claims.values():
             # What a predecessor may not have got round to.
             writer.announce(claim)
+        events = Events(api, controller="gpusharing.dev/agent", instance=arguments.node_name)
+        health_events = HealthEvents(events)
+        watch = Watch(
+            hardware=hardware,
+            survey=survey,
+            walls=walls,
+            health=health,
+            settler=settler,
+            gate=preparer.gate,
+            on_change=on_change,
+        )
         service = DraService(preparer.prepare, preparer.unprepare)
-        server = PluginServer(service, kubelet_root=arguments.kubelet_root, driver=arguments.driver)
+        server = PluginServer(service, stream, kubelet_root=arguments.kubelet_root, driver=arguments.driver)
         # What can fail at a start stands before the group, which would wrap its error.
         async with server, asyncio.TaskGroup() as tasks:
             log.info("serving the kubelet", gpus=len(gpus.uuids), claims=len(records.claims), version=__version__)
             # What is alive now lives for as long as the process: the collector need not look at it again.
             gc.freeze()
             tasks.create_task(writer.run())
+            tasks.create_task(health_events.run())
+            tasks.create_task(watch.run())
             loop = NodeLoop(
                 node=arguments.node_name,
                 driver=arguments.driver,
                 api=api,
-                hardware=hardware,
                 records=records,
                 gpus=gpus,
                 settler=settler,
-                walls=walls,
+                health=health,
+                health_events=health_events,
+                writer=writer,
+                stream=stream,
+                survey=survey,
                 changed=changed,
                 preparer=preparer,
             )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from gpusharing.agent.abilities import preparable
 from gpusharing.agent.hardware.facts import GpuState
-from gpusharing.agent.records import GpuRecord, Records
+from gpusharing.agent.records import GpuRecord, LostGpu, Records
 from gpusharing.api import names
-from gpusharing.api.sharing import GpuSharing, MemoryWallSupport, Offers, PolicyReference
+from gpusharing.api.sharing import UNTOLD, GpuSharing, MemoryWallSupport, Offers, PolicyReference
 from gpusharing.core import cutting, offers
 from gpusharing.core.cutting import Cut
 from gpusharing.core.inventory import Gpu, MigInstance
@@ -38,10 +38,18 @@ class NodeGpus:
         self._seen: Mapping[str, Seen] = {}
 
     def found(self, states: Iterable[GpuState], memory_walls: Mapping[str, MemoryWallSupport]) -> None:
+        """Those that were there and are not found any more stay as they were: claims may hold them."""
         ordered = sorted(states, key=lambda state: state.board.minor)
-        self._seen = {state.board.uuid: self._as_seen(state, memory_walls[state.board.uuid]) for state in ordered}
-        for uuid in self._seen:
+        found = {state.board.uuid: self._as_seen(state, memory_walls[state.board.uuid]) for state in ordered}
+        for uuid, seen in self._seen.items():
+            if uuid not in found:
+                lost = LostGpu(board=seen.state.board, mig_enabled=seen.mig_enabled, instances=seen.instances)
+                self._records.put_lost(lost)
+        for uuid in found:
             self._records.gpu(uuid)
+            self._records.drop_lost(uuid)
+        left = {uuid: _as_last_seen(gpu) for uuid, gpu in self._records.lost.items()}
+        self._seen = found | {uuid: self._seen.get(uuid, gpu) for uuid, gpu in left.items()}
 
     @property
     def uuids(self) -> list[str]:
@@ -193,6 +201,16 @@ class NodeGpus:
             ours=tuple(instance for instance in instances if instance.place in made),
             memory_wall=memory_wall,
         )
+
+
+def _as_last_seen(lost: LostGpu) -> Seen:
+    return Seen(
+        state=GpuState(board=lost.board),
+        mig_enabled=lost.mig_enabled,
+        instances=lost.instances,
+        ours=(),
+        memory_wall=UNTOLD,
+    )
 
 
 def _last_policy(record: GpuRecord, entries: Iterable[Entry]) -> PolicyReference | None:

@@ -7,15 +7,18 @@ from typing import Final
 
 import structlog
 
+from gpusharing.agent.claim_status import ClaimStatusWriter
+from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.hardware.errors import DriverExchangedError, HardwareError
-from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.health import NodeHealth
+from gpusharing.agent.health_events import HealthEvents
 from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.publisher import Publisher, owner
 from gpusharing.agent.records import Records
 from gpusharing.agent.report import node_status
 from gpusharing.agent.settling.settler import Settler
-from gpusharing.agent.walls.walls import Walls
+from gpusharing.agent.survey import Survey
 from gpusharing.api.sharing import NodeSharing
 from gpusharing.core.narrowing import Answers, GpuPlan, Holder
 from gpusharing.kube.clock import now, seconds_since_boot
@@ -29,8 +32,6 @@ log = structlog.get_logger(__name__)
 _COALESCE: Final = 0.02
 # A node on which many pods start at once reports so often, not for each of them.
 _REPORT_EVERY: Final = 0.25
-# So often the hardware is looked at although nothing was heard of it.
-_RESCAN: Final = 60.0
 _FIRST_BACKOFF: Final = 0.2
 _LAST_BACKOFF: Final = 15.0
 
@@ -42,21 +43,27 @@ class NodeLoop:
         node: str,
         driver: str,
         api: Api,
-        hardware: GpuNode,
         records: Records,
         gpus: NodeGpus,
         settler: Settler,
-        walls: Walls,
+        health: NodeHealth,
+        health_events: HealthEvents,
+        writer: ClaimStatusWriter,
+        stream: HealthService,
+        survey: Survey,
         changed: asyncio.Event,
         preparer: Preparer,
     ) -> None:
         self._node = node
         self._api = api
-        self._hardware = hardware
         self._records = records
         self._gpus = gpus
         self._settler = settler
-        self._walls = walls
+        self._health = health
+        self._health_events = health_events
+        self._writer = writer
+        self._stream = stream
+        self._survey = survey
         self._preparer = preparer
         self._changed = changed
         self._sharings: Reflector[NodeSharing] = Reflector(
@@ -65,14 +72,13 @@ class NodeLoop:
         self._reported = -math.inf
         self._alarm: asyncio.TimerHandle | None = None
         self._publisher = Publisher(
-            api=api, node=node, driver=driver, records=records, gpus=gpus, on_change=changed.set
+            api=api, node=node, driver=driver, records=records, gpus=gpus, health=health, on_change=changed.set
         )
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._sharings.run())
             tasks.create_task(self._publisher.slices.run())
-            tasks.create_task(self._rescan())
             await self._sharings.synced.wait()
             await self._publisher.slices.synced.wait()
             await self._loop()
@@ -100,18 +106,20 @@ class NodeLoop:
             plans = self._plan(answers)
             self._gpus.put_in_force(plans)
             self._preparer.follow()
-            await self._preparer.settle({*self._gpus.uuids, *self._records.changed_gpus})
+            await self._preparer.settle({*self._gpus.uuids, *self._records.changed_gpus} - self._health.lost)
             if await self._rest():
                 # What is there now is offered in the next round.
-                await self._look()
+                await self._survey.take()
                 self._changed.set()
-        self._look_again_at(min((plan.look_again for plan in plans), default=math.inf))
+        self._stream.tell()
+        self._look_again_at(min((self._health.changes_at, *(plan.look_again for plan in plans))))
         await self._publisher.publish()
+        self._writer.follow(self._records.claims.values())
         await self._report(sharing)
 
     async def _rest(self) -> bool:
         changed = False
-        for uuid in self._gpus.uuids:
+        for uuid in sorted(set(self._gpus.uuids) - self._health.lost):
             try:
                 changed = await self._settler.rest(uuid) or changed
             except HardwareError as error:
@@ -152,7 +160,9 @@ class NodeLoop:
         return sharing
 
     async def _report(self, sharing: NodeSharing) -> None:
-        status = await node_status(sharing, gpus=self._gpus, records=self._records, settler=self._settler, now=now())
+        status = await node_status(
+            sharing, gpus=self._gpus, records=self._records, settler=self._settler, health=self._health, now=now()
+        )
         if status == sharing.status:
             return
         loop = asyncio.get_running_loop()
@@ -164,24 +174,4 @@ class NodeLoop:
         patch = {"status": status.to_json()}
         name = sharing.metadata.name
         self._sharings.put(await self._api.merge_patch(NODE_SHARINGS, name, patch, subresource="status"))
-
-    async def _look(self) -> None:
-        states = (await self._hardware.inventory()).gpus
-        self._gpus.found(states, await self._walls.supports(state.board.uuid for state in states))
-
-    async def _rescan(self) -> None:
-        while True:
-            await asyncio.sleep(_RESCAN)
-            try:
-                # With the gate: what is made or destroyed meanwhile would look as if others had done it.
-                async with self._preparer.gate:
-                    await self._look()
-                    self._walls.renew(self._records.claims)
-            except DriverExchangedError:
-                # A library that is loaded cannot be exchanged: the next agent loads the new one.
-                raise
-            except (HardwareError, OSError) as error:
-                log.warning("GPUs cannot be looked at", error=str(error))
-                continue
-            self._settler.forget()
-            self._changed.set()
+        self._health_events.tell(sharing, status)

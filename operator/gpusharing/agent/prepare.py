@@ -93,7 +93,7 @@ class Preparer:
             for uid in self._cdi.claims():
                 if uid not in self._records.claims:
                     self._cdi.delete(uid)
-            self._walls.renew(self._records.claims)
+            self._walls.renew()
             self.follow()
             for claim in self._records.claims.values():
                 self._cdi.write(claim.uid, claim.devices)

@@ -1,11 +1,13 @@
 """Keeps the node's ResourceSlices in the API as the published set says, also when the kubelet deletes them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from gpusharing.agent.gpus import NodeGpus
+from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import Records
 from gpusharing.api import names
 from gpusharing.core import offers, pool
@@ -26,6 +28,7 @@ class Publisher:
         driver: str,
         records: Records,
         gpus: NodeGpus,
+        health: NodeHealth,
         on_change: Callable[[], None],
     ) -> None:
         self._api = api
@@ -33,6 +36,7 @@ class Publisher:
         self._driver = driver
         self._records = records
         self._gpus = gpus
+        self._health = health
         self._on_change = on_change
         self.slices = Reflector(
             api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={node},spec.driver={driver}"
@@ -44,7 +48,7 @@ class Publisher:
 
     async def publish(self) -> None:
         stored = self._gpus.publications()
-        gpus = [offers.PublishedGpu(self._gpus.published(uuid), self._gpus.entries(uuid)) for uuid in self._gpus.uuids]
+        gpus = [offers.PublishedGpu(self._offered(uuid), self._gpus.entries(uuid)) for uuid in self._gpus.uuids]
 
         def specs_at(generation: int) -> list[dict[str, Any]]:
             return offers.slice_specs(
@@ -65,6 +69,9 @@ class Publisher:
             log.info("devices published", generation=plan.generation, writes=len(plan.writes))
         if self._gpus.written(stored, now=seconds_since_boot()):
             self._on_change()
+
+    def _offered(self, uuid: str) -> offers.OfferedGpu:
+        return replace(self._gpus.published(uuid), unhealthy=self._health.withheld(uuid))
 
     async def _write(self, write: pool.Create | pool.Update | pool.Delete) -> None:
         match write:

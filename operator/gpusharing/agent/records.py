@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, TypeVar
 
 from pydantic import Field
 
@@ -10,9 +10,15 @@ from gpusharing.agent.files import Envelopes, boot_id
 from gpusharing.agent.hardware.facts import MigPlace
 from gpusharing.api.base import ApiModel
 from gpusharing.api.sharing import DeviceSettings, GpuSharing, Interval, Offers, PolicyReference
+from gpusharing.core.health import History
+from gpusharing.core.inventory import Board, MigInstance
 from gpusharing.core.narrowing import Publication, restarted
 from gpusharing.core.offers import AS_FOUND
 from gpusharing.kube.clock import seconds_since_boot
+
+M = TypeVar("M", bound=ApiModel)
+
+_NOTHING: Final = History()
 
 
 class DeviceNode(ApiModel):
@@ -118,6 +124,20 @@ class GpuRecord(ApiModel):
         return self.model_copy(update={"publication": restarted(self.publication, now=now)})
 
 
+class GpuHealth(ApiModel):
+    """What the hardware does not tell again."""
+
+    history: History
+
+
+class LostGpu(ApiModel):
+    """One that has fallen off the bus, as it was last seen: it is described so until the next boot."""
+
+    board: Board
+    mig_enabled: bool
+    instances: tuple[MigInstance, ...] = ()
+
+
 class Generation(ApiModel):
     """The generation of the node's pool; it never goes back, also when the kubelet has deleted all slices."""
 
@@ -132,6 +152,8 @@ class Records:
         # back by itself.
         self._claims_on_disk = Envelopes(directory / "claims", PreparedClaim, boot=boot, survives_reboot=False)
         self._journals_on_disk = Envelopes(directory / "journal", GpuJournal, boot=boot, survives_reboot=False)
+        self._health_on_disk = Envelopes(directory / "health", GpuHealth, boot=boot, survives_reboot=False)
+        self._lost_on_disk = Envelopes(directory / "lost", LostGpu, boot=boot, survives_reboot=False)
         self._gpus_on_disk = Envelopes(directory / "gpus", GpuRecord, boot=boot, survives_reboot=True)
         self._pool_on_disk = Envelopes(directory / "pool", Generation, boot=boot, survives_reboot=True)
         self._claims = {
@@ -144,13 +166,10 @@ class Records:
             for key, record, is_this_boot in self._gpus_on_disk.read_all()
         }
         self._generation = max((value.value for _, value, _ in self._pool_on_disk.read_all()), default=0)
-        self._journals: dict[str, GpuJournal] = {}
-        for key, journal, is_this_boot in self._journals_on_disk.read_all():
-            if is_this_boot:
-                self._journals[key] = journal
-            else:
-                # A reboot has set everything back already.
-                self._journals_on_disk.delete(key)
+        # A reboot has set everything back already, and what was wrong before it shows anew.
+        self._journals = _of_this_boot(self._journals_on_disk)
+        self._health = _of_this_boot(self._health_on_disk)
+        self._lost = _of_this_boot(self._lost_on_disk)
 
     @property
     def claims(self) -> Mapping[str, PreparedClaim]:
@@ -190,6 +209,33 @@ class Records:
             self._journals_on_disk.write(uuid, journal)
             self._journals[uuid] = journal
 
+    def history(self, uuid: str) -> History:
+        return self._health[uuid].history if uuid in self._health else _NOTHING
+
+    def put_history(self, uuid: str, history: History) -> None:
+        if history == self.history(uuid):
+            return
+        # First for ourselves: nobody says it again, also when the disk is full.
+        self._health[uuid] = GpuHealth(history=history)
+        if history == _NOTHING:
+            self._health_on_disk.delete(uuid)
+        else:
+            self._health_on_disk.write(uuid, self._health[uuid])
+
+    @property
+    def lost(self) -> Mapping[str, LostGpu]:
+        return self._lost
+
+    def put_lost(self, gpu: LostGpu) -> None:
+        if self._lost.get(gpu.board.uuid) != gpu:
+            self._lost_on_disk.write(gpu.board.uuid, gpu)
+            self._lost[gpu.board.uuid] = gpu
+
+    def drop_lost(self, uuid: str) -> None:
+        if uuid in self._lost:
+            self._lost_on_disk.delete(uuid)
+            del self._lost[uuid]
+
     def gpu(self, uuid: str) -> GpuRecord:
         """The record of a GPU; one that is new here gets the lowest slot that no GPU ever had."""
         if uuid not in self._gpus:
@@ -211,3 +257,13 @@ class Records:
         if value != self._generation:
             self._pool_on_disk.write("generation", Generation(value=value))
             self._generation = value
+
+
+def _of_this_boot(files: Envelopes[M]) -> dict[str, M]:
+    found: dict[str, M] = {}
+    for key, content, is_this_boot in files.read_all():
+        if is_this_boot:
+            found[key] = content
+        else:
+            files.delete(key)
+    return found

@@ -1,10 +1,14 @@
 """What the agent says about its node: the status of its NodeSharing."""
 
+from dataclasses import replace
+
+from gpusharing.agent.conditions import READY, condition, healthy, messages
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import GpuSettings, PreparedClaim, Records
 from gpusharing.agent.settling.settler import Settler
-from gpusharing.api.meta import Condition, ConditionStatus
+from gpusharing.api.meta import Condition
 from gpusharing.api.sharing import (
     ClaimStatus,
     GpuStatus,
@@ -14,32 +18,42 @@ from gpusharing.api.sharing import (
     PublishedDevice,
 )
 from gpusharing.core import offers
+from gpusharing.core.health import Effect, Finding, Reason
 from gpusharing.core.inventory import Gpu, MigInstance
 from gpusharing.core.offers import Entry, OfferedGpu
 from gpusharing.kube.clock import as_moment
 
 
 async def node_status(
-    sharing: NodeSharing, *, gpus: NodeGpus, records: Records, settler: Settler, now: str
+    sharing: NodeSharing, *, gpus: NodeGpus, records: Records, settler: Settler, health: NodeHealth, now: str
 ) -> NodeSharingStatus:
-    offered = [gpus.published(uuid) for uuid in gpus.uuids]
-    statuses = tuple([await _gpu_status(gpu, gpus, settler) for gpu in offered])
-    problems = [problem for gpu in offered if (problem := settler.problem(gpu.gpu.uuid))]
+    before = {gpu.uuid: gpu.conditions for gpu in sharing.status.gpus}
+    statuses: list[GpuStatus] = []
+    problems: list[Finding] = []
+    for uuid in gpus.uuids:
+        settings = GpuSettings() if uuid in health.lost else await _settings(uuid, settler)
+        found = health.findings(uuid)
+        well = healthy(found, before.get(uuid, ()), now=now)
+        problems += [_named(uuid, finding) for finding in found if _keeps_from_ready(finding)]
+        statuses.append(_gpu_status(gpus.published(uuid), gpus, settings, well))
     return NodeSharingStatus(
         observed_generation=sharing.metadata.generation,
         boot_id=records.boot_id,
-        gpus=statuses,
+        gpus=tuple(statuses),
         claims=tuple(_claim_status(claim) for _, claim in sorted(records.claims.items())),
         conditions=(_ready(sharing, problems, now=now),),
     )
 
 
-async def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settler: Settler) -> GpuStatus:
+async def _settings(uuid: str, settler: Settler) -> GpuSettings:
     try:
-        current = await settler.current(offered.gpu.uuid)
+        return await settler.current(uuid)
     except HardwareError:
         # The settler keeps what is wrong. What does not need the setting works all the same, and must be known of.
-        current = GpuSettings()
+        return GpuSettings()
+
+
+def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settings: GpuSettings, well: Condition) -> GpuStatus:
     return GpuStatus(
         uuid=offered.gpu.uuid,
         slot=offered.gpu.slot,
@@ -50,10 +64,11 @@ async def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settler: Settler) -> 
         instances=tuple(_instance(offered.gpu, instance) for instance in gpus.instances(offered.gpu.uuid)),
         attributes=offers.board_attributes(offered.gpu),
         policy=offered.policy,
-        time_slice=current.time_slice,
-        compute_mode=current.compute_mode,
+        time_slice=settings.time_slice,
+        compute_mode=settings.compute_mode,
         memory_wall=offered.memory_wall,
         published=tuple(_published(entry) for entry in gpus.entries(offered.gpu.uuid)),
+        conditions=(well,),
     )
 
 
@@ -74,13 +89,22 @@ def _claim_status(claim: PreparedClaim) -> ClaimStatus:
     )
 
 
-def _ready(sharing: NodeSharing, problems: list[str], *, now: str) -> Condition:
-    status = ConditionStatus.FALSE if problems else ConditionStatus.TRUE
-    before = next((condition for condition in sharing.status.conditions if condition.type == "Ready"), None)
-    return Condition(
-        type="Ready",
-        status=status,
-        reason="HardwareDisobeys" if problems else "Ready",
-        message="; ".join(problems),
-        last_transition_time=before.last_transition_time if before and before.status == status else now,
+def _ready(sharing: NodeSharing, problems: list[Finding], *, now: str) -> Condition:
+    withheld = any(finding.effect is not Effect.NONE for finding in problems)
+    return condition(
+        READY,
+        is_so=not problems,
+        reason="GpuUnhealthy" if withheld else Reason.DISOBEYS if problems else READY,
+        message=messages(problems),
+        before=sharing.status.conditions,
+        now=now,
     )
+
+
+def _keeps_from_ready(finding: Finding) -> bool:
+    """What is not as it should be, too, although nobody is kept from the GPU by it."""
+    return finding.effect is not Effect.NONE or finding.reason is Reason.DISOBEYS
+
+
+def _named(uuid: str, finding: Finding) -> Finding:
+    return finding if uuid in finding.message else replace(finding, message=f"GPU {uuid}: {finding.message}")

@@ -22,6 +22,7 @@ MEMORY_WALL_ATTRIBUTE: Final = f"{GROUP}/memoryWall"
 CLOSING: Final = f"{GROUP}/closing"
 DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
+UNHEALTHY_TAINT: Final = f"{GROUP}/unhealthy"
 
 
 class Sharing(StrEnum):

@@ -19,6 +19,7 @@ from gpusharing.sim.store import Access
 
 _XID_EVENT = 0x8
 _FALLEN_OFF_THE_BUS = 79
+_RECOVERY_ACTION_EVENT = 0x8000
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,18 @@ class RowRemapPending(_GpuFault):
     def end(self, access: Access) -> None:
         super().end(access)
         self._gpu(access).row_remap_failed = False
+
+
+@dataclass(frozen=True)
+class ResetNeeded(_GpuFault):
+    """The driver says that the GPU needs a reset, if it is new enough to tell."""
+
+    name: ClassVar[str] = "reset-needed"
+    condition: ClassVar[str] = "reset_needed"
+
+    def begin(self, access: Access) -> None:
+        super().begin(access)
+        rules.post_event(access.state, find_gpu(access.state, self.gpu), _RECOVERY_ACTION_EVENT, 1)
 
 
 @dataclass(frozen=True)
@@ -331,7 +344,7 @@ class SmiMissing(Fault):
         return directory / "bin/nvidia-smi", directory / "bin/.nvidia-smi"
 
 
-_CONDITIONS = (GpuLost, RowRemapPending, HeldOpen, CannotReset, MigModeStuck, MinorsSwap)
+_CONDITIONS = (GpuLost, RowRemapPending, ResetNeeded, HeldOpen, CannotReset, MigModeStuck, MinorsSwap)
 _MPS_CONDITIONS = {fault.condition: fault for fault in (MpsDoesNotStart, MpsHangs, MpsServerDoesNotStart)}
 
 FAULTS: dict[str, type[Fault]] = {

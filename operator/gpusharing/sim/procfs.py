@@ -15,6 +15,8 @@ from gpusharing.sim.drivers import Driver
 
 _GPUS, _GPU_INSTANCES, _COMPUTE_INSTANCES = 32, 15, 8
 
+_MODULE = Path("sys/module/nvidia")
+
 _DEVICES = {
     "nvidiactl": (Major.NVIDIA, 255, 0o666),
     "nvidia-modeset": (Major.NVIDIA, 254, 0o666),
@@ -30,9 +32,10 @@ def write_kernel_files(proc: Path, boot_id: str) -> None:
 
 
 def load_module(directory: Path, driver: Driver) -> None:
-    """What appears with the NVIDIA module, below `proc` and `dev`."""
+    """What appears with the NVIDIA module, below `proc`, `sys` and `dev`."""
     # Where csrc/driver/files.c makes what it then moves into sight.
     (directory / ".driver").mkdir(exist_ok=True)
+    (directory / _MODULE).mkdir(parents=True, exist_ok=True)
     proc = directory / "proc"
     module = proc / "driver/nvidia"
     (module / "gpus").mkdir(parents=True, exist_ok=True)
@@ -57,6 +60,11 @@ def unload_module(directory: Path) -> None:
     for device in (directory / "dev/nvidia-caps").iterdir():
         if f"nvidia-caps/{device.name}" not in _DEVICES:
             device.unlink()
+    aside = directory / _MODULE.with_name(".unloaded")
+    shutil.rmtree(aside, ignore_errors=True)
+    if (directory / _MODULE).exists():
+        # The kernel never gives a directory of a module the number of an earlier one; a file system would.
+        (directory / _MODULE).rename(aside)
     for name in ("driver/nvidia", "driver/nvidia-caps"):
         shutil.rmtree(directory / "proc" / name, ignore_errors=True)
     write(directory / "proc/devices", "Character devices:\n  1 mem\n\nBlock devices:\n  8 sd\n")

@@ -244,6 +244,8 @@ class GpuState(ctypes.Structure):
     remapped_rows_uncorrectable: U32
     row_remap_pending: U32
     row_remap_failed: U32
+    # The driver says that it needs a reset.
+    reset_needed: U32
     # A client that is no process of a GPU (nvidia-persistenced, DCGM, a display): keeps Ampere from changing the mode.
     held_open: U32
     # A virtual machine that may not reset its GPU.

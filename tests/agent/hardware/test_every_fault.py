@@ -70,6 +70,7 @@ MENDED: Final[dict[str, Begin]] = {
     "call-lies": on_node(faults.CallLies("*")),
     "gpu-lost": on_gpu(faults.GpuLost),
     "row-remap-pending": on_gpu(faults.RowRemapPending),
+    "reset-needed": on_gpu(faults.ResetNeeded),
     "held-open": on_gpu(faults.HeldOpen),
     "cannot-reset": on_gpu(faults.CannotReset),
     "mig-mode-stuck": on_gpu(faults.MigModeStuck),

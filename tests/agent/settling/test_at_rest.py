@@ -99,7 +99,9 @@ async def test_a_layout_that_does_not_fit_changes_nothing(h100: sim.SimNode, tmp
         settler = settler_of(hardware, Records(tmp_path / "state"), at_rest=Cut(problem="the layout does not fit"))
         with pytest.raises(NoRoomError, match="the layout does not fit: ask for fewer or smaller instances"):
             await settle(settler, uuid)
-        assert "the layout does not fit" in (settler.problem(uuid) or "")
+        trouble = settler.problem(uuid)
+        assert trouble is not None
+        assert "the layout does not fit" in trouble.message
         assert (instances(h100), enabled(h100)) == (set(), False)
 
 

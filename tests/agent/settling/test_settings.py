@@ -237,7 +237,9 @@ async def test_setting_that_fails_is_a_problem_until_it_succeeds(
     records.put_claim(claim(node, "one", Interval.LONG))
     with pytest.raises(HardwareError, match=f"compute-policy -i {uuid(node)} --set-timeslice 3: exit code 15: Unable"):
         await settler.settle(uuid(node))
-    assert "GPU is lost" in (settler.problem(uuid(node)) or "")
+    problem = settler.problem(uuid(node))
+    assert problem is not None
+    assert "GPU is lost" in problem.message
     # The claim is given up; the half that succeeded is taken back, which needs no time slice.
     records.drop_claim("uid-one")
     await settler.settle(uuid(node))

@@ -16,13 +16,15 @@ from gpusharing import sim
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
 from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.node import NodeLoop
+from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.prepare import ClaimRef, Preparer
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.survey import Survey
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.wall import Wall
 from gpusharing.agent.walls.walls import Walls
+from gpusharing.agent.watch import Watch
 from gpusharing.api.sharing import (
     Enforcement,
     ExclusiveOffer,
@@ -124,7 +126,7 @@ class Ground:
     async def agent(self, directory: Path, offered: Offers | None) -> "Agent":
         """One that starts, with what the one before has left in this directory."""
         agent = Agent(self, directory)
-        await agent.look()
+        await agent.survey.take()
         if offered:
             agent.decide(offered)
         await agent.preparer.recover()
@@ -159,6 +161,8 @@ class Agent:
         self.directories = self.walls._directories = MortalDirectories(self.state / "walls", fuse)
         self.gpus = NodeGpus(self.records, node=NODE)
         self.settler = Settler(ground.hardware, self.records, mps_home=self.state / "mps", at_rest=self.gpus.at_rest)
+        self.health = NodeHealth(self.records, problem=self.settler.problem)
+        self.survey = Survey(hardware=ground.hardware, walls=self.walls, gpus=self.gpus, health=self.health)
         self.announced: list[PreparedClaim] = []
         self.changed = asyncio.Event()
         self.preparer = Preparer(
@@ -175,23 +179,16 @@ class Agent:
             on_change=self.changed.set,
         )
 
-    def loop(self) -> NodeLoop:
-        return NodeLoop(
-            node=NODE,
-            driver=DRIVER,
-            api=self.ground.api,
+    def watch(self) -> Watch:
+        return Watch(
             hardware=self.ground.hardware,
-            records=self.records,
-            gpus=self.gpus,
-            settler=self.settler,
+            survey=self.survey,
             walls=self.walls,
-            changed=self.changed,
-            preparer=self.preparer,
+            health=self.health,
+            settler=self.settler,
+            gate=self.preparer.gate,
+            on_change=self.changed.set,
         )
-
-    async def look(self) -> None:
-        states = (await self.ground.hardware.inventory()).gpus
-        self.gpus.found(states, await self.walls.supports(state.board.uuid for state in states))
 
     def decide(self, offered: Offers, policy: str = "walls") -> None:
         reference = PolicyReference(name=policy, generation=1)

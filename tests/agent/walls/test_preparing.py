@@ -14,7 +14,7 @@ from agent.settling.mortal import KilledError
 from agent.walls.preparing import REF, TWO_GPUS, Agent, Claims, Ground, ground, offers, share, walled
 from controller.api_server import serving
 from gpusharing import sim
-from gpusharing.agent import node as node_loop
+from gpusharing.agent import watch
 from gpusharing.agent.hardware.errors import DisobeyedError
 from gpusharing.agent.prepare import PrepareError
 from gpusharing.agent.records import GpuJournal
@@ -191,7 +191,7 @@ async def test_walls_are_mended_and_follow_the_toolkit(agent: Agent, node: sim.S
     assert [path.name for path in wall.parent.iterdir()] == ["wall"]
     # With the toolkit gone, what is there stays: our hook finds out for each container.
     (node.cdi / "toolkit.json").unlink()
-    again.walls.renew(again.records.claims)
+    again.walls.renew()
     await again.preparer.prepare(REF)
     assert_held(again)
     wall.unlink()
@@ -292,10 +292,11 @@ async def test_gpu_that_is_lost_hides_nobodys_walls(agent: Agent, node: sim.SimN
 async def test_the_agent_looks_again_now_and_then(
     agent: Agent, node: sim.SimNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_loop, "_RESCAN", 0.01)
+    monkeypatch.setattr(watch, "_LISTEN_EVERY", 0.01)
+    monkeypatch.setattr(watch, "_LOOK_EVERY", 0.01)
     await agent.preparer.prepare(REF)
     agent.changed.clear()
-    looking = asyncio.create_task(agent.loop()._rescan())
+    looking = asyncio.create_task(agent.watch().run())
 
     async def sees(*, supported: bool, hook: str) -> None:
         told = agent.gpus.published(uuid(node)).memory_wall

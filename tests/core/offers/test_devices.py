@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -224,6 +225,15 @@ def test_a_node_that_has_not_been_told_offers_nothing_without_a_taint(model: Mod
     assert devices(offered(model.gpu, AS_FOUND, None, configured=False)) == [whole(model, attributes={}, taints=taints)]
     both = offered(model.gpu, time_slicing(6, exclusive=True), configured=False)
     assert [device["taints"] for device in devices(both)] == [taints, taints]
+
+
+def test_a_gpu_that_is_not_well_is_offered_to_nobody_new(model: Model) -> None:
+    """Each of its devices, beside whatever else keeps people away; and nobody is evicted."""
+    ill = {"key": "gpusharing.dev/unhealthy", "value": "GpuLost", "effect": "NoSchedule"}
+    both = replace(offered(model.gpu, time_slicing(6, exclusive=True)), unhealthy="GpuLost")
+    assert [device["taints"] for device in devices(both)] == [[ill], [ill]]
+    unknown = {"key": "gpusharing.dev/unconfigured", "effect": "NoSchedule"}
+    assert [device["taints"] for device in devices(replace(both, configured=False))] == [[unknown, ill]] * 2
 
 
 def test_the_slices_of_a_pool() -> None:

@@ -6,7 +6,7 @@ import structlog
 from grpclib.const import Cardinality, Handler
 from grpclib.server import Stream
 
-from gpusharing.agent.dra import service
+from gpusharing.agent.dra import health, service
 from gpusharing.agent.dra.pb import registration_pb2 as pb
 
 log = structlog.get_logger(__name__)
@@ -18,7 +18,7 @@ class RegistrationService:
             type="DRAPlugin",
             name=driver,
             endpoint=str(endpoint),
-            supported_versions=service.supported_versions(),
+            supported_versions=[*service.supported_versions(), *health.SERVICES],
         )
 
     def __mapping__(self) -> dict[str, Handler]:

@@ -6,6 +6,7 @@ from typing import Final, Self
 
 from grpclib.server import Server
 
+from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.dra.registration import RegistrationService
 from gpusharing.agent.dra.service import DraService
 
@@ -19,14 +20,14 @@ def sockets(kubelet_root: Path, driver: str) -> tuple[Path, Path]:
 
 
 class PluginServer:
-    def __init__(self, service: DraService, *, kubelet_root: Path, driver: str) -> None:
+    def __init__(self, service: DraService, health: HealthService, *, kubelet_root: Path, driver: str) -> None:
         self._endpoint, self._registration = sockets(kubelet_root, driver)
         for path in (self._endpoint, self._registration):
             if len(str(path).encode()) > _LONGEST_SOCKET_PATH:
                 raise ValueError(
                     f"socket path {path} is longer than {_LONGEST_SOCKET_PATH} bytes: set a shorter --kubelet-root"
                 )
-        self._plugin_server = Server([service])
+        self._plugin_server = Server([service, health])
         self._registration_server = Server([RegistrationService(driver, self._endpoint)])
 
     async def __aenter__(self) -> Self:

@@ -39,6 +39,16 @@ class NotFoundError(HardwareError):
     remedy = "look at the inventory anew"
 
 
+class InstanceGoneError(NotFoundError):
+    """Somebody has destroyed MIG instances that containers use. Others at their places would be other devices."""
+
+    remedy = "delete the pods that use them"
+
+    def __init__(self, gone: tuple[str, ...], *, gpu: str) -> None:
+        super().__init__(f"MIG instances {', '.join(gone)} of claims are gone", gpu=gpu)
+        self.gone = gone
+
+
 class ConfusedError(HardwareError):
     """The driver does not understand what it should: others may have changed the GPUs under it, or it is broken."""
 

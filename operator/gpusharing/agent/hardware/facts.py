@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from gpusharing.api.names import MigPlace as MigPlace  # noqa: PLC0414
+from gpusharing.core.health import XIDS_OF_PROGRAMS
+from gpusharing.core.health import Ailment as Ailment  # noqa: PLC0414
 from gpusharing.core.inventory import Board
 
 T = TypeVar("T")
@@ -134,15 +136,6 @@ class GpuProcess:
     compute_instance: int | None = None
 
 
-class Ailment(StrEnum):
-    """What is wrong with a GPU that works all the same."""
-
-    ROW_REMAP_PENDING = "RowRemapPending"
-    """Memory is broken and will be replaced at the next reset."""
-    ROW_REMAP_FAILED = "RowRemapFailed"
-    """Memory is broken and there is none left to replace it: the board has to be exchanged."""
-
-
 class EventKind(StrEnum):
     XID = "Xid"
     """An error that the driver has a number for."""
@@ -152,14 +145,10 @@ class EventKind(StrEnum):
     """MIG mode or instances, whoever did it."""
     UNAVAILABLE = "Unavailable"
     RECOVERY_NEEDED = "RecoveryNeeded"
-    """The driver wants a reset or more; which, NVML tells on request."""
+    """Whether the driver wants a reset or more has changed; see the ailments."""
     LOST = "Lost"
     UNMONITORED = "Unmonitored"
     """Nothing will be heard of this GPU, because it cannot report, or does not let itself be watched."""
-
-
-# What a program did wrong on its own: the GPU works on. NVIDIA's device plugin and their DRA driver skip these, too.
-_XIDS_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45, 68, 109})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +162,7 @@ class GpuEvent:
 
     @property
     def is_programs_fault(self) -> bool:
-        return self.xid in _XIDS_OF_PROGRAMS
+        return self.xid in XIDS_OF_PROGRAMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +195,8 @@ class BrokenGpu:
 class Inventory:
     gpus: tuple[GpuState, ...] = ()
     broken: tuple[BrokenGpu, ...] = ()
+    driver_load: int | None = None
+    """Another number each time that the driver is loaded; None: the kernel does not tell."""
 
     @property
     def boards(self) -> list[Board]:

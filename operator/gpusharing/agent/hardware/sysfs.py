@@ -23,6 +23,14 @@ def pcie_root(sysfs: Path, bus_id: str) -> str | None:
     return next((part for part in place.parts if re.fullmatch(r"pci[0-9a-f]{4}:[0-9a-f]{2}", part)), None)
 
 
+def driver_load(sysfs: Path) -> int | None:
+    """The number of the module's directory: the kernel makes a new one at each load, and gives no number twice."""
+    try:
+        return (sysfs / "module/nvidia").stat().st_ino
+    except OSError:
+        return None
+
+
 def numa_node(sysfs: Path, bus_id: str) -> int | None:
     file = sysfs / "bus/pci/devices" / bus_id / "numa_node"
     try:

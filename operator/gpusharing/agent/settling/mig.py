@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gpusharing.agent.hardware.errors import (
     HardwareError,
+    InstanceGoneError,
     MigDisabledError,
     NoRoomError,
     NotFoundError,
@@ -43,16 +44,14 @@ class Mig:
         if not target.places:
             return
         state = await self._state(uuid)
+        gone: list[str] = []
         for place, known_as in sorted(target.places.items(), key=lambda wanted: wanted[0].start):
             if known_as is None:
                 await self._require(uuid, place, state.at(place))
             elif (here := state.at(place)) is None or here.uuid != known_as:
-                # Another one there would be another device to the containers that have this one.
-                raise NotFoundError(
-                    f"MIG instance {known_as} is gone, which somebody destroyed under its claim",
-                    gpu=uuid,
-                    remedy="delete the pods that use it",
-                )
+                gone.append(known_as)
+        if gone:
+            raise InstanceGoneError(tuple(gone), gpu=uuid)
 
     async def rest(self, uuid: str, at_rest: Cut) -> bool:
         """What is to be there without claims. Whether anything was changed."""

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from gpusharing.agent.hardware.errors import HardwareError
+from gpusharing.agent.hardware.errors import HardwareError, InstanceGoneError, MpsError
 from gpusharing.agent.hardware.facts import GpuInstance, MigPlace
 from gpusharing.agent.hardware.mps.directory import MpsDirectory
 from gpusharing.agent.hardware.protocol import GpuNode
@@ -19,6 +19,7 @@ from gpusharing.agent.settling.mig import Mig
 from gpusharing.agent.settling.mps import Mps
 from gpusharing.agent.settling.settings import Settings
 from gpusharing.core.cutting import Cut
+from gpusharing.core.health import Reason, Trouble
 
 
 class Settler:
@@ -30,12 +31,12 @@ class Settler:
         self._settings = Settings(hardware, records)
         self._mig = Mig(hardware, records)
         self._mps = Mps(hardware, records, mps_home)
-        self._problems: dict[str, str] = {}
+        self._problems: dict[str, Trouble] = {}
         # What is read while it is being set would be remembered after it was set.
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._mps_lock = asyncio.Lock()
 
-    def problem(self, uuid: str) -> str | None:
+    def problem(self, uuid: str) -> Trouble | None:
         """Why the GPU is not as its claims want it."""
         return self._problems.get(uuid)
 
@@ -50,7 +51,7 @@ class Settler:
             async with self._locks[uuid]:
                 return await self._settings.current(uuid)
         except HardwareError as error:
-            self._problems[uuid] = str(error)
+            self._problems[uuid] = _trouble(error)
             raise
 
     async def mig_instance(self, uuid: str, place: MigPlace) -> GpuInstance:
@@ -65,7 +66,7 @@ class Settler:
             async with self._locks[uuid]:
                 await self._settle(uuid)
         except HardwareError as error:
-            self._problems[uuid] = str(error)
+            self._problems[uuid] = _trouble(error)
             raise
         self._problems.pop(uuid, None)
 
@@ -75,7 +76,7 @@ class Settler:
             async with self._locks[uuid]:
                 return await self._mig.rest(uuid, self._at_rest(uuid))
         except HardwareError as error:
-            self._problems[uuid] = str(error)
+            self._problems[uuid] = _trouble(error)
             raise
 
     async def _settle(self, uuid: str) -> None:
@@ -88,3 +89,13 @@ class Settler:
         await self._mig.grow(uuid, target)
         async with self._mps_lock:
             await self._mps.begin(uuid)
+
+
+def _trouble(error: HardwareError) -> Trouble:
+    match error:
+        case InstanceGoneError():
+            return Trouble(reason=Reason.INSTANCE_GONE, message=str(error), parts=error.gone)
+        case MpsError():
+            return Trouble(reason=Reason.MPS_DOWN, message=str(error))
+        case _:
+            return Trouble(reason=Reason.DISOBEYS, message=str(error))

@@ -1,6 +1,6 @@
 """The walls of this node's claims: where there can be any, and for our hook what the claims' records say."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
@@ -69,12 +69,12 @@ class Walls:
         """Once nothing refers to them any more."""
         self._directories.delete(claim_uid)
 
-    def renew(self, claims: Mapping[str, PreparedClaim]) -> None:
-        """As these claims have them and NVIDIA's specs are now, with no others."""
+    def renew(self) -> None:
+        """As the prepared claims have them and NVIDIA's specs are now, with no others."""
         for uid in self._directories.claims():
-            if uid not in claims:
+            if uid not in self._records.claims:
                 self.delete(uid)
-        for claim in claims.values():
+        for claim in self._records.claims.values():
             try:
                 self.build(claim)
             except NoWallError as error:

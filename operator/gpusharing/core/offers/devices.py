@@ -99,4 +99,7 @@ def _taints(offered: OfferedGpu, entry: Entry) -> list[dict[str, str]]:
     keys = [] if offered.configured else [names.UNCONFIGURED_TAINT]
     if entry.standing is not Standing.OPEN:
         keys.append(_TAINTS[entry.standing])
-    return [{"key": key, "effect": "NoSchedule"} for key in keys]
+    taints = [{"key": key, "effect": "NoSchedule"} for key in keys]
+    if offered.unhealthy:
+        taints.append({"key": names.UNHEALTHY_TAINT, "value": offered.unhealthy, "effect": "NoSchedule"})
+    return taints

@@ -26,6 +26,9 @@ class OfferedGpu:
     memory_wall: MemoryWallSupport = UNTOLD
     """Whether the driver can hold containers to a part of its memory."""
 
+    unhealthy: str | None = None
+    """Why nobody new shall get it, in one word. None: it is well."""
+
     @property
     def wants_walls(self) -> bool:
         """Whether those who share it in turns are to be held to their memory, at least where that can be done."""

@@ -1,11 +1,13 @@
 """Everything that can be found out about the GPUs of a node. What is broken on one hides nothing of the others."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pynvml
 
+from gpusharing.agent.hardware import sysfs
 from gpusharing.agent.hardware.errors import DriverDownError, GpuLostError, HardwareError
-from gpusharing.agent.hardware.facts import BrokenGpu, GpuState, Inventory
+from gpusharing.agent.hardware.facts import Ailment, BrokenGpu, GpuState, Inventory
 from gpusharing.agent.hardware.nvml import ailments, boards, compute_mode, instances, mig_mode, processes
 from gpusharing.agent.hardware.nvml.notes import Notes
 from gpusharing.agent.hardware.nvml.session import Device, Session
@@ -33,6 +35,7 @@ class InventoryReader:
         return Inventory(
             gpus=tuple(gpu for gpu in found if isinstance(gpu, GpuState)),
             broken=tuple(gpu for gpu in found if isinstance(gpu, BrokenGpu)),
+            driver_load=sysfs.driver_load(self._sysfs),
         )
 
     def _gpu(self, index: int, driver: str, cuda: tuple[int, int]) -> GpuState | BrokenGpu:
@@ -61,6 +64,12 @@ class InventoryReader:
                 otherwise=(),
             ),
             processes=notes.attempt("processes", lambda: processes.read(gpu), otherwise=()),
-            ailments=notes.attempt("broken memory", lambda: ailments.read(gpu), otherwise=()),
+            ailments=tuple(_ailments(gpu, notes)),
             unknown=tuple(notes.texts),
         )
+
+
+def _ailments(gpu: Device, notes: Notes) -> Iterator[Ailment]:
+    nothing: tuple[Ailment, ...] = ()
+    yield from notes.attempt("broken memory", lambda: ailments.of_memory(gpu), otherwise=nothing)
+    yield from notes.attempt("recovery", lambda: ailments.wanted_recovery(gpu), otherwise=nothing)

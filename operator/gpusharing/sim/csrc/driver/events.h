@@ -7,6 +7,7 @@
 
 #define EVENT_XID 0x8ULL
 #define EVENT_MIG_CONFIGURATION 0x100ULL
+#define EVENT_RECOVERY_ACTION 0x8000ULL
 
 /* Instances are NONE for what concerns the whole GPU. */
 void post_event(struct node_state *state, unsigned int gpu, unsigned int gpu_instance, unsigned int compute_instance,

@@ -69,11 +69,12 @@ nvmlReturn_t set_mig_mode(struct node_state *state, unsigned int index, unsigned
 	return NVML_SUCCESS;
 }
 
-static void remap_pending_rows(struct gpu_state *gpu)
+static void recover(struct gpu_state *gpu)
 {
 	if (gpu->row_remap_pending)
 		gpu->remapped_rows_uncorrectable++;
 	gpu->row_remap_pending = 0;
+	gpu->reset_needed = 0;
 }
 
 nvmlReturn_t reset_gpu(struct node_state *state, unsigned int index)
@@ -89,7 +90,7 @@ nvmlReturn_t reset_gpu(struct node_state *state, unsigned int index)
 		return NVML_ERROR_IN_USE;
 	begin_change(state, index);
 	gpu->mig_mode_current = gpu->mig_mode_pending;
-	remap_pending_rows(gpu);
+	recover(gpu);
 	start_anew(state, index);
 	end_change(state);
 	return NVML_SUCCESS;
@@ -107,7 +108,7 @@ static void load_driver_for(struct node_state *state, unsigned int index)
 	gpu->timeslice = TIMESLICE_DEFAULT;
 	gpu->minor = index;
 	memset(gpu->processes, 0, sizeof(gpu->processes));
-	remap_pending_rows(gpu);
+	recover(gpu);
 	start_anew(state, index);
 	end_change(state);
 }

@@ -1,14 +1,20 @@
 #include <time.h>
 
+#include "driver/events.h"
 #include "nvml/call.h"
 
 #define IS_RESETLESS_MIG_SUPPORTED 184
 #define IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE 199
+#define GET_GPU_RECOVERY_ACTION 230
 
 #define UNSIGNED_INT 1
 
 static nvmlReturn_t read_field(const struct call *call, uint32_t field, unsigned int *value)
 {
+	if (field == GET_GPU_RECOVERY_ACTION && call->gpu->supported_events & EVENT_RECOVERY_ACTION) {
+		*value = call->gpu->reset_needed;
+		return NVML_SUCCESS;
+	}
 	if (!call->gpu->mig_capable)
 		return NVML_ERROR_NOT_SUPPORTED;
 	if (field == IS_RESETLESS_MIG_SUPPORTED)

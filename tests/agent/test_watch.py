@@ -1,0 +1,178 @@
+"""An agent's ears and eyes on simulated GPUs: what goes wrong is noticed, and forgotten when it is over."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from agent.conftest import settler_of
+from agent.hardware.nodes import SHORT, opened
+from gpusharing import sim
+from gpusharing.agent import watch
+from gpusharing.agent.cdi_specs import CdiSpecs
+from gpusharing.agent.gpus import NodeGpus
+from gpusharing.agent.hardware.node import Hardware
+from gpusharing.agent.health import NodeHealth
+from gpusharing.agent.records import Records
+from gpusharing.agent.survey import Survey
+from gpusharing.agent.walls.walls import Walls
+from gpusharing.agent.watch import Watch
+from gpusharing.core.health import NEWS_FOR, Reason
+from gpusharing.sim import faults
+from harness.eventually import eventually
+
+
+@dataclass
+class Clock:
+    now: float = 0
+
+
+@dataclass
+class Watched:
+    """A node with two GPUs, and an agent that watches them."""
+
+    node: sim.SimNode
+    health: NodeHealth
+    clock: Clock
+
+    @property
+    def uuids(self) -> list[str]:
+        return [gpu.uuid for gpu in self.node.gpus()]
+
+    def withheld(self) -> list[str | None]:
+        return [self.health.withheld(uuid) for uuid in self.uuids]
+
+    def told(self) -> list[list[Reason]]:
+        return [[finding.reason for finding in self.health.findings(uuid)] for uuid in self.uuids]
+
+
+async def begin(node: sim.SimNode, hardware: Hardware, directory: Path) -> tuple[Watched, asyncio.Task[None]]:
+    records = Records(directory, proc_root=node.proc)
+    settler = settler_of(hardware, records)
+    gpus = NodeGpus(records, node="n1")
+    clock = Clock()
+    watched = Watched(node, NodeHealth(records, problem=settler.problem, clock=lambda: clock.now), clock)
+    walls = Walls(hardware, records, CdiSpecs(()), state=directory, packaged=directory / "absent")
+    survey = Survey(hardware=hardware, walls=walls, gpus=gpus, health=watched.health)
+    await survey.take()
+    watching = Watch(
+        hardware=hardware,
+        survey=survey,
+        walls=walls,
+        health=watched.health,
+        settler=settler,
+        gate=asyncio.Lock(),
+        on_change=lambda: None,
+    )
+    task = asyncio.create_task(watching.run())
+    # Until it listens: what is reported before is not told.
+    await asyncio.sleep(0.2)
+    return watched, task
+
+
+@pytest_asyncio.fixture
+async def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
+    for name, seconds in (("_LISTEN_EVERY", 0.02), ("_LOOK_EVERY", 0.3), ("_LOOK_AT_MOST_EVERY", 0.1)):
+        monkeypatch.setattr(watch, name, seconds)
+    node = sim.create(tmp_path / "node", "H100-80GB:2")
+    async with opened(node, patience=SHORT) as hardware:
+        watched, task = await begin(node, hardware, tmp_path / "state")
+        yield watched
+        node.clear()
+        task.cancel()
+        await asyncio.wait({task})
+
+
+Do = Callable[[sim.SimNode], None]
+
+
+def on_first(fault: Callable[[str], faults.Fault]) -> Do:
+    return lambda node: node.inject(fault(node.gpus()[0].uuid))
+
+
+def reset(node: sim.SimNode) -> None:
+    node.reset_gpu(node.gpus()[0].uuid)
+
+
+WELL: Final = (None, None)
+CASES: Final[dict[str, tuple[Do, tuple[str | None, str | None], Do]]] = {
+    "lost": (on_first(faults.GpuLost), (Reason.LOST, None), sim.SimNode.clear),
+    "silent": (
+        on_first(lambda gpu: faults.CallFails("nvmlDeviceGetName", 999, gpu=gpu)),
+        (Reason.SILENT, None),
+        sim.SimNode.clear,
+    ),
+    "a driver that hangs": (
+        lambda node: node.inject(faults.CallHangs("nvmlEventSetWait", 60)),
+        (Reason.DRIVER_DOWN, Reason.DRIVER_DOWN),
+        sim.SimNode.clear,
+    ),
+    "a driver that is gone": (
+        sim.SimNode.unload_driver,
+        (Reason.DRIVER_DOWN, Reason.DRIVER_DOWN),
+        sim.SimNode.load_driver,
+    ),
+    "no spare memory": (
+        on_first(lambda gpu: faults.RowRemapPending(gpu, failed=True)),
+        (Reason.ROW_REMAP_FAILED, None),
+        sim.SimNode.clear,
+    ),
+    "a reset is wanted": (on_first(faults.ResetNeeded), (Reason.RECOVERY_NEEDED, None), reset),
+    "an error": (on_first(lambda gpu: faults.Xid(gpu, 48)), (Reason.FATAL_XID, None), sim.SimNode.reload_driver),
+}
+
+
+@pytest.mark.parametrize(("begin_", "expected", "end"), CASES.values(), ids=CASES)
+async def test_what_is_noticed_and_forgotten(
+    watched: Watched, begin_: Do, expected: tuple[str | None, str | None], end: Do
+) -> None:
+    async def is_(wanted: tuple[str | None, str | None]) -> None:
+        async def check() -> None:
+            assert tuple(watched.withheld()) == wanted
+
+        await eventually(check)
+
+    await is_(WELL)
+    for _ in range(2):
+        begin_(watched.node)
+        await is_(expected)
+        # It stays so.
+        await asyncio.sleep(0.5)
+        await is_(expected)
+        end(watched.node)
+        await is_(WELL)
+        assert not any(watched.told())
+
+
+async def test_news_of_a_program_get_old(watched: Watched) -> None:
+    watched.node.inject(faults.Xid(watched.uuids[1], 31))
+
+    async def is_told() -> None:
+        assert watched.told() == [[], [Reason.PROGRAM_XID]]
+
+    await eventually(is_told)
+    assert tuple(watched.withheld()) == WELL
+    assert watched.health.changes_at == NEWS_FOR
+    watched.clock.now = NEWS_FOR + 1
+    assert watched.told() == [[], []]
+
+
+async def test_error_outlives_the_agent_and_not_the_boot(watched: Watched, tmp_path: Path) -> None:
+    node = watched.node
+    node.inject(faults.Xid(watched.uuids[0], 119))
+
+    async def is_noticed() -> None:
+        assert watched.withheld() == [Reason.FATAL_XID, None]
+
+    await eventually(is_noticed)
+    uuid = watched.uuids[0]
+    again = Records(tmp_path / "state", proc_root=node.proc)
+    assert [fault.xid for fault in again.history(uuid).faults] == [119]
+    node.reboot()
+    after = Records(tmp_path / "state", proc_root=node.proc)
+    assert after.history(uuid).faults == ()
+    assert list((tmp_path / "state/health").iterdir()) == []

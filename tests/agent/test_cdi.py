@@ -13,6 +13,7 @@ from agent.samples import prepared_device
 from gpusharing import sim
 from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, environment, our_device
 from gpusharing.agent.cdi_specs import nvidia_device
+from gpusharing.agent.hardware.facts import DeviceNode
 from gpusharing.api.sharing import Interval
 
 UID = "3f1c8f0e-6a0d-4a55-9d0c-7f0f3a1d0b11"
@@ -102,6 +103,11 @@ def test_leftovers_of_a_killed_agent_go_and_files_of_others_stay(tmp_path: Path)
     assert list(tmp_path.iterdir()) == [theirs]
 
 
+def required(cdi: CdiDirectory, uuid: str = "GPU-a", *, minor: int = 0, is_instance: bool = False) -> tuple[str, ...]:
+    return cdi.devices(UID, 0, uuid=uuid, minor=minor, is_instance=is_instance)
+
+
+OURS = our_device(UID, 0)
 DEVICES = [{"name": name, "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}} for name in ("0", "GPU-a")]
 
 
@@ -115,15 +121,16 @@ def test_name_resolves(tmp_path: Path, format_: str, place: int) -> None:
     text = json.dumps(spec) if format_ == "json" else yaml.safe_dump(spec)
     (directories[place] / f"nvidia.{format_}").write_text(text)
     cdi = CdiDirectory(directories)
-    assert cdi.require("GPU-a") == "nvidia.com/gpu=GPU-a" == nvidia_device("GPU-a")
+    assert required(cdi) == ("nvidia.com/gpu=GPU-a", OURS) == (nvidia_device("GPU-a"), OURS)
+    assert required(cdi, is_instance=True) == required(cdi)
     with pytest.raises(UnresolvableError, match="GPU-b"):
-        cdi.require("GPU-b")
+        required(cdi, "GPU-b")
 
 
 def test_simulated_node_has_what_we_require(node: sim.SimNode, tmp_path: Path) -> None:
     cdi = CdiDirectory((tmp_path, node.cdi))
     for gpu in node.gpus():
-        cdi.require(gpu.uuid)
+        required(cdi, gpu.uuid, minor=gpu.minor)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +150,13 @@ def test_what_is_no_spec_resolves_nothing(tmp_path: Path, name: str, content: st
     (tmp_path / name).write_text(content)
     remedy = "has the device nvidia.com/gpu=GPU-a: run `nvidia-ctk cdi generate`"
     with pytest.raises(UnresolvableError, match=f"no CDI spec in {tmp_path}, {tmp_path}/absent {remedy}"):
-        CdiDirectory((tmp_path, tmp_path / "absent")).require("GPU-a")
+        required(CdiDirectory((tmp_path, tmp_path / "absent")))
 
 
 def test_our_own_specs_prove_nothing(tmp_path: Path) -> None:
     spec_file(tmp_path).write_text(json.dumps({"kind": "nvidia.com/gpu", "devices": DEVICES}))
     with pytest.raises(UnresolvableError):
-        CdiDirectory((tmp_path,)).require("GPU-a")
+        required(CdiDirectory((tmp_path,)))
 
 
 def test_spec_that_changes_is_read_again(tmp_path: Path) -> None:
@@ -157,12 +164,46 @@ def test_spec_that_changes_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "nvidia.json"
     spec = {"kind": "nvidia.com/gpu", "devices": DEVICES}
     file.write_text(json.dumps(spec))
-    cdi.require("GPU-a")
+    required(cdi)
     file.write_text(json.dumps(spec | {"devices": DEVICES[:1]}))
     # The clock of the file system is coarser than this test is fast.
     os.utime(file, ns=(1, 1))
     with pytest.raises(UnresolvableError):
-        cdi.require("GPU-a")
+        required(cdi)
     file.unlink()
     with pytest.raises(UnresolvableError):
-        cdi.require("0")
+        required(cdi, "0")
+
+
+def test_a_spec_of_before_the_numbers_changed_is_not_trusted(tmp_path: Path) -> None:
+    """A switch of MIG mode or a new load of the driver may give a GPU another number."""
+    (tmp_path / "nvidia.json").write_text(json.dumps({"kind": "nvidia.com/gpu", "devices": DEVICES}))
+    cdi = CdiDirectory((tmp_path,))
+    for is_instance in (False, True):
+        with pytest.raises(
+            UnresolvableError, match="has /dev/nvidia0, which is another GPU now: this one is /dev/nvidia1"
+        ):
+            required(cdi, minor=1, is_instance=is_instance)
+
+
+COMMON = {"env": ["NVIDIA_VISIBLE_DEVICES=void"], "mounts": [{"hostPath": "/lib/a", "containerPath": "/lib/a"}]}
+
+
+def test_an_instance_of_a_gpu_that_nvidias_specs_do_not_have(tmp_path: Path) -> None:
+    written = {"cdiVersion": "0.7.0", "kind": "nvidia.com/gpu", "devices": [], "containerEdits": COMMON}
+    (tmp_path / "nvidia.json").write_text(json.dumps(written))
+    cdi = CdiDirectory((tmp_path,))
+    with pytest.raises(UnresolvableError, match="has the device"):
+        required(cdi)
+    assert required(cdi, is_instance=True) == (OURS,)
+    gpu = DeviceNode(path="/dev/nvidia0", major=195, minor=0, mode=0o666)
+    device = prepared_device("gpu-0-mig-3g40gb-9-4", device_nodes=(gpu,)).model_copy(update={"cdi_devices": (OURS,)})
+    cdi.write(UID, (device,))
+    spec = json.loads(spec_file(tmp_path).read_bytes())
+    assert (spec["cdiVersion"], spec["kind"], spec["containerEdits"]) == ("0.7.0", "gpusharing.dev/claim", COMMON)
+    [node] = spec["devices"][0]["containerEdits"]["deviceNodes"]
+    assert (node["path"], node["major"], node["minor"]) == ("/dev/nvidia0", 195, 0)
+    # Without them a container would start, and find no libraries.
+    (tmp_path / "nvidia.json").unlink()
+    with pytest.raises(UnresolvableError, match="no CDI spec of NVIDIA's is left: run `nvidia-ctk cdi generate`"):
+        cdi.write(UID, (device,))

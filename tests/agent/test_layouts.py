@@ -4,6 +4,7 @@ import pytest
 
 from agent.on_cluster import EXCLUSIVE, GpuNode
 from gpusharing import sim
+from gpusharing.sim import cdi
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
 
@@ -86,8 +87,22 @@ async def test_mig_mode_of_an_ampere_follows_the_policy_while_it_is_idle(install
         assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=True, pending=True)
 
         claim = await node.claim(node.whole(device=halves[0]))
-        assert not (await node.kubelet.prepare(claim))[claim.uid].error
+        answer = (await node.kubelet.prepare(claim))[claim.uid]
+        assert not answer.error
         assert instances(node).keys() == {"3g.20gb@0"}
+        assert answer.devices[0].cdi_device_ids[0] == f"nvidia.com/gpu={node.sim.gpus()[0].uuid}"
+        assert await node.kubelet.unprepare(claim) == {claim.uid: ""}
+
+        # As NVIDIA's service writes it at the next boot: without a device for what is in MIG mode.
+        cdi.write_cdi_spec(node.sim.cdi, node.sim.gpus())
+        answer = (await node.kubelet.prepare(claim))[claim.uid]
+        assert not answer.error
+        assert list(answer.devices[0].cdi_device_ids) == [f"gpusharing.dev/claim={claim.uid}-0"]
+        spec = node.specs()[claim.uid]
+        assert "NVIDIA_VISIBLE_DEVICES=void" in spec["containerEdits"]["env"]
+        nodes = [one["path"] for one in spec["devices"][0]["containerEdits"]["deviceNodes"]]
+        assert nodes[-1] == f"/dev/nvidia{node.sim.gpus()[0].minor}"
+        assert [path.rstrip("0123456789") for path in nodes[:-1]] == ["/dev/nvidia-caps/nvidia-cap"] * 2
         assert await node.kubelet.unprepare(claim) == {claim.uid: ""}
 
         await node.decide(EXCLUSIVE)

@@ -15,6 +15,8 @@ OUR_KIND: Final = f"{names.GROUP}/claim"
 _VERSION: Final = "0.5.0"
 _SUFFIX: Final = ".json"
 _LIKE_ITS_GPU: Final = re.compile("-(timeslicing|mps)$")
+_GPU_NODE: Final = re.compile("/dev/nvidia[0-9]+")
+_REMEDY: Final = "run `nvidia-ctk cdi generate` on the node, or enable nvidia-cdi-refresh.service"
 _MPS_PIPE: Final = "/tmp/nvidia-mps"  # noqa: S108 (in the container, where programs look for it of themselves)
 
 
@@ -35,19 +37,34 @@ class CdiDirectory:
         self._home.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self._home, OUR_PREFIX)
 
-    def require(self, uuid: str) -> str:
-        """The qualified name of the GPU's device, once it is sure that the runtime can resolve it."""
+    def devices(self, claim_uid: str, index: int, *, uuid: str, minor: int, is_instance: bool) -> tuple[str, ...]:
+        """The qualified names of what a container is given, once it is sure that the runtime can resolve them.
+
+        Of a GPU that was in MIG mode when NVIDIA's specs were written they have no device. Containers in its instances
+        have all of it from ours.
+        """
+        ours = our_device(claim_uid, index)
+        if is_instance and not self._specs.has(nvidia_device(uuid)) and self._specs.nvidia_common() is not None:
+            return (ours,)
+        return self._required(uuid, minor), ours
+
+    def _required(self, uuid: str, minor: int) -> str:
         device = nvidia_device(uuid)
-        if not self._specs.has(device):
+        found = self._specs.device(device)
+        if found is None:
             searched = ", ".join(str(directory) for directory in self._specs.directories)
+            raise UnresolvableError(f"no CDI spec in {searched} has the device {device}: {_REMEDY}")
+        gpu = f"/dev/nvidia{minor}"
+        if others := sorted(node for node in found.nodes if _GPU_NODE.fullmatch(node) and node != gpu):
             raise UnresolvableError(
-                f"no CDI spec in {searched} has the device {device}: run `nvidia-ctk cdi generate` on the node, or "
-                "enable nvidia-cdi-refresh.service"
+                f"the CDI device {device} has {', '.join(others)}, which is another GPU now: this one is {gpu}: "
+                f"{_REMEDY}"
             )
         return device
 
     def write(self, claim_uid: str, devices: tuple[PreparedDevice, ...]) -> None:
-        spec = {
+        path = self._path(claim_uid)
+        spec: dict[str, Any] = {
             "cdiVersion": _VERSION,
             "kind": OUR_KIND,
             "devices": [
@@ -55,7 +72,11 @@ class CdiDirectory:
                 for index, device in enumerate(devices)
             ],
         }
-        path = self._path(claim_uid)
+        if any(is_alone(device) for device in devices):
+            common = self._specs.nvidia_common()
+            if common is None:
+                raise UnresolvableError(f"no CDI spec of NVIDIA's is left: {_REMEDY}")
+            spec |= common
         data = strict_json.canonical(spec)
         if not path.exists() or path.read_bytes() != data:
             write_atomically(path, data)
@@ -70,6 +91,11 @@ class CdiDirectory:
 
     def _path(self, claim_uid: str) -> Path:
         return self._home / f"{OUR_PREFIX}{claim_uid}{_SUFFIX}"
+
+
+def is_alone(device: PreparedDevice) -> bool:
+    """Whether a container gets it without a device of NVIDIA's."""
+    return all(name.startswith(f"{OUR_KIND}=") for name in device.cdi_devices)
 
 
 def environment(device: PreparedDevice) -> list[str]:

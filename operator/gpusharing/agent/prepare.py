@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import structlog
 
 from gpusharing.agent import conflicts
-from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, our_device
+from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, is_alone
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
 from gpusharing.agent.hardware.protocol import GpuNode
-from gpusharing.agent.records import DeviceNode, PreparedClaim, PreparedDevice, Records
+from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records
 from gpusharing.agent.settling import targets
 from gpusharing.agent.settling.mps import daemon_name
 from gpusharing.agent.settling.settler import Settler
@@ -96,7 +96,7 @@ class Preparer:
             self._walls.renew()
             self.follow()
             for claim in self._records.claims.values():
-                self._cdi.write(claim.uid, claim.devices)
+                self._renew_spec(claim)
             await self.settle({*self._records.changed_gpus, *self._gpus.uuids})
 
     def follow(self) -> None:
@@ -104,11 +104,18 @@ class Preparer:
         for claim in list(self._records.claims.values()):
             devices = tuple(self._followed(device) for device in claim.devices)
             if devices != claim.devices:
-                # The record comes last: until then it is done again.
-                self._cdi.write(claim.uid, devices)
                 followed = claim.model_copy(update={"devices": devices})
+                # The record comes last: until then it is done again.
+                self._renew_spec(followed)
                 self._records.put_claim(followed)
                 self._on_prepared(followed)
+
+    def _renew_spec(self, claim: PreparedClaim) -> None:
+        try:
+            self._cdi.write(claim.uid, claim.devices)
+        except UnresolvableError as error:
+            # No container of it starts before NVIDIA's specs are there again.
+            log.warning("CDI spec is missing", claim=claim.display_name, error=str(error))
 
     def _followed(self, device: PreparedDevice) -> PreparedDevice:
         shared = names.sharing_of_device(device.device) is names.Sharing.TIME_SLICING
@@ -178,7 +185,7 @@ class Preparer:
             # What a spec leads to is there before it.
             self._walls.build(prepared)
             self._cdi.write(uid, prepared.devices)
-        except (HardwareError, NoWallError, OSError):
+        except (HardwareError, NoWallError, UnresolvableError, OSError):
             if known is None:
                 await self._give_up(prepared)
             raise
@@ -201,15 +208,10 @@ class Preparer:
         if place is None or device.admin or device.mig_uuid is not None:
             return device
         instance = await self._settler.mig_instance(device.uuid, place)
-        nodes = await self._hardware.mig_device_nodes(device.uuid, instance)
-        return device.model_copy(
-            update={
-                "mig_uuid": instance.uuid,
-                "device_nodes": tuple(
-                    DeviceNode(path=node.path, major=node.major, minor=node.minor, mode=node.mode) for node in nodes.now
-                ),
-            }
-        )
+        nodes = (await self._hardware.mig_device_nodes(device.uuid, instance)).now
+        if is_alone(device):
+            nodes += (await self._hardware.device_node(device.uuid),)
+        return device.model_copy(update={"mig_uuid": instance.uuid, "device_nodes": nodes})
 
     async def _give_up(self, prepared: PreparedClaim) -> None:
         self._records.drop_claim(prepared.uid)
@@ -249,7 +251,13 @@ class Preparer:
                     settings=chosen,
                     mps_pipe=str(self._settler.mps_pipe(daemon)) if daemon else None,
                     wall=self._walls.hook(claim.metadata.uid, index) if chosen.memory else None,
-                    cdi_devices=(self._cdi.require(uuid), our_device(claim.metadata.uid, index)),
+                    cdi_devices=self._cdi.devices(
+                        claim.metadata.uid,
+                        index,
+                        uuid=uuid,
+                        minor=self._gpus.published(uuid).gpu.minor,
+                        is_instance=targets.place_of(result.device) is not None and not result.admin_access,
+                    ),
                 )
             )
         conflicts.refuse_two_daemons(devices)

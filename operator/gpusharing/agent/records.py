@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeVar
 from pydantic import Field
 
 from gpusharing.agent.files import Envelopes, boot_id
-from gpusharing.agent.hardware.facts import MigPlace
+from gpusharing.agent.hardware.facts import DeviceNode, MigPlace
 from gpusharing.api.base import ApiModel
 from gpusharing.api.sharing import DeviceSettings, GpuSharing, Interval, Offers, PolicyReference
 from gpusharing.core.health import History
@@ -19,15 +19,6 @@ from gpusharing.kube.clock import seconds_since_boot
 M = TypeVar("M", bound=ApiModel)
 
 _NOTHING: Final = History()
-
-
-class DeviceNode(ApiModel):
-    """A character device that a container is given beside those of NVIDIA's own CDI device."""
-
-    path: str
-    major: int
-    minor: int
-    mode: int
 
 
 class WallHook(ApiModel):
@@ -51,7 +42,7 @@ class PreparedDevice(ApiModel):
     mig_uuid: str | None = None
     """Of a MIG instance, once it is there."""
     device_nodes: tuple[DeviceNode, ...] = ()
-    """What leads into it."""
+    """What a container is given beside the devices of NVIDIA's CDI spec."""
     mps_pipe: str | None = None
     """Where its MPS daemon is met."""
     wall: WallHook | None = None

@@ -180,6 +180,7 @@ OPERATIONS: Final = {
     "device nodes": Operation(
         "mig_device_nodes", lambda bed: bed.hardware.mig_device_nodes(bed.cut, bed.foreign), on_cut=True
     ),
+    "device node": Operation("device_node", lambda bed: bed.hardware.device_node(bed.cut), on_cut=True),
     "start MPS": Operation("start_mps", start_mps, prepare=quit_mps, succeeded=mps_answers, runs_programs=True),
     "MPS": Operation(
         "mps", lambda bed: bed.hardware.mps(bed.mps), prepare=start_mps, succeeded=mps_answers, runs_programs=True

@@ -73,6 +73,13 @@ async def test_nodes_that_are_there_and_nodes_that_are_made(
     assert not (await hardware.mig_device_nodes(uuid(node, 1), instance)).changed
 
 
+async def test_node_of_a_gpu_is_that_of_the_simulated_machine(node: sim.SimNode, hardware: Hardware) -> None:
+    for index, gpu in enumerate(node.gpus()):
+        found = await hardware.device_node(uuid(node, index))
+        assert found.path == f"/dev/nvidia{gpu.minor}"
+        assert (node.dev / f"nvidia{gpu.minor}").stat().st_rdev == os.makedev(found.major, found.minor)
+
+
 @pytest.mark.usefixtures("may_make_nodes")
 async def test_major_number_is_that_of_the_module_that_is_loaded_now(
     node: sim.SimNode, hardware: Hardware, instance: GpuInstance

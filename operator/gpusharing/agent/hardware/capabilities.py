@@ -1,4 +1,5 @@
-"""The device nodes that let a container into a MIG instance: one for its GPU instance, one for its compute instance."""
+"""The device nodes that let a container into a GPU, and into a MIG instance: one for its GPU instance, one for its
+compute instance."""
 
 import os
 import re
@@ -19,11 +20,16 @@ class Capabilities:
 
     def nodes(self, gpu_minor: int, instance: GpuInstance) -> tuple[DeviceNode, ...]:
         """As containers are to see them. That they are numbered does not mean that they are there."""
-        major = self._major()
+        major = self._major("nvidia-caps")
         numbers = self._minors()
         names = [f"gpu{gpu_minor}/gi{instance.id}/access"]
         names += [f"gpu{gpu_minor}/gi{instance.id}/ci{part.id}/access" for part in instance.compute_instances]
         return tuple(self._node(name, major, numbers) for name in names)
+
+    def gpu(self, minor: int) -> DeviceNode:
+        return DeviceNode(
+            path=f"/dev/nvidia{minor}", major=self._major("nvidia(?:-frontend)?"), minor=minor, mode=0o666
+        )
 
     def make(self, nodes: tuple[DeviceNode, ...]) -> Change[tuple[DeviceNode, ...]]:
         """The driver makes them when somebody asks for them, which may be never."""
@@ -39,12 +45,12 @@ class Capabilities:
         minor = numbers[name]
         return DeviceNode(path=f"/dev/nvidia-caps/nvidia-cap{minor}", major=major, minor=minor, mode=self._mode(name))
 
-    def _major(self) -> int:
+    def _major(self, name: str) -> int:
         """The kernel gives it when the module is loaded, and another one the next time."""
         text = _read(self.proc / "devices")
-        found = re.search(r"^\s*(\d+) nvidia-caps$", text, re.MULTILINE)
+        found = re.search(rf"^\s*(\d+) {name}$", text, re.MULTILINE)
         if found is None:
-            raise CapabilityError(f"{self.proc / 'devices'} has no nvidia-caps: is the module loaded?")
+            raise CapabilityError(f"{self.proc / 'devices'} has no {name}: is the module loaded?")
         return int(found[1])
 
     def _minors(self) -> dict[str, int]:

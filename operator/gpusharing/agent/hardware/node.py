@@ -140,6 +140,9 @@ class Hardware(GpuNode):
         minor = await self._ask(uuid, boards.minor)
         return self._capabilities.make(self._capabilities.nodes(minor, instance))
 
+    async def device_node(self, uuid: str) -> DeviceNode:
+        return self._capabilities.gpu(await self._ask(uuid, boards.minor))
+
     async def start_mps(self, setup: MpsSetup) -> Change[MpsDaemon | None]:
         for uuid in setup.gpus:
             await self._ask(uuid, suitability.require_mps)

@@ -81,6 +81,9 @@ class GpuNode(Protocol):
     async def mig_device_nodes(self, uuid: str, instance: GpuInstance) -> Change[tuple[DeviceNode, ...]]:
         """What a container needs of an instance beside the device of its GPU. Those that the node lacks are made."""
 
+    async def device_node(self, uuid: str) -> DeviceNode:
+        """Of the GPU itself, for containers that get it from no CDI device."""
+
     async def events(self) -> tuple[GpuEvent, ...]:
         """What GPUs have reported since this was last asked; the first question begins the watch. To be asked every
         second or so."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gpusharing.api import names
 from gpusharing.api.dra import (
     Allocation,
     AllocationConfig,
@@ -27,6 +28,7 @@ from gpusharing.api.sharing import (
     NodeSharingStatus,
     Offers,
     PolicyReference,
+    PublishedDevice,
     SharingPolicy,
     SharingPolicySpec,
     SharingPolicyStatus,
@@ -114,6 +116,7 @@ def gpu_status(slot: int = 0, *, node: str = "n1", in_force: PolicyReference | N
         memory="81559Mi",
         attributes=core_offers.board_attributes(gpu(slot, uuid=uuid(slot, node))),
         policy=in_force,
+        published=(PublishedDevice(device=names.whole_device(slot)),) if in_force else (),
     )
 
 

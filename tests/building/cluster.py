@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from building import NOW
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing import (
@@ -68,15 +69,20 @@ def _put_in_force(status: GpuStatus, wanted: GpuSharing | None, *, in_use: bool)
     if wanted is None:
         return status
     published = _devices(status.slot, wanted.offers or AS_FOUND)
-    if in_use and published != (status.published or _devices(status.slot, AS_FOUND)):
-        return status
+    before = status.published or _devices(status.slot, AS_FOUND)
+    if in_use and published != before:
+        published = tuple(device.model_copy(update={"closing_since": NOW}) for device in before)
     return status.model_copy(update={"policy": wanted.policy, "published": published})
 
 
 def _devices(slot: int, offers: Offers) -> tuple[PublishedDevice, ...]:
-    whole = [names.whole_device(slot)] if offers.exclusive else []
-    shared = [names.time_sliced_device(slot)] if offers.time_slicing else []
-    return tuple(PublishedDevice(device=device) for device in whole + shared)
+    ways = {
+        names.whole_device(slot): offers.exclusive,
+        names.time_sliced_device(slot): offers.time_slicing,
+        names.mps_device(slot): offers.mps,
+        names.mig_device(slot, "1g.10gb", names.MigPlace(19, 0)): offers.mig,
+    }
+    return tuple(PublishedDevice(device=device) for device, offer in ways.items() if offer)
 
 
 def with_claims(world: World, *claims: ResourceClaim) -> World:

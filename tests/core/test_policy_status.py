@@ -61,6 +61,19 @@ def node_with(
     return sharing.model_copy(update={"status": sharing.status.model_copy(update={"claims": claims})})
 
 
+def closing(sharing: NodeSharing, *slots: int) -> NodeSharing:
+    """What was offered before is still there."""
+    gpus = tuple(
+        gpu.model_copy(
+            update={"published": tuple(one.model_copy(update={"closing_since": NOW}) for one in gpu.published)}
+        )
+        if gpu.slot in slots
+        else gpu
+        for gpu in sharing.status.gpus
+    )
+    return sharing.model_copy(update={"status": sharing.status.model_copy(update={"gpus": gpus})})
+
+
 def status_of(name: str, at: World, now: str = NOW) -> SharingPolicyStatus:
     for intent in decide(at, now=now):
         if isinstance(intent, PatchStatus) and intent.before.metadata.name == name:
@@ -167,7 +180,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                     policies=[THIRDS],
                     node_sharings=[
                         node_with("n1", [THIRDS] * 2),
-                        node_with("n2", [THIRDS] * 5, [THIRDS] + [None] * 4, FIVE_WHOLE),
+                        closing(node_with("n2", [THIRDS] * 5, held=FIVE_WHOLE), 1, 2, 3, 4),
                     ],
                 ),
                 ready=(
@@ -184,13 +197,22 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
         ),
         pytest.param(
             Case(
-                world(policies=[EDITED], node_sharings=[node_with("n1", [EDITED], [THIRDS], ["gpu-0-timeslicing"])]),
+                world(policies=[THIRDS], node_sharings=[closing(node_with("n1", [THIRDS, THIRDS]), 1)]),
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    ("1 of 1 node not there yet: n1: GPU-n1-0 in use: "
-                    "what is offered changes when the last claim has gone"),
+                    "1 of 1 node not there yet: n1: GPU-n1-1 withdrawing what was offered before, or being cut",
                 ),
+                nodes=(1, 0),
+                gpus=(2, 0),
+                clients=(0, 8),
+            ),
+            id="a GPU that nobody holds, and that is not there yet",
+        ),
+        pytest.param(
+            Case(
+                world(policies=[EDITED], node_sharings=[node_with("n1", [EDITED], [THIRDS], ["gpu-0-timeslicing"])]),
+                ready=("False", "WaitingForNodes", "1 of 1 node not there yet: n1: its agent has not acted yet"),
                 nodes=(1, 0),
                 gpus=(1, 0),
                 clients=(0, 1),

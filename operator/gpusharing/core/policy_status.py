@@ -11,8 +11,10 @@ from gpusharing.api.sharing import (
     ClientCount,
     GpuCount,
     GpuSharing,
+    GpuStatus,
     NodeCount,
     NodeSharingSpec,
+    Offers,
     SharingPolicy,
     SharingPolicyStatus,
 )
@@ -114,15 +116,22 @@ def _places(gpu: GpuSharing) -> int:
 
 def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
     status = view.sharing.status
-    in_force = {gpu.uuid: gpu.policy for gpu in status.gpus}
-    waiting = [gpu.uuid for gpu in won if in_force.get(gpu.uuid) != gpu.policy]
-    if not waiting:
-        return None
+    reported = {gpu.uuid: gpu for gpu in status.gpus}
+    not_told = [gpu for gpu in won if gpu.uuid not in reported or reported[gpu.uuid].policy != gpu.policy]
+    if not_told:
+        return "its agent has not acted yet"
+    waiting = [gpu.uuid for gpu in won if not _can_be_had(gpu, reported[gpu.uuid])]
     held = {names.slot_of_device(device.device) for claim in status.claims for device in claim.settings}
-    in_use = {gpu.uuid for gpu in status.gpus if gpu.slot in held}
-    if in_use.issuperset(waiting):
-        return f"{_listed(waiting)} in use: what is offered changes when the last claim has gone"
-    return "its agent has not acted yet"
+    in_use = [uuid for uuid in waiting if reported[uuid].slot in held]
+    if in_use:
+        return f"{_listed(in_use)} in use: what is offered changes when the last claim has gone"
+    return f"{_listed(waiting)} withdrawing what was offered before, or being cut" if waiting else None
+
+
+def _can_be_had(gpu: GpuSharing, status: GpuStatus) -> bool:
+    """Whether somebody new can get what is offered, or who got it has all of it."""
+    nothing_offered = gpu.offers is None or gpu.offers == Offers()
+    return nothing_offered or any(device.closing_since is None for device in status.published)
 
 
 def _accepted(objection: Objection | None) -> Finding:

@@ -14,7 +14,7 @@ import aiohttp
 from building import gpu_status
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition
-from gpusharing.api.sharing import NodeSharing, NodeSharingStatus, SharingPolicy
+from gpusharing.api.sharing import NodeSharing, NodeSharingStatus, PublishedDevice, SharingPolicy
 from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import EVENTS, NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api, open_session
@@ -86,7 +86,12 @@ class Everybody:
         """The agent puts in force what it is told."""
         sharing = await self.api.get(NODE_SHARINGS, name)
         told = {gpu.uuid: gpu.policy for gpu in sharing.spec.gpus}
-        gpus = tuple(gpu.model_copy(update={"policy": told.get(gpu.uuid)}) for gpu in sharing.status.gpus)
+        gpus = tuple(
+            gpu.model_copy(
+                update={"policy": told.get(gpu.uuid), "published": (PublishedDevice(device=f"gpu-{gpu.slot}"),)}
+            )
+            for gpu in sharing.status.gpus
+        )
         await self._report(name, NodeSharingStatus(observed_generation=sharing.metadata.generation, gpus=gpus))
 
     async def _report(self, name: str, status: NodeSharingStatus) -> None:

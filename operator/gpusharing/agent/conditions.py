@@ -8,6 +8,8 @@ from gpusharing.core.health import Effect, Finding
 
 HEALTHY: Final = "Healthy"
 READY: Final = "Ready"
+STATE_TRUSTED: Final = "StateTrusted"
+"""False while a file of the agent's state is put aside."""
 
 
 def healthy(found: Sequence[Finding], before: Iterable[Condition], *, now: str) -> Condition:
@@ -26,11 +28,15 @@ def messages(found: Sequence[Finding]) -> str:
     return "; ".join(finding.message for finding in found)
 
 
+def named(type_: str, conditions: Iterable[Condition]) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
 def condition(
     type_: str, *, is_so: bool, reason: str, message: str, before: Iterable[Condition], now: str
 ) -> Condition:
     status = ConditionStatus.TRUE if is_so else ConditionStatus.FALSE
-    last = next((condition for condition in before if condition.type == type_), None)
+    last = named(type_, before)
     return Condition(
         type=type_,
         status=status,

@@ -67,6 +67,16 @@ class Envelopes(Generic[M]):
                 continue
             yield path.name.removesuffix(_SUFFIX), content, boot == self._boot
 
+    def put_aside(self) -> set[str]:
+        """The keys of files that could not be trusted, now or at an earlier start."""
+        suffix = _SUFFIX + QUARANTINED
+        return {path.name.removesuffix(suffix) for path in self._directory.glob(f"*{suffix}")}
+
+    def forget(self, key: str) -> None:
+        """What was put aside of it: its content was found out again."""
+        path = self._path(key)
+        path.with_name(path.name + QUARANTINED).unlink(missing_ok=True)
+
     def _read(self, path: Path) -> tuple[M, str]:
         envelope = dict(json.loads(path.read_bytes()))
         checksum = envelope.pop("checksum")

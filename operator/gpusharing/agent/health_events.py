@@ -1,10 +1,12 @@
-"""Events for people who look at a NodeSharing: a GPU that has become ill, and one that is well again. Each once."""
+"""Events for people who look at a NodeSharing: a GPU that has become ill, and one that is well again; files that were
+damaged. Each once."""
 
 import asyncio
+from typing import NamedTuple
 
 import structlog
 
-from gpusharing.agent.conditions import HEALTHY
+from gpusharing.agent.conditions import HEALTHY, STATE_TRUSTED, named
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import GpuStatus, NodeSharing, NodeSharingStatus
 from gpusharing.kube.events import Events, EventType
@@ -14,41 +16,50 @@ from gpusharing.kube.transport import ApiError, UnreachableError
 log = structlog.get_logger(__name__)
 
 
+class _Told(NamedTuple):
+    type_: EventType
+    action: str
+    reason: str
+    note: str
+
+
 class HealthEvents:
     def __init__(self, events: Events) -> None:
         self._events = events
-        self._queue: asyncio.Queue[tuple[NodeSharing, GpuStatus, Condition]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[NodeSharing, _Told]] = asyncio.Queue()
 
     def tell(self, before: NodeSharing, now: NodeSharingStatus) -> None:
         """Of what has changed between two reports: so an agent that starts anew tells nothing again."""
         was = {gpu.uuid: _is_healthy(gpu) for gpu in before.status.gpus}
         for gpu in now.gpus:
-            told = _healthy(gpu)
+            told = named(HEALTHY, gpu.conditions)
             if told and _is_healthy(gpu) != was.get(gpu.uuid, True):
-                self._queue.put_nowait((before, gpu, told))
+                self._queue.put_nowait((before, _of_health(gpu, told)))
+        trusted = named(STATE_TRUSTED, now.conditions)
+        if (
+            trusted
+            and trusted.status is ConditionStatus.FALSE
+            and trusted != named(STATE_TRUSTED, before.status.conditions)
+        ):
+            told_of_state = _Told(EventType.WARNING, "Recover", trusted.reason, trusted.message)
+            self._queue.put_nowait((before, told_of_state))
 
     async def run(self) -> None:
         while True:
-            sharing, gpu, told = await self._queue.get()
-            is_well = told.status is ConditionStatus.TRUE
-            message = "is well again" if is_well else f"gets no new claims: {told.message}"
+            sharing, told = await self._queue.get()
             try:
-                await self._events.tell(
-                    NODE_SHARINGS,
-                    sharing.metadata,
-                    type_=EventType.NORMAL if is_well else EventType.WARNING,
-                    action="Offer" if is_well else "Withhold",
-                    reason="GpuHealthy" if is_well else told.reason,
-                    note=f"gpu-{gpu.slot} ({gpu.uuid}) {message}",
-                )
+                await self._events.tell(NODE_SHARINGS, sharing.metadata, **told._asdict())
             except (ApiError, UnreachableError) as error:
-                log.warning("event not written", gpu=gpu.uuid, error=str(error))
+                log.warning("event not written", note=told.note, error=str(error))
 
 
-def _healthy(gpu: GpuStatus) -> Condition | None:
-    return next((condition for condition in gpu.conditions if condition.type == HEALTHY), None)
+def _of_health(gpu: GpuStatus, told: Condition) -> _Told:
+    name = f"gpu-{gpu.slot} ({gpu.uuid})"
+    if told.status is ConditionStatus.TRUE:
+        return _Told(EventType.NORMAL, "Offer", "GpuHealthy", f"{name} is well again")
+    return _Told(EventType.WARNING, "Withhold", told.reason, f"{name} gets no new claims: {told.message}")
 
 
 def _is_healthy(gpu: GpuStatus) -> bool:
-    told = _healthy(gpu)
+    told = named(HEALTHY, gpu.conditions)
     return told is None or told.status is ConditionStatus.TRUE

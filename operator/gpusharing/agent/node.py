@@ -100,6 +100,10 @@ class NodeLoop:
     async def _round(self) -> None:
         sharing = await self._own_sharing()
         self._gpus.told(sharing.spec.gpus)
+        await self._preparer.readopt(
+            {claim.uid: claim.claim for claim in sharing.spec.claims}
+            | {claim.uid: claim.claim for claim in sharing.status.claims}
+        )
         # Asked without the gate, which a slow API server would keep from pods that start.
         answers = await self._answers(self._plan({}))
         async with self._preparer.gate:
@@ -119,6 +123,9 @@ class NodeLoop:
 
     async def _rest(self) -> bool:
         changed = False
+        if self._records.lost_claims:
+            # What seems to be free may be theirs.
+            return changed
         for uuid in sorted(set(self._gpus.uuids) - self._health.lost):
             try:
                 changed = await self._settler.rest(uuid) or changed

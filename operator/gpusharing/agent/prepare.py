@@ -1,8 +1,9 @@
 """NodePrepareResources and NodeUnprepareResources, claim by claim. Both may be repeated and interrupted anywhere."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -29,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 class PrepareError(Exception):
     """This claim cannot be prepared. The message reaches the pod's events."""
+
+
+_REFUSALS: Final = (HardwareError, NoWallError, settings.SettingsError, UnresolvableError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +78,13 @@ class Preparer:
         try:
             claim = await self._claim(ref)
             async with self.gate:
+                if others := self._records.lost_claims - {ref.uid}:
+                    raise PrepareError(
+                        f"claim {ref.namespace}/{ref.name}: it is not known yet what {len(others)} other claims of "
+                        "this node hold, whose records were damaged: see condition StateTrusted of its NodeSharing"
+                    )
                 return await self._prepare(claim)
-        except (HardwareError, NoWallError, settings.SettingsError, UnresolvableError, OSError) as error:
+        except _REFUSALS as error:
             raise PrepareError(f"claim {ref.namespace}/{ref.name}: {error}") from error
         except (ApiError, UnreachableError) as error:
             raise PrepareError(f"claim {ref.namespace}/{ref.name} cannot be read: {error}") from error
@@ -91,13 +100,41 @@ class Preparer:
         """After a start: walls, CDI specs and GPU settings follow from the claims on disk, whatever was half done."""
         async with self.gate:
             for uid in self._cdi.claims():
-                if uid not in self._records.claims:
+                if uid not in self._records.claims and uid not in self._records.lost_claims:
                     self._cdi.delete(uid)
             self._walls.renew()
             self.follow()
             for claim in self._records.claims.values():
                 self._renew_spec(claim)
             await self.settle({*self._records.changed_gpus, *self._gpus.uuids})
+
+    async def readopt(self, told: Mapping[str, str]) -> None:
+        """Finds out again what claims hold whose records were lost. `told` are namespace/name by uid, as this node or
+        the operator has once told them: a claim that neither has, was never used."""
+        for uid in sorted(self._records.lost_claims):
+            claim = await self._still_there(uid, told.get(uid))
+            async with self.gate:
+                if claim is None:
+                    await self._unprepare(uid)
+                    continue
+                try:
+                    await self._prepare(claim)
+                except _REFUSALS as error:
+                    log.warning("claim is not known again", claim=told[uid], error=str(error))
+
+    async def _still_there(self, uid: str, told: str | None) -> ResourceClaim | None:
+        if told is None:
+            return None
+        namespace, _, name = told.partition("/")
+        try:
+            return await self._claim(ClaimRef(uid, namespace, name))
+        except PrepareError:
+            # Another one of this name, or it has given back its devices.
+            return None
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
 
     def follow(self) -> None:
         """Claims on a shared GPU have what the GPU is set to now, not what it was set to when they came."""
@@ -126,6 +163,9 @@ class Preparer:
 
     async def settle(self, uuids: set[str]) -> None:
         """Each GPU for itself: one that does not obey must not keep the others from what they should be."""
+        if self._records.lost_claims:
+            # What seems to be free may be theirs.
+            return
         for uuid in sorted(uuids):
             try:
                 await self._settler.settle(uuid)
@@ -165,10 +205,12 @@ class Preparer:
     async def _prepare(self, claim: ResourceClaim) -> PreparedClaim:
         uid, digest = claim.metadata.uid, allocation.digest(claim, self._driver)
         known = self._records.claims.get(uid)
+        # Of one whose record was lost, containers may run.
+        is_new = known is None and uid not in self._records.lost_claims
         if known and known.allocation_hash != digest:
             # Deallocated and allocated anew under the same uid.
             await self._unprepare(uid)
-            known = None
+            known, is_new = None, True
         prepared = known or PreparedClaim(
             uid=uid,
             namespace=claim.metadata.namespace,
@@ -186,7 +228,7 @@ class Preparer:
             self._walls.build(prepared)
             self._cdi.write(uid, prepared.devices)
         except (HardwareError, NoWallError, UnresolvableError, OSError):
-            if known is None:
+            if is_new:
                 await self._give_up(prepared)
             raise
         # Told each time: the kubelet may have given up waiting before it was told.
@@ -221,14 +263,15 @@ class Preparer:
 
     async def _unprepare(self, uid: str) -> None:
         claim = self._records.claims.get(uid)
+        was_lost = uid in self._records.lost_claims
         self._cdi.delete(uid)
         self._walls.delete(uid)
-        if claim is None:
+        if claim is None and not was_lost:
             return
         self._records.drop_claim(uid)
         # A GPU that cannot be set back now does not hold up the pod: what it goes back to stays on disk, and the node
         # loop tries again.
-        await self.settle({device.uuid for device in claim.devices})
+        await self.settle({device.uuid for device in claim.devices} if claim else set(self._gpus.uuids))
         self._on_change()
 
     async def _devices(self, claim: ResourceClaim) -> tuple[PreparedDevice, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypeVar
 
 from pydantic import Field
 
-from gpusharing.agent.files import Envelopes, boot_id
+from gpusharing.agent.files import Envelopes, boot_id, quarantined
 from gpusharing.agent.hardware.facts import DeviceNode, MigPlace
 from gpusharing.api.base import ApiModel
 from gpusharing.api.sharing import DeviceSettings, GpuSharing, Interval, Offers, PolicyReference
@@ -156,11 +156,15 @@ class Records:
             key: record if is_this_boot else record.after_reboot(now=seconds_since_boot())
             for key, record, is_this_boot in self._gpus_on_disk.read_all()
         }
+        self._lost_claims = self._claims_on_disk.put_aside() - self._claims.keys()
         self._generation = max((value.value for _, value, _ in self._pool_on_disk.read_all()), default=0)
         # A reboot has set everything back already, and what was wrong before it shows anew.
         self._journals = _of_this_boot(self._journals_on_disk)
         self._health = _of_this_boot(self._health_on_disk)
         self._lost = _of_this_boot(self._lost_on_disk)
+        self._directory = directory
+        # None are put aside later.
+        self._has_put_aside = bool(quarantined(directory))
 
     @property
     def claims(self) -> Mapping[str, PreparedClaim]:
@@ -175,13 +179,30 @@ class Records:
             if device.uuid == uuid and not device.admin
         ]
 
+    @property
+    def lost_claims(self) -> frozenset[str]:
+        """Uids of claims that hold nobody knows what, because their records could not be trusted."""
+        return frozenset(self._lost_claims)
+
     def put_claim(self, claim: PreparedClaim) -> None:
         self._claims_on_disk.write(claim.uid, claim)
         self._claims[claim.uid] = claim
+        self._found(claim.uid)
 
     def drop_claim(self, uid: str) -> None:
         self._claims_on_disk.delete(uid)
         self._claims.pop(uid, None)
+        self._found(uid)
+
+    def _found(self, uid: str) -> None:
+        if uid in self._lost_claims:
+            self._claims_on_disk.forget(uid)
+            self._lost_claims.discard(uid)
+
+    @property
+    def put_aside(self) -> list[Path]:
+        """Files that could not be trusted, as long as nobody has found out what they were about."""
+        return quarantined(self._directory) if self._has_put_aside else []
 
     def journal(self, uuid: str) -> GpuJournal:
         return self._journals.get(uuid, GpuJournal())

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gpusharing.agent.conditions import READY, condition, healthy, messages
+from gpusharing.agent.conditions import READY, STATE_TRUSTED, condition, healthy, messages
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
 from gpusharing.agent.health import NodeHealth
@@ -41,7 +41,7 @@ async def node_status(
         boot_id=records.boot_id,
         gpus=tuple(statuses),
         claims=tuple(_claim_status(claim) for _, claim in sorted(records.claims.items())),
-        conditions=(_ready(sharing, problems, now=now),),
+        conditions=(_ready(sharing, problems, now=now), _trusted(sharing, records, now=now)),
     )
 
 
@@ -96,6 +96,21 @@ def _ready(sharing: NodeSharing, problems: list[Finding], *, now: str) -> Condit
         is_so=not problems,
         reason="GpuUnhealthy" if withheld else Reason.DISOBEYS if problems else READY,
         message=messages(problems),
+        before=sharing.status.conditions,
+        now=now,
+    )
+
+
+def _trusted(sharing: NodeSharing, records: Records, *, now: str) -> Condition:
+    files = ", ".join(map(str, records.put_aside))
+    return condition(
+        STATE_TRUSTED,
+        is_so=not files,
+        reason="FilesPutAside" if files else "Trusted",
+        message=f"damaged and put aside: {files}; what they said is found out again where that is possible, but not "
+        "what a GPU was set to before: look at the GPU of this name, then delete the file"
+        if files
+        else "",
         before=sharing.status.conditions,
         now=now,
     )

@@ -72,7 +72,7 @@ class Walls:
     def renew(self) -> None:
         """As the prepared claims have them and NVIDIA's specs are now, with no others."""
         for uid in self._directories.claims():
-            if uid not in self._records.claims:
+            if uid not in self._records.claims and uid not in self._records.lost_claims:
                 self.delete(uid)
         for claim in self._records.claims.values():
             try:

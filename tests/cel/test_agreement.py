@@ -64,6 +64,17 @@ _VARIABLES_IN_VARIABLES = tuple(
     for inner in ("c", "b + c", "cel.bind(e, b, optional.of(e).optMap(f, f + b))")
     for use in ("a.size() + a.size() == 2", "a.sortBy(x, [][3]) == a", "a.map(x, [x, a]).size() == 1", "true")
 )
+_NULLABLE_INSIDE = tuple(
+    f"[{', '.join(order)}].size() == 2"
+    for one, other in (
+        ('{"": google.protobuf.UInt64Value{}}', '{"": 0u}'), ("{google.protobuf.UInt64Value{}: 1}", "{1u: 2}"),
+        ("[google.protobuf.StringValue{}]", '["a"]'),
+        ("optional.of(google.protobuf.StringValue{})", 'optional.of("a")'),
+        ("[[google.protobuf.Int64Value{}]]", "[[1]]"), ("[google.protobuf.Int64Value{}]", "[1u]"),
+        ("[google.protobuf.Int64Value{}]", "[null]"), ("{'a': google.protobuf.BoolValue{}}", "{'a': [true][0]}"),
+    )
+    for order in ((one, other), (other, one))
+)  # fmt: skip
 _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
 
 
@@ -77,6 +88,7 @@ _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
         pytest.param(_LARGE_PATTERNS, id="large patterns"),
         pytest.param(_TYPES_OF_KUBERNETES, id="types of Kubernetes"),
         pytest.param(_PRESENCE, id="presence"),
+        pytest.param(_NULLABLE_INSIDE, id="nullable inside"),
         pytest.param(_PATTERNS_THAT_ARE_NONE, id="patterns that are none"),
         pytest.param(_VARIABLES_IN_VARIABLES, id="variables in variables"),
     ],

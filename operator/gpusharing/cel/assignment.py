@@ -151,6 +151,16 @@ def same(left: Type, right: Type) -> bool:
     return left == right or without_null(left) == without_null(right)
 
 
+def equivalent(left: Type, right: Type) -> bool:
+    """Whether they differ at most in what may be null in them. Both are final."""
+    left, right = without_null(left), without_null(right)
+    return left is right or (
+        left.name == right.name
+        and len(left.parameters) == len(right.parameters)
+        and all(map(equivalent, left.parameters, right.parameters))
+    )
+
+
 def without_null(type_: Type) -> Type:
     return type_.parameters[0] if type_.name == NULLABLE else type_
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from gpusharing.cel import complaints
-from gpusharing.cel.assignment import same, without_null
+from gpusharing.cel.assignment import equivalent, without_null
 from gpusharing.cel.checked import Checked
 from gpusharing.cel.constants import is_constant
 from gpusharing.cel.declarations import declarations
@@ -62,7 +62,7 @@ def _differing(checked: Checked, nodes: Sequence[Node], optional: Container[int]
             type_ = type_.parameters[0]
         if first is None:
             first = type_
-        elif not same(first, type_):
+        elif not equivalent(first, type_):
             yield Problem(node, complaints.of_other_type(what, first, type_))
             return
 

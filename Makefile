@@ -45,6 +45,11 @@ test-fast: setup ## Run the tests that need no Kubernetes
 fuzz-cel: setup ## Compare our CEL with kube-scheduler's on random selectors (N=200000 SEED=7)
 	$(BIN)/python -m cel.fuzz --count $(N) --seed $(SEED)
 
+.PHONY: histories
+histories: N = 2000
+histories: setup ## Live through random histories of claims, faults and restarts on one node (N=2000 SEED=7)
+	$(BIN)/python -m agent.histories.histories --count $(N) --seed $(SEED)
+
 .PHONY: generate
 generate: setup ## Write the CRDs and the gRPC messages anew
 	$(BIN)/python tools/generate.py

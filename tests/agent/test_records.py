@@ -33,6 +33,19 @@ def test_slot_stays_with_its_gpu_and_new_gpus_get_the_lowest_that_no_gpu_ever_ha
                 assert records.gpu(uuid).slot == expected[uuid]
 
 
+def test_slot_of_a_lost_record_that_claims_know(tmp_path: Path) -> None:
+    """The names of devices that containers have must go on speaking of their GPU."""
+    records = Records(tmp_path)
+    slots = {uuid: records.gpu(uuid).slot for uuid in "abc"}
+    for uuid in "bc":
+        device = prepared_device(f"gpu-{slots[uuid]}", uuid=uuid)
+        records.put_claim(prepared_claim(uuid, device))
+        (tmp_path / "gpus" / f"{uuid}.json").unlink()
+    records = Records(tmp_path)
+    # They are found in another order than at first, and with a new one between.
+    assert [records.gpu(uuid).slot for uuid in "cdba"] == [slots["c"], 3, slots["b"], slots["a"]]
+
+
 def test_slot_of_a_lost_record_is_free_again(tmp_path: Path) -> None:
     records = Records(tmp_path)
     for uuid in "abc":

@@ -326,6 +326,8 @@ def test_a_whole_gpu_may_be_shared_by_mps_within_its_claim(configured: Allocatio
         ({"memory": "8589934592", "threads": "5"}, MpsSettings(memory=8192, threads=5, most_memory=20480)),
         ({"memory": "9e9", "threads": "1e1"}, MpsSettings(memory=8583, threads=10, most_memory=20480)),
         ({}, MpsSettings(threads=25, most_memory=20480)),
+        # Allocated before the policy allowed less.
+        ({"memory": "24Gi", "threads": "40"}, MpsSettings(memory=24576, threads=40, most_memory=24576)),
     ],
 )
 def test_a_share_of_mps_is_limited_to_what_was_allocated(consumed: dict[str, str], expected: MpsSettings) -> None:

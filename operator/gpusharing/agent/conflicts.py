@@ -5,23 +5,24 @@ from collections.abc import Iterable, Sequence
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
-from gpusharing.core import allocation, settings
+from gpusharing.core import allocation, offers, settings
+from gpusharing.core.inventory import Gpu
 
 
 def refuse_held(
     claim: ResourceClaim,
     result: AllocationResult,
-    uuid: str,
+    gpu: Gpu,
     holders: Iterable[tuple[PreparedClaim, PreparedDevice]],
     own: Sequence[PreparedDevice],
 ) -> None:
     """A GPU is held in one way. `holders` are the others that have this GPU, `own` what the claim has so far."""
     held = [(other.display_name, device) for other, device in holders]
-    held += [(allocation.display_name(claim), device) for device in own if device.uuid == uuid]
+    held += [(allocation.display_name(claim), device) for device in own if device.uuid == gpu.uuid]
     for holder, device in held:
-        if not _go_together(result.device, device.device):
+        if not _go_together(gpu, result.device, device.device):
             raise settings.SettingsError(
-                f"request {result.request}: GPU {uuid} (device {result.device}) is held by claim {holder} as "
+                f"request {result.request}: GPU {gpu.uuid} (device {result.device}) is held by claim {holder} as "
                 f"{device.device}: delete this pod, so that it is scheduled again"
             )
 
@@ -37,9 +38,11 @@ def refuse_two_daemons(devices: Sequence[PreparedDevice]) -> None:
         )
 
 
-def _go_together(mine: str, theirs: str) -> bool:
-    """Whether two claims may hold these devices of one GPU. Where MIG instances would overlap, the driver says no."""
+def _go_together(gpu: Gpu, mine: str, theirs: str) -> bool:
+    """Whether two claims may hold these devices of one GPU."""
     sharing = names.sharing_of_device(mine)
     if sharing is not names.sharing_of_device(theirs):
         return False
-    return mine != theirs if sharing is names.Sharing.MIG else sharing is not names.Sharing.EXCLUSIVE
+    if sharing is names.Sharing.MIG:
+        return offers.can_be_held_together(gpu, [offers.of_device(gpu, mine), offers.of_device(gpu, theirs)])
+    return sharing is not names.Sharing.EXCLUSIVE

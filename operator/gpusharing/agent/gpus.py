@@ -85,6 +85,9 @@ class NodeGpus:
 
     def at_rest(self, uuid: str) -> Cut:
         """How the GPU is to be cut beside what its claims hold."""
+        if uuid not in self._seen:
+            # Nobody knows what it is: what we have made stays until it is seen again.
+            return Cut(places=frozenset(made.place for made in self._records.journal(uuid).instances))
         record = self._records.gpu(uuid)
         allocated = record.decided.allocated if record.decided else ()
         held = {device.device for device in allocated} | {holder.device for holder in self._holders(uuid)}

@@ -230,6 +230,8 @@ class Preparer:
         except (HardwareError, NoWallError, UnresolvableError, OSError):
             if is_new:
                 await self._give_up(prepared)
+            # What is wrong now is to be reported.
+            self._on_change()
             raise
         # Told each time: the kubelet may have given up waiting before it was told.
         self._on_prepared(prepared)
@@ -266,9 +268,10 @@ class Preparer:
         was_lost = uid in self._records.lost_claims
         self._cdi.delete(uid)
         self._walls.delete(uid)
+        # Also of a claim that is not known: its record may be on disk although the write has failed.
+        self._records.drop_claim(uid)
         if claim is None and not was_lost:
             return
-        self._records.drop_claim(uid)
         # A GPU that cannot be set back now does not hold up the pod: what it goes back to stays on disk, and the node
         # loop tries again.
         await self.settle({device.uuid for device in claim.devices} if claim else set(self._gpus.uuids))
@@ -279,8 +282,9 @@ class Preparer:
         configs = allocation.configs(claim, self._driver)
         for index, result in enumerate(allocation.results(claim, self._driver)):
             uuid = self._uuid(result)
+            gpu = self._gpus.published(uuid).gpu
             if not result.admin_access:
-                conflicts.refuse_held(claim, result, uuid, self._records.claims_on(uuid), devices)
+                conflicts.refuse_held(claim, result, gpu, self._records.claims_on(uuid), devices)
             chosen = await self._settings(result, configs, uuid)
             daemon = daemon_name(claim.metadata.uid, result.device) if chosen.mps else None
             devices.append(
@@ -298,7 +302,7 @@ class Preparer:
                         claim.metadata.uid,
                         index,
                         uuid=uuid,
-                        minor=self._gpus.published(uuid).gpu.minor,
+                        minor=gpu.minor,
                         is_instance=targets.place_of(result.device) is not None and not result.admin_access,
                     ),
                 )

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gpusharing.agent.files import Envelopes, boot_id, quarantined
 from gpusharing.agent.hardware.facts import DeviceNode, MigPlace
+from gpusharing.api import names
 from gpusharing.api.base import ApiModel
 from gpusharing.api.sharing import DeviceSettings, GpuSharing, Interval, Offers, PolicyReference
 from gpusharing.core.health import History
@@ -251,10 +252,17 @@ class Records:
     def gpu(self, uuid: str) -> GpuRecord:
         """The record of a GPU; one that is new here gets the lowest slot that no GPU ever had."""
         if uuid not in self._gpus:
-            taken = {record.slot for record in self._gpus.values()}
-            slot = next(number for number in range(len(taken) + 1) if number not in taken)
-            self.put_gpu(uuid, GpuRecord(slot=slot))
+            self.put_gpu(uuid, GpuRecord(slot=self._slot_for(uuid)))
         return self._gpus[uuid]
+
+    def _slot_for(self, uuid: str) -> int:
+        # Of a GPU whose record was lost, the devices in claims still speak by its slot.
+        devices = [device for claim in self._claims.values() for device in claim.devices]
+        in_claims = {device.uuid: names.slot_of_device(device.device) for device in devices}
+        if (known := in_claims.get(uuid)) is not None:
+            return known
+        taken = {record.slot for record in self._gpus.values()} | set(in_claims.values())
+        return next(number for number in range(len(taken) + 1) if number not in taken)
 
     def put_gpu(self, uuid: str, record: GpuRecord) -> None:
         if self._gpus.get(uuid) != record:

@@ -135,14 +135,17 @@ def _mps(
     if asked and sharing and sharing.mps_config:
         because = "the limits on a shared GPU are the memory and threads that the claim was allocated"
         ignored = (f"mpsConfig of the {asked[1]}: {because}, which it asks for as capacity",)
+    memory = _consumed(result, "memory", amounts.whole_mebibytes)
     threads = _consumed(result, "threads", amounts.whole)
+    # What was allocated before the policy allowed less, holds.
+    most = max(amounts.mebibytes(offer.memory.max), memory or 0) if offer.memory.max else None
     return DeviceSettings(
         request=result.request,
         device=result.device,
         mps=MpsSettings(
-            memory=_consumed(result, "memory", amounts.whole_mebibytes),
+            memory=memory,
             threads=offer.threads.default if threads is None else threads,
-            most_memory=amounts.mebibytes(offer.memory.max) if offer.memory.max else None,
+            most_memory=most,
         ),
         sources=SettingSources(mps="allocation"),
         ignored=ignored,

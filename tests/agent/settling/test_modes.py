@@ -14,6 +14,7 @@ from agent.settling.mortal import Fuse, KilledError, MortalHardware, MortalRecor
 from gpusharing import sim
 from gpusharing.agent.hardware.errors import DisobeyedError
 from gpusharing.agent.hardware.mps import processes
+from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.api.sharing import Interval, MpsSettings
 from gpusharing.sim import ComputeMode, MigMode, Timeslice
@@ -231,3 +232,22 @@ async def test_the_node_reboots_at_every_step(story: Story, *, coming: bool) -> 
             story.leave()
             await story.settler.settle(story.gpu)
         story.assert_as_before()
+
+
+async def test_mps_after_mig_that_was_looked_at(
+    node: sim.SimNode, hardware: Hardware, records: Records, mps_home: Path, gpu: str
+) -> None:
+    """While a GPU is cut it has no compute mode; who remembers that, would let clients past the daemon later."""
+    settler = settler_of(hardware, records, mps_home)
+    for kind in ("MIG", "MPS"):
+        for claim in claims_of(kind, gpu):
+            records.put_claim(claim)
+        await settler.settle(gpu)
+        settler.forget()
+        await settler.current(gpu)
+        for_this = seen(node)["compute mode"]
+        for claim in claims_of(kind, gpu):
+            records.drop_claim(claim.uid)
+        await settler.settle(gpu)
+    assert for_this is ComputeMode.EXCLUSIVE_PROCESS
+    assert seen(node)["compute mode"] is ComputeMode.DEFAULT

@@ -82,9 +82,10 @@ def _sharers(claims: Iterable[PreparedClaim]) -> list[tuple[PreparedClaim, Prepa
 
 
 def _joined(limits: MpsLimits | None, device: PreparedDevice) -> MpsLimits:
-    """The daemon's own limits bind all of its clients: the policy's upper bounds, the same for each of them."""
+    """The daemon's own limits bind all of its clients: the policy's upper bounds. Where the policy has changed, what
+    the first of them were promised holds on."""
     mps = device.settings.mps
     memory = dict(limits.memory_mib) if limits else {}
     if mps and mps.most_memory is not None:
-        memory[device.uuid] = mps.most_memory
+        memory[device.uuid] = max(mps.most_memory, memory.get(device.uuid, 0))
     return MpsLimits(threads=mps.most_threads if mps else 100, memory_mib=memory)

@@ -1,0 +1,115 @@
+"""Claims come and go, things go wrong, agents are killed: what must hold, holds in every random history.
+
+`make histories N=2000 SEED=7` lives through more of them.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any, Final
+from unittest import mock
+
+import pytest
+
+from agent.histories.histories import Step, lives, report, search
+from agent.histories.wishes import KINDS
+from gpusharing.agent import conflicts
+from gpusharing.agent.cdi import CdiDirectory
+from gpusharing.agent.records import GpuJournal, Records
+from gpusharing.agent.settling.mig import Mig
+from gpusharing.agent.settling.mps import Mps
+from gpusharing.agent.settling.settings import Settings
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def test_histories_that_are_always_the_same() -> None:
+    assert (found := search(120, seed=1)) is None, found
+
+
+def test_histories_of_today() -> None:
+    seed = dt.datetime.now(dt.UTC).date().toordinal()
+    assert (found := search(30, seed)) is None, found
+
+
+def kind(name: str) -> int:
+    return next(number for number, kind in enumerate(KINDS) if kind.name == name)
+
+
+BEGIN: Final = [Step("agent_looks", ()), Step("operator_speaks", (0,))]
+# Small steps to what was wrong once.
+FOUND: Final = {
+    "compute mode of a GPU that was looked at while it was cut": [
+        Step("comes_and_starts", (kind("1g"), 0)),
+        Step("agent_rescans", ()),
+        Step("ends", (0,)),
+        Step("comes_and_starts", (kind("MPS"), 0)),
+    ],
+    "overlapping instances": [
+        Step("comes_and_starts", (kind("2g"), 0)),
+        Step("is_deleted_by_force", (0,)),
+        *(Step("comes_and_starts", (kind("1g"), place)) for place in range(7)),
+    ],
+    "a policy allows MPS clients less than one has": [
+        Step("comes_and_starts", (kind("large MPS"), 0)),
+        Step("operator_speaks", (2,)),
+        Step("comes_and_starts", (kind("MPS"), 0)),
+    ],
+    "a policy allows MPS clients less than one was allocated": [
+        Step("comes_and_starts", (kind("large MPS"), 0)),
+        Step("operator_speaks", (2,)),
+        Step("unprepares", (0,)),
+        Step("prepares", (0, 0)),
+    ],
+    "a GPU that was lost while the agent was away": [
+        Step("comes_and_starts", (kind("two whole"), 0)),
+        Step("gpu_is_lost", (0,)),
+        Step("agent_is_killed", ()),
+        Step("unprepares", (0,)),
+    ],
+    "a claim's file that could not be written, and was": [
+        Step("next_fails", (1,)),
+        Step("comes_and_starts", (kind("whole"), 0)),
+    ],
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_was_wrong_once(what: str) -> None:
+    with lives() as alive:
+        history = [*BEGIN, *FOUND[what]]
+        outcome = alive.live(history)
+        assert outcome.error is None, report(0, 0, history, outcome)
+
+
+async def nothing(*_: Any) -> None:
+    pass
+
+
+def in_memory_only(records: Records, uuid: str, journal: GpuJournal) -> None:
+    records._journals[uuid] = journal
+
+
+end_mps = Mps.end
+
+
+async def end_all(mps: Mps, uuid: str) -> None:
+    with mock.patch.object(mps, "_wanted", dict):
+        await end_mps(mps, uuid)
+
+
+NAIVE: Final[dict[str, tuple[Any, str, Callable[..., Any]]]] = {
+    "does not look who holds a GPU": (conflicts, "refuse_held", lambda *_: None),
+    "leaves settings as they are": (Settings, "_restore", nothing),
+    "leaves instances as they are": (Mig, "shrink", nothing),
+    "leaves MPS daemons running": (Mps, "end", nothing),
+    "ends MPS daemons under their clients": (Mps, "end", end_all),
+    "keeps its journal to itself": (Records, "put_journal", in_memory_only),
+    "leaves CDI specs": (CdiDirectory, "delete", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("fault", NAIVE)
+def test_an_agent_with_a_fault_is_found_out(fault: str) -> None:
+    of, method, naive = NAIVE[fault]
+    with mock.patch.object(of, method, naive):
+        assert search(60, seed=2, shorten=False) is not None

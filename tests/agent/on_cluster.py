@@ -207,6 +207,7 @@ class GpuNode:
             "proc_root": self.sim.proc,
             "dev_root": self.sim.dev,
             "idle_wait": "0",
+            "listen": "127.0.0.1:0",
             "kubelet_root": self.directory / "kubelet",
             "cdi_dir": self.cdi,
             "state_dir": self.state,

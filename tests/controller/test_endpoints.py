@@ -1,28 +1,16 @@
 import aiohttp
-import pytest
 
 from building import policy
 from gpusharing.api.sharing import SharingPolicyStatus
-from gpusharing.controller.endpoints import Address, serving
+from gpusharing.controller.endpoints import serving
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.core.decide import PatchStatus
+from gpusharing.kube.address import Address
 
 
 class Health:
     alive = True
     ready = False
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("0.0.0.0:8080", Address("0.0.0.0", 8080)),  # noqa: S104
-        ("[::]:8080", Address("::", 8080)),
-        (":8080", Address("", 8080)),
-    ],
-)
-def test_addresses(text: str, address: Address) -> None:
-    assert Address.parse(text) == address
 
 
 async def test_health_and_metrics() -> None:

@@ -22,7 +22,6 @@ from building import DRIVER
 from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.api.meta import ConditionStatus
 from gpusharing.controller import listing
-from gpusharing.controller.endpoints import Address
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.operate import operate
@@ -30,6 +29,7 @@ from gpusharing.controller.store import Store, snapshot
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
 from gpusharing.kube import client_credentials
+from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind

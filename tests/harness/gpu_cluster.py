@@ -19,6 +19,7 @@ NAMESPACE = "gpusharing-system"
 
 # An hour, before what is not offered any more is withdrawn, is too long for tests.
 _NO_WAIT = ("--idle-wait", "0")
+_ANY_PORT = ("--listen", "127.0.0.1:0")
 # As an image has it: modules are compiled when it is built, not each time a program starts, and nobody trusts the
 # authorities of the public web.
 _ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "", "SSL_CERT_FILE": os.devnull}
@@ -75,8 +76,7 @@ class GpuCluster(Cluster):
             "operator",
             "--kubeconfig",
             kubeconfig,
-            "--listen",
-            "127.0.0.1:0",
+            *_ANY_PORT,
             *_NO_WAIT,
             log=self.directory / "logs",
         )
@@ -87,7 +87,7 @@ class GpuCluster(Cluster):
         simulated = self.simulated[node.name]
         arguments: list[str | Path] = ["--node-name", node.name, "--kubeconfig", kubeconfig]
         arguments += ["--driver-root", simulated.directory, "--sysfs-root", simulated.sys]
-        arguments += ["--proc-root", simulated.proc, "--dev-root", simulated.dev, *_NO_WAIT]
+        arguments += ["--proc-root", simulated.proc, "--dev-root", simulated.dev, *_NO_WAIT, *_ANY_PORT]
         arguments += ["--kubelet-root", node.kubelet_root, "--cdi-dir", run, "--cdi-dir", etc]
         return _program(
             agent_environment.python(),

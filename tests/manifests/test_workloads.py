@@ -55,10 +55,19 @@ async def test_the_operator_understands_its_flags(installed: ControlPlane) -> No
     assert arguments.listen.port == operator["ports"][0]["containerPort"]
 
 
+@pytest.mark.parametrize("workload", ["deployment/gpusharing-operator", "daemonset/gpusharing-agent"])
+async def test_probes_ask_for_what_is_served(installed: ControlPlane, workload: str) -> None:
+    probed = await container(installed, workload)
+    [port] = probed["ports"]
+    asked = [probed[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+    assert [(one["path"], one["port"]) for one in asked] == [("/healthz", port["name"]), ("/readyz", port["name"])]
+
+
 async def test_the_agent_understands_its_flags_and_its_directories_are_mounted(installed: ControlPlane) -> None:
     agent = await container(installed, "daemonset/gpusharing-agent")
     arguments = parsed(agent_command, agent["command"])
     assert arguments.node_name == "$(NODE_NAME)"
+    assert arguments.listen.port == agent["ports"][0]["containerPort"]
     mounts = {mount["mountPath"]: mount.get("readOnly", False) for mount in agent["volumeMounts"]}
     kubelet = str(arguments.kubelet_root)
     written, *read = map(str, arguments.cdi_dirs)

@@ -58,7 +58,9 @@ class ClaimStatusWriter:
             except (ApiError, UnreachableError) as error:
                 # 422: parameters that are not canonical JSON make every patch of this claim look like a change of what
                 # is immutable. Noted once; nothing depends on it.
-                log.warning("device status not written", claim=claim.display_name, error=str(error))
+                log.warning(
+                    "device status not written", claim=claim.display_name, claim_uid=claim.uid, error=str(error)
+                )
                 if isinstance(error, UnreachableError):
                     # To be tried again with the next round.
                     self._told.pop(claim.uid, None)

@@ -3,9 +3,7 @@
 import argparse
 import asyncio
 import fcntl
-import gc
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,32 +12,16 @@ from pathlib import Path
 
 import structlog
 
-from gpusharing import __version__
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
-from gpusharing.agent.claim_status import ClaimStatusWriter
-from gpusharing.agent.dra.health import HealthService
-from gpusharing.agent.dra.server import PluginServer
-from gpusharing.agent.dra.service import DraService
-from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.hardware.errors import DriverExchangedError, HardwareError
-from gpusharing.agent.hardware.node import Hardware
+from gpusharing.agent.hardware.errors import HardwareError
 from gpusharing.agent.hardware.walls import CGROUPS
-from gpusharing.agent.health import NodeHealth
-from gpusharing.agent.health_events import HealthEvents
-from gpusharing.agent.node import NodeLoop
-from gpusharing.agent.prepare import Preparer
-from gpusharing.agent.records import Records
-from gpusharing.agent.settling.settler import Settler
-from gpusharing.agent.survey import Survey
+from gpusharing.agent.process import cdi_directories, hardware_of, main
 from gpusharing.agent.walls.program import PACKAGED
-from gpusharing.agent.walls.walls import Walls
-from gpusharing.agent.watch import Watch
 from gpusharing.api import names
 from gpusharing.core.narrowing import Timing
 from gpusharing.kube import credentials, logs
-from gpusharing.kube.events import Events
-from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.address import Address
 
 log = structlog.get_logger(__name__)
 
@@ -107,6 +89,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="before what is not offered any more is withdrawn from an idle GPU; the operator's has to be the same "
         "(default: %(default)s)",
     )
+    parser.add_argument(
+        "--listen",
+        type=Address.parse,
+        default="0.0.0.0:8080",
+        metavar="HOST:PORT",
+        help="where /healthz, /readyz and /metrics are served (default: %(default)s)",
+    )
     parser.add_argument("--log-format", choices=["json", "console"], default="json")
     selftest = parser.add_argument_group("selftest")
     selftest.add_argument(
@@ -132,7 +121,7 @@ def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     try:
         with _only_one(arguments.state_dir):
-            asyncio.run(_main(arguments))
+            asyncio.run(main(arguments))
     except (AlreadyRunningError, HardwareError, credentials.CredentialsError, OSError, ValueError) as error:
         log.critical("agent cannot run", error=str(error))
         return 1
@@ -148,8 +137,8 @@ def _selftest(arguments: argparse.Namespace) -> int:
         with _only_one(arguments.state_dir) if arguments.exercise else nullcontext():
             report = asyncio.run(
                 selftest(
-                    _hardware(arguments),
-                    specs=CdiSpecs(_cdi_directories(arguments)),
+                    hardware_of(arguments),
+                    specs=CdiSpecs(cdi_directories(arguments)),
                     cgroups=arguments.sysfs_root / CGROUPS,
                     exercise=arguments.exercise,
                     chosen=arguments.gpu,
@@ -170,10 +159,10 @@ def _cleanup(arguments: argparse.Namespace) -> int:
         with _only_one(arguments.state_dir):
             left = asyncio.run(
                 clean_up(
-                    _hardware(arguments),
+                    hardware_of(arguments),
                     state=arguments.state_dir,
                     proc_root=arguments.proc_root,
-                    cdi=CdiDirectory(_cdi_directories(arguments)),
+                    cdi=CdiDirectory(cdi_directories(arguments)),
                     kubelet_root=arguments.kubelet_root,
                     driver=arguments.driver,
                 )
@@ -185,123 +174,6 @@ def _cleanup(arguments: argparse.Namespace) -> int:
     if not left:
         sys.stdout.write("The GPUs are as they were found, and nothing of the agent is left on this node.\n")
     return 1 if left else 0
-
-
-def _hardware(arguments: argparse.Namespace) -> Hardware:
-    return Hardware(
-        arguments.driver_root,
-        sysfs_root=arguments.sysfs_root,
-        proc_root=arguments.proc_root,
-        dev_root=arguments.dev_root,
-        cdi_directories=_cdi_directories(arguments),
-    )
-
-
-def _cdi_directories(arguments: argparse.Namespace) -> tuple[Path, ...]:
-    return tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi")))
-
-
-async def _main(arguments: argparse.Namespace) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    agent = asyncio.create_task(_agent(arguments))
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({agent, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    agent.cancel()
-    try:
-        await agent
-    except asyncio.CancelledError:
-        log.info("stopped")
-    except ExceptionGroup as group:
-        if group.subgroup(DriverExchangedError) is None:
-            raise
-        raise DriverExchangedError("another GPU driver is loaded than the one this agent began with") from None
-
-
-async def _agent(arguments: argparse.Namespace) -> None:
-    credential = credentials.load(arguments.kubeconfig)
-    hardware = _hardware(arguments)
-    await hardware.open()
-    records = Records(arguments.state_dir, proc_root=arguments.proc_root)
-    gpus = NodeGpus(
-        records,
-        node=arguments.node_name,
-        menus=arguments.menus,
-        timing=Timing(patience=arguments.taken_wait, taken=arguments.taken_wait, idle=arguments.idle_wait),
-    )
-    specs = CdiSpecs(_cdi_directories(arguments))
-    walls = Walls(hardware, records, specs, state=arguments.state_dir, packaged=arguments.wall_program)
-    settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps", at_rest=gpus.at_rest)
-    health = NodeHealth(records, problem=settler.problem)
-    survey = Survey(hardware=hardware, walls=walls, gpus=gpus, health=health)
-    await survey.take()
-    cdi = CdiDirectory(_cdi_directories(arguments))
-    changed = asyncio.Event()
-    stream = HealthService(records.claims.values, health.of_device)
-
-    def on_change() -> None:
-        stream.tell()
-        changed.set()
-
-    async with open_session(credential) as session:
-        api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
-        writer = ClaimStatusWriter(api, arguments.driver, health)
-        preparer = Preparer(
-            node=arguments.node_name,
-            driver=arguments.driver,
-            api=api,
-            records=records,
-            hardware=hardware,
-            gpus=gpus,
-            settler=settler,
-            walls=walls,
-            cdi=cdi,
-            on_prepared=writer.announce,
-            on_change=on_change,
-        )
-        await preparer.recover()
-        for claim in records.claims.values():
-            # What a predecessor may not have got round to.
-            writer.announce(claim)
-        events = Events(api, controller="gpusharing.dev/agent", instance=arguments.node_name)
-        health_events = HealthEvents(events)
-        watch = Watch(
-            hardware=hardware,
-            survey=survey,
-            walls=walls,
-            health=health,
-            settler=settler,
-            gate=preparer.gate,
-            on_change=on_change,
-        )
-        service = DraService(preparer.prepare, preparer.unprepare)
-        server = PluginServer(service, stream, kubelet_root=arguments.kubelet_root, driver=arguments.driver)
-        # What can fail at a start stands before the group, which would wrap its error.
-        async with server, asyncio.TaskGroup() as tasks:
-            log.info("serving the kubelet", gpus=len(gpus.uuids), claims=len(records.claims), version=__version__)
-            # What is alive now lives for as long as the process: the collector need not look at it again.
-            gc.freeze()
-            tasks.create_task(writer.run())
-            tasks.create_task(health_events.run())
-            tasks.create_task(watch.run())
-            loop = NodeLoop(
-                node=arguments.node_name,
-                driver=arguments.driver,
-                api=api,
-                records=records,
-                gpus=gpus,
-                settler=settler,
-                health=health,
-                health_events=health_events,
-                writer=writer,
-                stream=stream,
-                survey=survey,
-                changed=changed,
-                preparer=preparer,
-            )
-            await loop.run()
 
 
 @contextmanager

@@ -41,6 +41,8 @@ class Envelopes(Generic[M]):
         self._model = model
         self._boot = boot
         self._durable = survives_reboot
+        self.quarantined = 0
+        """How many files could not be trusted when they were read."""
         directory.mkdir(parents=True, exist_ok=True)
         remove_leftovers(directory)
 
@@ -63,6 +65,7 @@ class Envelopes(Generic[M]):
             except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 aside = path.with_name(path.name + QUARANTINED)
                 path.replace(aside)
+                self.quarantined += 1
                 log.warning("state file cannot be trusted, put aside", file=str(aside), error=_first_line(error))
                 continue
             yield path.name.removesuffix(_SUFFIX), content, boot == self._boot

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import random
+from collections import Counter
 from typing import Final
 
 import structlog
@@ -69,11 +70,16 @@ class NodeLoop:
         self._sharings: Reflector[NodeSharing] = Reflector(
             api, NODE_SHARINGS, on_change=changed.set, field_selector=f"metadata.name={node}"
         )
+        self.rounds = Counter(succeeded=0, failed=0)
         self._reported = -math.inf
         self._alarm: asyncio.TimerHandle | None = None
         self._publisher = Publisher(
             api=api, node=node, driver=driver, records=records, gpus=gpus, health=health, on_change=changed.set
         )
+
+    @property
+    def publisher(self) -> Publisher:
+        return self._publisher
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -89,8 +95,10 @@ class NodeLoop:
             self._changed.clear()
             try:
                 await self._round()
+                self.rounds["succeeded"] += 1
                 backoff = _FIRST_BACKOFF
             except (ApiError, UnreachableError, HardwareError, OSError) as error:
+                self.rounds["failed"] += 1
                 log.warning("round failed", error=str(error), retry_in=backoff)
                 asyncio.get_running_loop().call_later(backoff * random.uniform(0.5, 1.5), self._changed.set)  # noqa: S311
                 backoff = min(2 * backoff, _LAST_BACKOFF)
@@ -144,7 +152,7 @@ class NodeLoop:
                 try:
                     answers[holder] = await self._preparer.still_holds(holder)
                 except (ApiError, UnreachableError) as error:
-                    log.warning("claim cannot be read", claim=holder.claim, error=str(error))
+                    log.warning("claim cannot be read", claim_uid=holder.claim, error=str(error))
                     return answers
             plans = self._plan(answers)
         return answers

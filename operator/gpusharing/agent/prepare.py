@@ -43,6 +43,10 @@ class ClaimRef:
     namespace: str
     name: str
 
+    @property
+    def display_name(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
 
 class Preparer:
     def __init__(

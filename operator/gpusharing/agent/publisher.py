@@ -1,5 +1,6 @@
 """Keeps the node's ResourceSlices in the API as the published set says, also when the kubelet deletes them."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,8 @@ class Publisher:
         self._gpus = gpus
         self._health = health
         self._on_change = on_change
+        self.writes = Counter(create=0, update=0, delete=0)
+        self.has_published = False
         self.slices = Reflector(
             api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={node},spec.driver={driver}"
         )
@@ -67,6 +70,7 @@ class Publisher:
             await self._write(write)
         if plan.writes:
             log.info("devices published", generation=plan.generation, writes=len(plan.writes))
+        self.has_published = True
         if self._gpus.written(stored, now=seconds_since_boot()):
             self._on_change()
 
@@ -78,11 +82,14 @@ class Publisher:
             case pool.Delete(before):
                 await self._api.delete(RESOURCE_SLICES, before.metadata.name, uid=before.metadata.uid)
                 self.slices.drop(before)
+                self.writes["delete"] += 1
             case pool.Update(before, spec):
                 body = {"metadata": before.metadata.for_update(), "spec": spec}
                 self.slices.put(await self._api.replace(RESOURCE_SLICES, before.metadata.name, body))
+                self.writes["update"] += 1
             case pool.Create(name, spec):
                 await self._create(name, spec)
+                self.writes["create"] += 1
 
     async def _create(self, name: str, spec: dict[str, Any]) -> None:
         metadata = {"name": name, "ownerReferences": [await owner(self._api, self._node)]}

@@ -168,6 +168,12 @@ class Records:
         self._has_put_aside = bool(quarantined(directory))
 
     @property
+    def quarantined(self) -> int:
+        """How many files were put aside when they were read."""
+        kinds = (self._claims_on_disk, self._journals_on_disk, self._gpus_on_disk, self._pool_on_disk)
+        return sum(kind.quarantined for kind in kinds)
+
+    @property
     def claims(self) -> Mapping[str, PreparedClaim]:
         return self._claims
 

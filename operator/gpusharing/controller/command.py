@@ -9,11 +9,11 @@ import structlog
 
 from gpusharing.api import names
 from gpusharing.controller import kopf_settings
-from gpusharing.controller.endpoints import Address
 from gpusharing.controller.operate import operate
 from gpusharing.controller.server_version import UnsupportedVersionError
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
+from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import CredentialsError
 
 log = structlog.get_logger(__name__)

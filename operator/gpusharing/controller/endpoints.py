@@ -2,24 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import NamedTuple
 
 import structlog
 from aiohttp import web
 
 from gpusharing.controller.metrics import Metrics
+from gpusharing.kube.address import Address
 
 log = structlog.get_logger(__name__)
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Address":
-        host, _, port = text.rpartition(":")
-        return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ import structlog
 
 from gpusharing import __version__
 from gpusharing.controller import handlers, kopf_settings, listing, server_version
-from gpusharing.controller.endpoints import Address, serving
+from gpusharing.controller.endpoints import serving
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.patience import patiently
@@ -25,6 +25,7 @@ from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.kube import client_credentials
+from gpusharing.kube.address import Address
 from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
 

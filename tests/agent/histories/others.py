@@ -6,11 +6,13 @@ from agent.histories.kubelet import Kubelet
 from agent.histories.wishes import OFFERS
 from agent.histories.world import INTERVALS
 from gpusharing import sim
+from gpusharing.agent.hardware.mps import processes
 from gpusharing.api import names
 from gpusharing.api.sharing import AllocatedDevice, GpuSharing, GpuStatus, NodeSharingSpec, PolicyReference
 from gpusharing.core.moments import seconds
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.sim import faults
+from harness.eventually import eventually
 
 CHANGES: Final = (
     "nvmlDeviceSetComputeMode", "nvmlDeviceSetMigMode", "nvmlDeviceCreateGpuInstanceWithPlacement",
@@ -232,6 +234,11 @@ class Others(Kubelet):
                 # Its clients are lost with it.
                 claim.end_container()
         self.bed.kill_daemon(name)
+
+        async def servers_have_ended() -> None:
+            assert not processes.of_directory(self.bed.mps_home / name / "pipe")
+
+        await eventually(servers_have_ended)
         for uuid in self.bed.uuids:
             self.gpus[uuid].changed = True
 

@@ -14,6 +14,8 @@ log = structlog.get_logger(__name__)
 
 class RegistrationService:
     def __init__(self, driver: str, endpoint: Path) -> None:
+        self.registered = False
+        """By the kubelet's last word."""
         self._info = pb.PluginInfo(
             type="DRAPlugin",
             name=driver,
@@ -37,7 +39,8 @@ class RegistrationService:
 
     async def _notify(self, stream: Stream[pb.RegistrationStatus, pb.RegistrationStatusResponse]) -> None:
         status = await stream.recv_message()
-        if status is not None and status.plugin_registered:
+        self.registered = status is not None and status.plugin_registered
+        if self.registered:
             log.info("registered with the kubelet")
         else:
             log.error("the kubelet refused the registration", error=status.error if status else "no message")

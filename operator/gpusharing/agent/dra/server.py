@@ -28,7 +28,13 @@ class PluginServer:
                     f"socket path {path} is longer than {_LONGEST_SOCKET_PATH} bytes: set a shorter --kubelet-root"
                 )
         self._plugin_server = Server([service, health])
-        self._registration_server = Server([RegistrationService(driver, self._endpoint)])
+        self._service = RegistrationService(driver, self._endpoint)
+        self._registration_server = Server([self._service])
+
+    @property
+    def registered(self) -> bool:
+        """Whether the kubelet has taken the driver in."""
+        return self._service.registered
 
     async def __aenter__(self) -> Self:
         self._endpoint.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import structlog
@@ -69,28 +70,34 @@ class DraService:
         )
 
     async def _prepare_one(self, claim: ClaimRef) -> pb.NodePrepareResourceResponse:
-        try:
-            prepared = await self._prepare(claim)
-        except Exception as error:  # noqa: BLE001
-            return pb.NodePrepareResourceResponse(error=_reason("claim not prepared", claim, error))
+        with _named_in_logs(claim):
+            try:
+                prepared = await self._prepare(claim)
+            except Exception as error:  # noqa: BLE001
+                return pb.NodePrepareResourceResponse(error=_reason("claim not prepared", claim, error))
         return pb.NodePrepareResourceResponse(devices=[_device(device) for device in prepared.devices])
 
     async def _unprepare_one(self, claim: ClaimRef) -> pb.NodeUnprepareResourceResponse:
-        try:
-            await self._unprepare(claim)
-        except Exception as error:  # noqa: BLE001
-            return pb.NodeUnprepareResourceResponse(error=_reason("claim not unprepared", claim, error))
+        with _named_in_logs(claim):
+            try:
+                await self._unprepare(claim)
+            except Exception as error:  # noqa: BLE001
+                return pb.NodeUnprepareResourceResponse(error=_reason("claim not unprepared", claim, error))
         return pb.NodeUnprepareResourceResponse()
 
 
+def _named_in_logs(claim: ClaimRef) -> AbstractContextManager[None]:
+    """Whatever is logged meanwhile, wherever, says which claim it is about. The kubelet does not tell whose pod's."""
+    return structlog.contextvars.bound_contextvars(claim=claim.display_name, claim_uid=claim.uid)
+
+
 def _reason(event: str, claim: ClaimRef, error: Exception) -> str:
-    name = f"{claim.namespace}/{claim.name}"
     if isinstance(error, PrepareError):
-        log.warning(event, claim=name, error=str(error))
+        log.warning(event, error=str(error))
         return str(error)
     # A mistake of ours concerns this claim only: an error of the call would take the answers for the others with it.
-    log.error(event, claim=name, exc_info=error)
-    return f"claim {name}: {type(error).__name__}: {error}"
+    log.error(event, exc_info=error)
+    return f"claim {claim.display_name}: {type(error).__name__}: {error}"
 
 
 async def _claims(stream: Stream[Any, Any]) -> list[ClaimRef]:

@@ -16,14 +16,16 @@ from gpusharing.agent.hardware.errors import (
 from gpusharing.agent.hardware.facts import GpuInstance, MigMode, MigPlace, MigState
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import MadeInstance, Records
+from gpusharing.agent.settling.drift import Drift, Drifted
 from gpusharing.agent.settling.targets import GpuTarget
 from gpusharing.core.cutting import Cut
 
 
 class Mig:
-    def __init__(self, hardware: GpuNode, records: Records) -> None:
+    def __init__(self, hardware: GpuNode, records: Records, drift: Drift) -> None:
         self._hardware = hardware
         self._records = records
+        self._drift = drift
         self._refused: dict[str, HardwareError] = {}
 
     def forget(self) -> None:
@@ -124,6 +126,9 @@ class Mig:
         instance = (await self._hardware.create_mig_instance(uuid, place)).now
         if instance is not None:
             self._put(uuid, place, made_as=instance.uuid)
+        if here is None and place in made and made[place].uuid is not None:
+            # It had been there before.
+            self._drift.was_repaired(Drifted.MIG_INSTANCE, uuid)
 
     def _put(self, uuid: str, place: MigPlace, *, made_as: str | None) -> None:
         entry = MadeInstance(profile_id=place.profile_id, start=place.start, uuid=made_as)

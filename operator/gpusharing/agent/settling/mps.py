@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gpusharing.agent.hardware.facts import MpsLimits, MpsSetup
+from gpusharing.agent.hardware.facts import MpsDaemon, MpsLimits, MpsSetup
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records
+from gpusharing.agent.settling.drift import Drift, Drifted
 from gpusharing.api import names
 
 # Whoever is still connected when the last claim has been given back, has lost its container.
@@ -18,11 +19,18 @@ _GRACE: Final = 0
 
 
 class Mps:
-    def __init__(self, hardware: GpuNode, records: Records, home: Path) -> None:
+    def __init__(self, hardware: GpuNode, records: Records, home: Path, drift: Drift) -> None:
         self._hardware = hardware
         self._records = records
         self._home = home
+        self._drift = drift
         self._running: dict[str, MpsSetup] = {}
+        # Also while nobody has asked the hardware again.
+        self._started: dict[str, MpsSetup] = {}
+
+    @property
+    def running(self) -> int:
+        return len(self._started)
 
     def forget(self) -> None:
         self._running.clear()
@@ -33,6 +41,7 @@ class Mps:
         for directory in self._directories():
             if directory.name not in wanted and await self._serves(directory, uuid):
                 self._running.pop(directory.name, None)
+                self._started.pop(directory.name, None)
                 await self._hardware.quit_mps(directory, grace=_GRACE)
                 shutil.rmtree(directory)
 
@@ -40,8 +49,11 @@ class Mps:
         """Those that claims on this GPU want."""
         for name, setup in self._wanted().items():
             if uuid in setup.gpus and self._running.get(name) != setup:
-                await self._hardware.start_mps(setup)
-                self._running[name] = setup
+                before = self._started.pop(name, None)
+                change = await self._hardware.start_mps(setup)
+                self._running[name] = self._started[name] = setup
+                if before == setup and not _had(change.found, setup):
+                    self._drift.was_repaired(Drifted.MPS_DAEMON, uuid)
 
     async def _serves(self, directory: Path, uuid: str) -> bool:
         """One that has died, or has never come up, serves all alike."""
@@ -64,6 +76,10 @@ class Mps:
             name: MpsSetup(directory=self._home / name, gpus=tuple(sorted(gpus[name])), limits=limits[name])
             for name in sorted(gpus)
         }
+
+
+def _had(found: MpsDaemon | None, setup: MpsSetup) -> bool:
+    return found is not None and found.limits == setup.limits
 
 
 def daemon_name(claim_uid: str, device: str) -> str:

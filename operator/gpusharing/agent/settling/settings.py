@@ -5,6 +5,7 @@ from typing import Final
 from gpusharing.agent.hardware.errors import NotSupportedError
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import GpuSettings, Records
+from gpusharing.agent.settling.drift import Drift, Drifted
 from gpusharing.agent.settling.targets import GpuTarget
 from gpusharing.api.sharing import Interval
 
@@ -15,11 +16,14 @@ _ONLY_MPS: Final = "ExclusiveProcess"
 
 
 class Settings:
-    def __init__(self, hardware: GpuNode, records: Records) -> None:
+    def __init__(self, hardware: GpuNode, records: Records, drift: Drift) -> None:
         self._hardware = hardware
         self._records = records
+        self._drift = drift
         # What this process has seen or set; asking the hardware again would cost a process for each claim.
         self._known: dict[str, GpuSettings] = {}
+        # What claims have got by this process, whatever the hardware says since.
+        self._settled: dict[str, GpuSettings] = {}
 
     def forget(self) -> None:
         self._known.clear()
@@ -45,9 +49,14 @@ class Settings:
         journal = self._records.journal(uuid)
         if journal.settings is None and wanted != current:
             self._records.put_journal(uuid, journal.model_copy(update={"settings": current}))
+        before = self._settled.pop(uuid, None)
         await self._apply(uuid, current, wanted)
+        self._settled[uuid] = wanted
+        if before == wanted != current:
+            self._drift.was_repaired(Drifted.SETTINGS, uuid)
 
     async def _restore(self, uuid: str) -> None:
+        self._settled.pop(uuid, None)
         journal = self._records.journal(uuid)
         if journal.settings is None:
             return

@@ -15,6 +15,7 @@ from gpusharing.agent.hardware.mps.directory import MpsDirectory
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import GpuSettings, Records
 from gpusharing.agent.settling import targets
+from gpusharing.agent.settling.drift import Drift
 from gpusharing.agent.settling.mig import Mig
 from gpusharing.agent.settling.mps import Mps
 from gpusharing.agent.settling.settings import Settings
@@ -28,13 +29,19 @@ class Settler:
         self._records = records
         self._at_rest = at_rest
         self._mps_home = mps_home
-        self._settings = Settings(hardware, records)
-        self._mig = Mig(hardware, records)
-        self._mps = Mps(hardware, records, mps_home)
+        self.drift = Drift()
+        self._settings = Settings(hardware, records, self.drift)
+        self._mig = Mig(hardware, records, self.drift)
+        self._mps = Mps(hardware, records, mps_home, self.drift)
         self._problems: dict[str, Trouble] = {}
         # What is read while it is being set would be remembered after it was set.
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._mps_lock = asyncio.Lock()
+
+    @property
+    def mps_daemons(self) -> int:
+        """How many run for claims."""
+        return self._mps.running
 
     def problem(self, uuid: str) -> Trouble | None:
         """Why the GPU is not as its claims want it."""

@@ -10,7 +10,7 @@ from gpusharing.agent.hardware.errors import DriverDownError, HardwareError
 from gpusharing.agent.hardware.facts import WallObstacle
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records, WallHook
-from gpusharing.agent.walls.directories import WallDirectories
+from gpusharing.agent.walls.directories import NotedContainer, WallDirectories
 from gpusharing.agent.walls.program import NAME, NoProgramError, install
 from gpusharing.agent.walls.wall import Wall
 from gpusharing.api.sharing import MemorySettings, MemoryWallSupport
@@ -65,6 +65,10 @@ class Walls:
             if memory := device.settings.memory:
                 self._build(claim, index, device, memory)
 
+    def containers(self, claim_uid: str, index: int) -> list[NotedContainer]:
+        """That our hook has let in to this device of the claim."""
+        return self._directories.containers(claim_uid, index)
+
     def delete(self, claim_uid: str) -> None:
         """Once nothing refers to them any more."""
         self._directories.delete(claim_uid)
@@ -79,7 +83,7 @@ class Walls:
                 self.build(claim)
             except NoWallError as error:
                 # Our hook lets no container in where it finds none.
-                log.warning("memory wall is missing", claim=claim.display_name, error=str(error))
+                log.warning("memory wall is missing", claim=claim.display_name, claim_uid=claim.uid, error=str(error))
 
     def _build(self, claim: PreparedClaim, index: int, device: PreparedDevice, memory: MemorySettings) -> None:
         hook = self._specs.hook(nvidia_device(device.uuid), MEMORY_LIMITS)

@@ -1,0 +1,38 @@
+"""/healthz, /readyz and /metrics: the operator's paths."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from gpusharing.agent.dra.server import PluginServer
+from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.http import Answer, Pages
+from gpusharing.agent.metrics.exposition import CONTENT_TYPE
+
+
+def pages(
+    *,
+    hardware: GpuNode,
+    server: PluginServer,
+    is_published: Callable[[], bool],
+    metrics: Callable[[], Awaitable[bytes]],
+) -> Pages:
+    async def healthz() -> Answer:
+        """That there is an answer shows that the event loop turns."""
+        hung = hardware.hung()
+        return _probed(str(hung) if hung else None)
+
+    async def readyz() -> Answer:
+        if not server.registered:
+            return _probed("the kubelet has not registered the driver")
+        return _probed(None if is_published() else "the devices are not published yet")
+
+    async def exposition() -> Answer:
+        return Answer(content_type=CONTENT_TYPE, body=await metrics())
+
+    return {"/healthz": healthz, "/readyz": readyz, "/metrics": exposition}
+
+
+def _probed(problem: str | None) -> Answer:
+    if problem is None:
+        return Answer(body=b"ok\n")
+    return Answer(status=HTTPStatus.SERVICE_UNAVAILABLE, body=f"{problem}\n".encode())

@@ -1,0 +1,187 @@
+"""Our HTTP server against well-behaved clients, and against whatever else reaches it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import TypeAlias
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.conftest import run
+from gpusharing.agent import http
+from gpusharing.agent.http import Answer, Pages, serving
+from gpusharing.kube.address import Address
+
+Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+ANY = Address("127.0.0.1", 0)
+BIG = b"x" * 1_000_000
+HUGE = b"x" * 30_000_000
+"""More than the system keeps on its way."""
+
+
+async def good() -> Answer:
+    return Answer(body=b"good\n")
+
+
+async def big() -> Answer:
+    return Answer(content_type="application/octet-stream", body=BIG)
+
+
+async def huge() -> Answer:
+    return Answer(body=HUGE)
+
+
+async def bad() -> Answer:
+    return Answer(status=HTTPStatus.SERVICE_UNAVAILABLE, body=b"bad\n")
+
+
+async def broken() -> Answer:
+    raise RuntimeError("a mistake of ours")
+
+
+PAGES: Pages = {"/good": good, "/big": big, "/huge": huge, "/bad": bad, "/broken": broken}
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[Address]:
+    async with serving(ANY, PAGES) as address:
+        yield address
+
+
+@asynccontextmanager
+async def connected(server: Address) -> AsyncIterator[Connection]:
+    reader, writer = await asyncio.open_connection(*server)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def ask(server: Address, request: bytes) -> bytes:
+    """The first line of the answer."""
+    async with connected(server) as (reader, writer):
+        try:
+            writer.write(request)
+            return (await asyncio.wait_for(reader.readline(), 5)).rstrip()
+        except ConnectionError:
+            # What was sent beyond what it reads.
+            return b"reset"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "body"),
+    [
+        ("/good", 200, b"good\n"),
+        ("/good?name[]=x", 200, b"good\n"),
+        ("/big", 200, BIG),
+        ("/bad", 503, b"bad\n"),
+        ("/broken", 500, b""),
+        ("/nowhere", 404, b""),
+    ],
+)
+async def test_an_http_client_reads_all_answers(server: Address, path: str, status: int, body: bytes) -> None:
+    async with aiohttp.ClientSession(f"http://{server.host}:{server.port}") as client:
+        for _ in range(3):
+            async with client.get(path) as response:
+                assert (response.status, await response.read()) == (status, body)
+                assert response.headers["Connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /good HTTP/1.0\r\n\r\n", b"200 OK"),
+        (b"GET /good HTTP/1.1\r\nHost: x\r\n\r\nGET /bad HTTP/1.1\r\n\r\n", b"200 OK"),
+        (b"HEAD /good HTTP/1.1\r\n\r\n", b"405 Method Not Allowed"),
+        (b"POST /good HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"405 Method Not Allowed"),
+        (b"GET good HTTP/1.1\r\n\r\n", b"400 Bad Request"),
+        (b"GET http://other/good HTTP/1.1\r\n\r\n", b"400 Bad Request"),
+        (b"GET /good HTTP/2\r\n\r\n", b"400 Bad Request"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"400 Bad Request"),
+        (b"GET /good\r\n\r\n", b"400 Bad Request"),
+        (b"GET /good HTTP/1.1 more\r\n\r\n", b"400 Bad Request"),
+        (b"\r\n\r\n", b"400 Bad Request"),
+        (b"GET /\xff\x00\xe2\x80 HTTP/1.1\r\n\r\n", b"404 Not Found"),
+        (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431 Request Header Fields Too Large"),
+        (b"GET /good HTTP/1.1\r\n" + b"A: b\r\n" * 5_000, b"431 Request Header Fields Too Large"),
+    ],
+)
+async def test_requests(server: Address, request_: bytes, status: bytes) -> None:
+    assert await ask(server, request_) in {b"HTTP/1.1 " + status, b"reset" if len(request_) > 8192 else b""}
+    assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
+
+
+@given(st.lists(st.binary(max_size=200) | st.sampled_from([b"GET ", b"/good", b" HTTP/1.1", b"\r\n", b"\r\n\r\n"])))
+def test_garbage(pieces: list[bytes]) -> None:
+    async def main() -> None:
+        async with serving(ANY, PAGES) as server:
+            async with connected(server) as (_, writer):
+                for piece in pieces:
+                    writer.write(piece)
+                writer.write_eof()
+            assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
+
+    run(main())
+
+
+async def test_who_says_nothing_is_left_and_who_hangs_up_is_forgotten(
+    server: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_PATIENCE", 0.1)
+    async with connected(server) as (reader, silent), connected(server) as (_, gone):
+        silent.write(b"GET /good HTTP/1.1\r\n")
+        gone.write(b"GET /big HTTP/1.1\r\n\r\n")
+        gone.transport.abort()
+        assert await is_left(reader)
+    assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
+
+
+async def test_many_who_keep_their_connections_do_not_keep_out_others(server: Address) -> None:
+    async with AsyncExitStack() as stack:
+        kept = [await stack.enter_async_context(connected(server)) for _ in range(3 * http._CONNECTIONS)]
+        assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
+        reader, writer = kept[-1]
+        writer.write(b"GET /bad HTTP/1.1\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 503")
+        oldest, _ = kept[0]
+        assert await is_left(oldest)
+
+
+async def test_an_answer_that_nobody_reads_is_given_up(server: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_PATIENCE", 0.2)
+    async with connected(server) as (reader, writer):
+        writer.write(b"GET /huge HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.6)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(len(HUGE)), 5)
+
+
+async def is_left(reader: asyncio.StreamReader) -> bool:
+    """Whether the other side hangs up without a word."""
+    try:
+        return await asyncio.wait_for(reader.read(), 5) == b""
+    except ConnectionResetError:
+        return True
+
+
+async def test_the_end_does_not_wait_for_clients() -> None:
+    async with asyncio.timeout(5):
+        async with serving(ANY, PAGES) as server:
+            reader, writer = await asyncio.open_connection(*server)
+            assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
+        assert await is_left(reader)
+        writer.close()
+
+
+async def test_an_address_that_is_taken(server: Address) -> None:
+    with pytest.raises(OSError, match="address already in use"):
+        async with serving(server, PAGES):
+            raise AssertionError

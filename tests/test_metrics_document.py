@@ -1,0 +1,58 @@
+"""docs/metrics.md names every metric of both programs, and no others."""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.metrics import MetricWrapperBase
+
+from gpusharing.agent.metrics import catalogue
+from gpusharing.agent.metrics.claims import Reason
+from gpusharing.agent.metrics.exposition import Metric
+from gpusharing.agent.settling.drift import Drifted
+from gpusharing.controller.metrics import Metrics
+
+DOCUMENT = (Path(__file__).parent.parent / "docs/metrics.md").read_text()
+
+Row = tuple[str, str, tuple[str, ...], str]
+
+
+def described(heading: str) -> list[Row]:
+    section = DOCUMENT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.+) \| (.+) \|$", section, re.MULTILINE)
+    return [(name, kind, tuple(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning in rows]
+
+
+def test_the_agent() -> None:
+    assert described("The agent") == [
+        (metric.name, metric.kind, metric.labels, metric.meaning) for metric in catalogue.ALL
+    ]
+
+
+def test_the_operator() -> None:
+    kept = [metric for metric in vars(Metrics()).values() if isinstance(metric, MetricWrapperBase)]
+    assert described("The operator") == [
+        (
+            f"{family.name}_total" if family.type == "counter" else family.name,
+            family.type,
+            metric._labelnames,
+            family.documentation,
+        )
+        for metric in kept
+        for family in metric.describe()
+    ]
+
+
+@pytest.mark.parametrize("value", [*Reason, *Drifted])
+def test_values_of_labels(value: str) -> None:
+    assert f"`{value}`" in DOCUMENT
+
+
+def test_names_and_labels() -> None:
+    for metric in catalogue.ALL:
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
+        assert metric.kind != "histogram" or metric.name.endswith("_seconds")
+        assert ("claim" in metric.labels) == metric.name.startswith("gpusharing_agent_claim_memory_")
+    assert len({metric.name for metric in catalogue.ALL}) == len(catalogue.ALL)
+    named = [value for value in vars(catalogue).values() if isinstance(value, Metric)]
+    assert named == list(catalogue.ALL)

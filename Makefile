@@ -3,6 +3,8 @@
 PYTHON ?= python3
 GPUS ?= H100-80GB:2
 N ?= 200000
+NODES ?= 20
+CLAIMS ?= 2000
 SEED ?= $(shell date +%s)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,6 +43,11 @@ test: check ## Run the checks and every test, on a real Kubernetes that is built
 test-fast: setup ## Run the tests that need no Kubernetes
 	$(BIN)/pytest --numprocesses 4 -m 'not cluster and not node and not slow'
 
+.PHONY: hammer
+hammer: setup ## Have claims of all modes come and go on nodes with agents (NODES=20 CLAIMS=2000 SEED=7)
+	GPUSHARING_HAMMER_NODES=$(NODES) GPUSHARING_HAMMER_CLAIMS=$(CLAIMS) GPUSHARING_HAMMER_SEED=$(SEED) \
+		GPUSHARING_HAMMER_PLACED_WITHIN=5 $(BIN)/pytest -s tests/cluster/narrowing/test_hammer.py
+
 .PHONY: fuzz-cel
 fuzz-cel: setup ## Compare our CEL with kube-scheduler's on random selectors (N=200000 SEED=7)
 	$(BIN)/python -m cel.fuzz --count $(N) --seed $(SEED)
@@ -61,6 +68,10 @@ lock: setup ## Resolve the requirement files anew (for an upgrade: UPGRADE=--upg
 .PHONY: bench
 bench: setup ## Measure, and write the table into docs/performance.md
 	$(BIN)/python -m bench
+
+.PHONY: bench-scheduler
+bench-scheduler: setup ## Measure kube-scheduler with our slices, and write that table (five minutes on a quiet machine)
+	$(BIN)/python -m bench.scheduler
 
 .PHONY: cluster
 cluster: setup ## Start a cluster with a simulated GPU node and leave it running (GPUS=H100-80GB:2,A100-40GB:1; root)

@@ -414,6 +414,19 @@ async def test_gpu_that_the_container_runtime_does_not_know(node: GpuNode) -> No
     await prepared(node, claim)
 
 
+async def test_parts_that_overlap_exclude_each_other_by_name(installed: ControlPlane) -> None:
+    async with GpuNode(installed, gpus="H100-80GB:1") as node:
+        await node.decide({"mig": {"profiles": ["1g.10gb", "3g.40gb"]}})
+        half = await node.claim(node.whole(device="gpu-0-mig-3g40gb-9-0"))
+        beside = await node.claim(node.whole(device="gpu-0-mig-1g10gb-19-4"))
+        inside = await node.claim(node.whole(device="gpu-0-mig-1g10gb-19-3"))
+        await prepared(node, half, beside)
+        error = (await node.kubelet.prepare(inside))[inside.uid].error
+        assert f"held by claim default/{half.name} as gpu-0-mig-3g40gb-9-0: delete this pod" in error
+        await node.kubelet.unprepare(half)
+        await prepared(node, inside)
+
+
 async def test_kubelet_gives_up_waiting_and_asks_again(node: GpuNode) -> None:
     """A call that is cut off in the middle leaves something that the next one finishes, with all that belongs to it."""
     real = node.sim.nvidia_smi.with_name("real")

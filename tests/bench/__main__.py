@@ -2,17 +2,13 @@
 
 import asyncio
 import sys
-from pathlib import Path
 
-from bench import agent, cluster, hardware, selectors
+from bench import agent, cluster, document, hardware, selectors
 from bench.figures import HEADER, Figure
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import Api, open_session
 from harness import toolchain
 from harness.gpu_cluster import GpuCluster
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
-BEGIN, END = "<!-- begin: make bench -->", "<!-- end: make bench -->"
 
 
 async def measure() -> list[Figure]:
@@ -29,19 +25,12 @@ async def measure() -> list[Figure]:
     return figures + await hardware.measure() + selectors.measure()
 
 
-def write(table: str) -> None:
-    text = DOCUMENT.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
-
-
 def main() -> None:
     toolchain.build()
     figures = asyncio.run(measure())
     table = "\n".join([HEADER, *(figure.row() for figure in figures)])
     print(table)
-    write(table)
+    document.write("make bench", table)
     if not all(figure.reached for figure in figures):
         print("a goal was missed", file=sys.stderr)
 

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.figures import Figure, p50, ratio
-from gpusharing.api.dra import Pod, ResourceSlice
+from gpusharing.api.dra import ResourceSlice
 from gpusharing.kube.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api
 from harness.gpu_cluster import GpuCluster
-from harness.workloads import claim_spec, pod, template, time_slicing
+from harness.workloads import PODS, claim_spec, pod, template, time_slicing
 
 ROUNDS = 20
-PODS = Kind("v1", "Pod", "pods", Pod, namespaced=True)
 TEMPLATES = Kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", dict[str, Any])
 
 

@@ -27,6 +27,10 @@ def ratio(name: str, seconds: float, *, unit: float, yardstick: str, at_most: fl
     return Figure(name, f"{value:.1f}", f"{yardstick} ({unit * 1000:.2f} ms)", f"<= {at_most:g}", value <= at_most)
 
 
+def at_least(name: str, value: float, *, note: str, yardstick: str, least: float) -> Figure:
+    return Figure(name, f"{value:.2f} ({note})", yardstick, f">= {least:g}", value >= least)
+
+
 def absolute(name: str, value: float, unit: str, *, at_most: float) -> Figure:
     return Figure(name, f"{value:.2f} {unit}", "", f"<= {at_most:g} {unit}", value <= at_most)
 

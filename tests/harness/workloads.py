@@ -1,6 +1,11 @@
 """Policies, claims and pods as people write them."""
 
-from typing import Any
+from typing import Any, Final
+
+from gpusharing.api.dra import Pod
+from gpusharing.kube.kinds import Kind
+
+PODS: Final = Kind("v1", "Pod", "pods", Pod, namespaced=True)
 
 SHELL = "localhost/shell:1"
 

@@ -304,7 +304,7 @@ async def test_node_is_reported_although_nvidia_smi_fails(installed: ControlPlan
         await node.offers("gpu-0", "gpu-0-timeslicing", "gpu-1", "gpu-1-timeslicing")
         status = (await node.sharing())["status"]
         assert [gpu.get("timeSlice") for gpu in status["gpus"]] == [None, "Default"]
-        (ready,) = status["conditions"]
+        (ready,) = [condition for condition in status["conditions"] if condition["type"] == "Ready"]
         assert (ready["status"], ready["reason"]) == ("False", "HardwareDisobeys")
         assert first.uuid in ready["message"]
         assert "GPU is lost" in ready["message"]

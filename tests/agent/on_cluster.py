@@ -26,6 +26,7 @@ from harness.gpu_cluster import MANIFESTS, NAMESPACE
 from harness.processes import Process
 from harness.readiness import accepts
 from harness.scratch import scratch_directory
+from sim.mps_daemons import kill_programs_of
 
 DRIVER: Final = "gpu.nvidia.com"
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
@@ -157,6 +158,8 @@ class GpuNode:
                 NAMESPACE, "gpusharing-agent", node=self.name
             )
             self.agent = self.process()
+            # MPS daemons outlive a killed agent.
+            stack.callback(kill_programs_of, self.sim)
             stack.push_async_callback(self.agent.kill)
             if self._starts:
                 await self.agent.start()

@@ -222,9 +222,9 @@ class Preparer:
             allocation_hash=digest,
             devices=await self._devices(claim),
         )
-        if known is None:
-            self._records.put_claim(prepared)
         try:
+            if known is None:
+                self._records.put_claim(prepared)
             for uuid in sorted({device.uuid for device in prepared.devices if not device.admin}):
                 await self._settler.settle(uuid)
             prepared = await self._completed(prepared)

@@ -108,10 +108,10 @@ class NodeLoop:
     async def _round(self) -> None:
         sharing = await self._own_sharing()
         self._gpus.told(sharing.spec.gpus)
-        await self._preparer.readopt(
-            {claim.uid: claim.claim for claim in sharing.spec.claims}
-            | {claim.uid: claim.claim for claim in sharing.status.claims}
-        )
+        if self._records.lost_claims:
+            told = {claim.uid: claim.claim for claim in sharing.spec.claims}
+            told |= {claim.uid: claim.claim for claim in sharing.status.claims}
+            await self._preparer.readopt(told)
         # Asked without the gate, which a slow API server would keep from pods that start.
         answers = await self._answers(self._plan({}))
         async with self._preparer.gate:

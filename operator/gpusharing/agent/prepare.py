@@ -89,6 +89,8 @@ class Preparer:
                     )
                 return await self._prepare(claim)
         except _REFUSALS as error:
+            # What is wrong now is to be reported.
+            self._on_change()
             raise PrepareError(f"claim {ref.namespace}/{ref.name}: {error}") from error
         except (ApiError, UnreachableError) as error:
             raise PrepareError(f"claim {ref.namespace}/{ref.name} cannot be read: {error}") from error
@@ -234,8 +236,6 @@ class Preparer:
         except (HardwareError, NoWallError, UnresolvableError, OSError):
             if is_new:
                 await self._give_up(prepared)
-            # What is wrong now is to be reported.
-            self._on_change()
             raise
         # Told each time: the kubelet may have given up waiting before it was told.
         self._on_prepared(prepared)

@@ -289,6 +289,21 @@ async def test_gpu_that_is_lost_hides_nobodys_walls(agent: Agent, node: sim.SimN
     assert told[other] == MemoryWallSupport(supported=True)
 
 
+async def test_a_lost_record_that_cannot_be_written_waits_for_the_next_round(agent: Agent, tmp_path: Path) -> None:
+    """A disk that is full makes no round that asks the API server begin the next one at once."""
+    await agent.preparer.prepare(REF)
+    (agent.state / "claims" / f"{REF.uid}.json").write_bytes(b"")
+    again = await agent.ground.agent(tmp_path / "agent", None)
+    assert again.records.lost_claims == {REF.uid}
+    again.changed.clear()
+    again.ground.fuse.left, again.ground.fuse.error = 0, OSError
+    await again.preparer.readopt({REF.uid: f"{REF.namespace}/{REF.name}"})
+    assert again.records.lost_claims == {REF.uid}
+    assert not again.changed.is_set()
+    await again.preparer.readopt({REF.uid: f"{REF.namespace}/{REF.name}"})
+    assert (again.records.lost_claims, set(again.records.claims)) == (frozenset(), {REF.uid})
+
+
 async def test_the_agent_looks_again_now_and_then(
     agent: Agent, node: sim.SimNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

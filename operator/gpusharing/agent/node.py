@@ -118,8 +118,8 @@ class NodeLoop:
             plans = self._plan(answers)
             self._gpus.put_in_force(plans)
             self._preparer.follow()
-            await self._preparer.settle({*self._gpus.uuids, *self._records.changed_gpus} - self._health.lost)
-            if await self._rest():
+            await self._settler.settle_all({*self._gpus.uuids, *self._records.changed_gpus} - self._health.lost)
+            if await self._settler.rest_all(set(self._gpus.uuids) - self._health.lost):
                 # What is there now is offered in the next round.
                 await self._survey.take()
                 self._changed.set()
@@ -128,18 +128,6 @@ class NodeLoop:
         await self._publisher.publish()
         self._writer.follow(self._records.claims.values())
         await self._report(sharing)
-
-    async def _rest(self) -> bool:
-        changed = False
-        if self._records.lost_claims:
-            # What seems to be free may be theirs.
-            return changed
-        for uuid in sorted(set(self._gpus.uuids) - self._health.lost):
-            try:
-                changed = await self._settler.rest(uuid) or changed
-            except HardwareError as error:
-                log.warning("GPU is not cut as it should be", uuid=uuid, error=str(error))
-        return changed
 
     def _plan(self, answers: Answers) -> list[GpuPlan]:
         return self._gpus.plan(shown=self._publisher.shown(), now=seconds_since_boot(), answers=answers)

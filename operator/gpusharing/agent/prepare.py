@@ -112,7 +112,7 @@ class Preparer:
             self.follow()
             for claim in self._records.claims.values():
                 self._renew_spec(claim)
-            await self.settle({*self._records.changed_gpus, *self._gpus.uuids})
+            await self._settler.settle_all({*self._records.changed_gpus, *self._gpus.uuids})
 
     async def readopt(self, told: Mapping[str, str]) -> None:
         """Finds out again what claims hold whose records were lost. `told` are namespace/name by uid, as this node or
@@ -166,17 +166,6 @@ class Preparer:
             return device
         offered = self._gpus.published(device.uuid)
         return device.model_copy(update={"settings": settings.follow(device.settings, offered.offers, offered.policy)})
-
-    async def settle(self, uuids: set[str]) -> None:
-        """Each GPU for itself: one that does not obey must not keep the others from what they should be."""
-        if self._records.lost_claims:
-            # What seems to be free may be theirs.
-            return
-        for uuid in sorted(uuids):
-            try:
-                await self._settler.settle(uuid)
-            except HardwareError as error:
-                log.warning("GPU is not set as it should be", uuid=uuid, error=str(error))
 
     async def still_holds(self, holder: Holder) -> bool:
         """Whether the API says that a prepared claim has this very device."""
@@ -265,7 +254,7 @@ class Preparer:
         self._records.drop_claim(prepared.uid)
         self._cdi.delete(prepared.uid)
         self._walls.delete(prepared.uid)
-        await self.settle({device.uuid for device in prepared.devices})
+        await self._settler.settle_all({device.uuid for device in prepared.devices})
 
     async def _unprepare(self, uid: str) -> None:
         claim = self._records.claims.get(uid)
@@ -278,7 +267,7 @@ class Preparer:
             return
         # A GPU that cannot be set back now does not hold up the pod: what it goes back to stays on disk, and the node
         # loop tries again.
-        await self.settle({device.uuid for device in claim.devices} if claim else set(self._gpus.uuids))
+        await self._settler.settle_all({device.uuid for device in claim.devices} if claim else set(self._gpus.uuids))
         self._on_change()
 
     async def _devices(self, claim: ResourceClaim) -> tuple[PreparedDevice, ...]:

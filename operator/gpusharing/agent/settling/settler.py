@@ -7,7 +7,10 @@ repeated. What is changed, and what was there before, is on disk before anything
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
+
+import structlog
 
 from gpusharing.agent.hardware.errors import HardwareError, InstanceGoneError, MpsError
 from gpusharing.agent.hardware.facts import GpuInstance, MigPlace
@@ -21,6 +24,8 @@ from gpusharing.agent.settling.mps import Mps
 from gpusharing.agent.settling.settings import Settings
 from gpusharing.core.cutting import Cut
 from gpusharing.core.health import Reason, Trouble
+
+log = structlog.get_logger(__name__)
 
 
 class Settler:
@@ -85,6 +90,28 @@ class Settler:
         except HardwareError as error:
             self._problems[uuid] = _trouble(error)
             raise
+
+    async def settle_all(self, uuids: AbstractSet[str]) -> None:
+        """Each GPU for itself: one that does not obey must not keep the others from what they should be."""
+        for uuid in self._known(uuids):
+            try:
+                await self.settle(uuid)
+            except HardwareError as error:
+                log.warning("GPU is not set as it should be", uuid=uuid, error=str(error))
+
+    async def rest_all(self, uuids: AbstractSet[str]) -> bool:
+        """Likewise. Whether anything was changed on any of them."""
+        changed = False
+        for uuid in self._known(uuids):
+            try:
+                changed = await self.rest(uuid) or changed
+            except HardwareError as error:
+                log.warning("GPU is not cut as it should be", uuid=uuid, error=str(error))
+        return changed
+
+    def _known(self, uuids: AbstractSet[str]) -> list[str]:
+        # While records are lost, what seems to be free may be held by their claims.
+        return [] if self._records.lost_claims else sorted(uuids)
 
     async def _settle(self, uuid: str) -> None:
         target = targets.of((device for _, device in self._records.claims_on(uuid)), self._at_rest(uuid))

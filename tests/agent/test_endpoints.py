@@ -131,10 +131,19 @@ async def test_the_next_agent_says_what_it_found(gpu_node: GpuNode) -> None:
     before = await metrics(node)
     assert recovery(before) == {"succeeded": 0, "failed": 0, "quarantined": 0}
     assert recovery(await restart()) == {"succeeded": 1, "failed": 0, "quarantined": 0}
+
+    async def told() -> None:
+        status = (await node.sharing())["status"]
+        assert {claim["uid"] for claim in status["claims"]} == {claim.uid for claim in claims}
+
+    await eventually(told)
     (node.state / f"claims/{claims[0].uid}.json").write_text("{")
-    found = await restart()
-    assert recovery(found) == {"succeeded": 1, "failed": 0, "quarantined": 1}
-    assert found["prepared_claims"] == 1
+    assert recovery(await restart()) == {"succeeded": 1, "failed": 0, "quarantined": 1}
+
+    async def known_again() -> None:
+        assert (await metrics(node))["prepared_claims"] == 2
+
+    await eventually(known_again, within=20)
     await node.kubelet.unprepare(*claims)
 
 

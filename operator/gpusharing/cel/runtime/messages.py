@@ -9,9 +9,13 @@ from typing import Any, Final
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.runtime import literals, maps
 from gpusharing.cel.values.durations import SECOND, Duration
+from gpusharing.cel.values.network import Cidr, Ip
 from gpusharing.cel.values.numbers import Uint
 from gpusharing.cel.values.optional import NONE, Optional
+from gpusharing.cel.values.quantity import Quantity
+from gpusharing.cel.values.semver import Semver
 from gpusharing.cel.values.timestamps import Timestamp
+from gpusharing.cel.values.urls import Url
 
 _Read = Callable[[Any], Any]
 
@@ -58,6 +62,14 @@ def _exactly(kind: type) -> _Read:
         return value
 
     return read
+
+
+_WITH_A_TEXT: Final = (Quantity, Semver, Url, Ip, Cidr)
+
+
+def _string(value: Any) -> str:
+    value = _content(value)
+    return str(value) if type(value) in _WITH_A_TEXT else _exactly(str)(value)
 
 
 def _within(kind: type, smallest: int, largest: int) -> _Read:
@@ -155,19 +167,19 @@ _MESSAGES: Final[dict[str, tuple[dict[str, _Read], Callable[..., Any]]]] = {
     "google.protobuf.FloatValue": _wrapper(_float, 0.0),
     "google.protobuf.Int32Value": _wrapper(_INT32, 0),
     "google.protobuf.Int64Value": _wrapper(_exactly(int), 0),
-    "google.protobuf.StringValue": _wrapper(_exactly(str), ""),
+    "google.protobuf.StringValue": _wrapper(_string, ""),
     "google.protobuf.UInt32Value": _wrapper(_within(Uint, 0, (1 << 32) - 1), Uint(0)),
     "google.protobuf.UInt64Value": _wrapper(_exactly(Uint), Uint(0)),
     "google.protobuf.Duration": (dict(_TIME), _duration),
     "google.protobuf.Timestamp": (dict(_TIME), _timestamp),
-    "google.protobuf.Any": ({"type_url": _exactly(str), "value": _exactly(bytes)}, _any),
+    "google.protobuf.Any": ({"type_url": _string, "value": _exactly(bytes)}, _any),
     "google.protobuf.ListValue": ({"values": _json_of(list)}, lambda values=(): list(values)),
     "google.protobuf.Struct": ({"fields": _json_of(dict)}, lambda fields=(): dict(fields)),
     "google.protobuf.Value": (
         {
             "null_value": lambda _value: None,
             "number_value": _exactly(float),
-            "string_value": _exactly(str),
+            "string_value": _string,
             "bool_value": _exactly(bool),
             "struct_value": _json_of(dict),
             "list_value": _json_of(list),

@@ -17,12 +17,21 @@ _Order: TypeAlias = tuple[int, int, int, bool, tuple[_PreRelease, ...]]
 
 
 class Semver:
-    """Immutable. Build metadata is checked and forgotten: it has no part in any comparison."""
+    """Immutable. Build metadata has no part in any comparison."""
 
-    __slots__ = ("order",)
+    __slots__ = ("build", "order")
 
-    def __init__(self, major: int, minor: int, patch: int, pre_release: tuple[_PreRelease, ...]) -> None:
+    def __init__(self, major: int, minor: int, patch: int, pre_release: tuple[_PreRelease, ...], build: str) -> None:
         self.order: _Order = (major, minor, patch, not pre_release, pre_release)
+        self.build = build
+
+    def __str__(self) -> str:
+        major, minor, patch, _, pre_release = self.order
+        identifiers = ".".join(name if is_name else str(number) for is_name, number, name in pre_release)
+        text = f"{major}.{minor}.{patch}"
+        if identifiers:
+            text += f"-{identifiers}"
+        return f"{text}+{self.build}" if self.build else text
 
     @property
     def major(self) -> int:
@@ -79,7 +88,7 @@ def parse(text: str, *, normalize: bool = False) -> Semver:
     identifiers = tuple(map(_pre_release, pre_release.split("."))) if has_pre_release else ()
     if has_build:
         _check_build(build)
-    return Semver(major, minor, patch, identifiers)
+    return Semver(major, minor, patch, identifiers, build)
 
 
 def _normalized(text: str) -> str:

@@ -89,6 +89,9 @@ class Url:
             self._parameters = _read_query(self._query or "")
         return self._parameters
 
+    def __str__(self) -> str:
+        return _text(self.canonical())
+
     def equals(self, other: "Url") -> bool:
         return self.canonical() == other.canonical()
 

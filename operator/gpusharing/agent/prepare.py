@@ -280,6 +280,7 @@ class Preparer:
                 conflicts.refuse_held(claim, result, gpu, self._records.claims_on(uuid), devices)
             chosen = await self._settings(result, configs, uuid)
             daemon = daemon_name(claim.metadata.uid, result.device) if chosen.mps else None
+            shm = self._settler.mps_shm(daemon) if daemon else None
             devices.append(
                 PreparedDevice(
                     request=result.request,
@@ -290,6 +291,7 @@ class Preparer:
                     admin=bool(result.admin_access),
                     settings=chosen,
                     mps_pipe=str(self._settler.mps_pipe(daemon)) if daemon else None,
+                    mps_shm=str(shm) if shm else None,
                     wall=self._walls.hook(claim.metadata.uid, index) if chosen.memory else None,
                     cdi_devices=self._cdi.devices(
                         claim.metadata.uid,

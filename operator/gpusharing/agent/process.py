@@ -89,7 +89,13 @@ async def _agent(arguments: argparse.Namespace) -> None:
     )
     specs = CdiSpecs(cdi_directories(arguments))
     walls = Walls(hardware, records, specs, state=arguments.state_dir, packaged=arguments.wall_program)
-    settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps", at_rest=gpus.at_rest)
+    settler = Settler(
+        hardware,
+        records,
+        mps_home=arguments.state_dir / "mps",
+        shm_home=arguments.shm_dir,
+        at_rest=gpus.at_rest,
+    )
     health = NodeHealth(records, problem=settler.problem)
     survey = Survey(hardware=hardware, walls=walls, gpus=gpus, health=health)
     await survey.take()

@@ -46,6 +46,8 @@ class PreparedDevice(ApiModel):
     """What a container is given beside the devices of NVIDIA's CDI spec."""
     mps_pipe: str | None = None
     """Where its MPS daemon is met."""
+    mps_shm: str | None = None
+    """What is /dev/shm to that daemon and its clients."""
     wall: WallHook | None = None
     """Of a device whose settings limit its memory."""
 

@@ -125,12 +125,16 @@ def _of_mps(device: PreparedDevice) -> dict[str, str]:
 
 
 def _mounts(device: PreparedDevice) -> list[dict[str, Any]]:
-    """What clients of MPS have in common with their daemon."""
+    """What clients of MPS have in common with their daemon, and what programs may read of their devices."""
     places = {_MPS_PIPE: device.mps_pipe, _SHM: device.mps_shm}
-    options = ["rw", "nosuid", "nodev", "bind"]
-    return [
-        {"hostPath": host, "containerPath": container, "options": options} for container, host in places.items() if host
-    ]
+    mounts = [_mount(host, container, "rw", "nosuid", "nodev") for container, host in places.items() if host]
+    if device.metadata:
+        mounts.append(_mount(device.metadata.file, device.metadata.path, "ro"))
+    return mounts
+
+
+def _mount(host: str, container: str, *options: str) -> dict[str, Any]:
+    return {"hostPath": host, "containerPath": container, "options": [*options, "bind"]}
 
 
 def _edits(device: PreparedDevice) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from gpusharing.agent import endpoints
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
 from gpusharing.agent.claim_status import ClaimStatusWriter
+from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.dra.service import DraService
@@ -120,6 +121,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             settler=settler,
             walls=walls,
             cdi=cdi,
+            metadata=MetadataFiles(arguments.state_dir / "metadata", arguments.driver),
             on_prepared=writer.announce,
             on_change=on_change,
         )

@@ -14,7 +14,8 @@ from gpusharing.api.sharing import (
     TimeSlicingMemory,
     TimeSlicingOffer,
 )
-from gpusharing.core.decide import PatchStatus, ReplaceSpec, decide
+from gpusharing.core.decide import decide
+from gpusharing.core.intents import PatchStatus, ReplaceSpec
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.occupancy import next_approval, with_occupancy
 from gpusharing.core.world import NodeView

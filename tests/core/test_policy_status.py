@@ -34,7 +34,8 @@ from gpusharing.api.sharing import (
     SharingPolicy,
     SharingPolicyStatus,
 )
-from gpusharing.core.decide import PatchStatus, decide
+from gpusharing.core.decide import decide
+from gpusharing.core.intents import PatchStatus
 from gpusharing.core.policy_status import clients_by_policy
 from gpusharing.core.world import NodeView, World
 

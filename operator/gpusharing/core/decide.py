@@ -2,53 +2,24 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import Condition
 from gpusharing.api.sharing import (
     GpuSharing,
     GpuStatus,
-    NodeSharing,
     NodeSharingSpec,
-    SharingPolicy,
-    SharingPolicyStatus,
 )
 from gpusharing.core import allocation
 from gpusharing.core.acceptance import Candidate, examine
 from gpusharing.core.amounts import mebibytes
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.occupancy import with_occupancy
 from gpusharing.core.policy_status import clients_by_policy, node_share, policy_status
 from gpusharing.core.resolution import resolve
 from gpusharing.core.selection import Selection, selections_by_policy
 from gpusharing.core.world import NodeView, World
-
-
-@dataclass(frozen=True, slots=True)
-class ReplaceSpec:
-    """Write a NodeSharing's spec over the version that the decision was made on."""
-
-    before: NodeSharing
-    spec: NodeSharingSpec
-
-
-@dataclass(frozen=True, slots=True)
-class PatchStatus:
-    """Write a policy's status; announce it where Ready changed."""
-
-    before: SharingPolicy
-    status: SharingPolicyStatus
-
-    @property
-    def announcement(self) -> Condition | None:
-        old, new = (_ready(status) for status in (self.before.status, self.status))
-        changed = new is not None and (old is None or old.status != new.status)
-        return new if changed else None
-
-
-Intent = ReplaceSpec | PatchStatus
 
 
 def decide(world: World, *, now: str) -> list[Intent]:
@@ -113,7 +84,3 @@ def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:
     )
     # What stayed as it was is resolved already, and keeps what was said of it then.
     return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})
-
-
-def _ready(status: SharingPolicyStatus) -> Condition | None:
-    return next((condition for condition in status.conditions if condition.type == "Ready"), None)

@@ -1,9 +1,9 @@
 """Everything that the operator decides on, as it was at one moment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from gpusharing.api.dra import Node, ResourceClaim
+from gpusharing.api.dra import DeviceClass, Namespace, Node, ResourceClaim
 from gpusharing.api.sharing import GpuStatus, NodeSharing, SharingPolicy
 from gpusharing.core.narrowing import IDLE_WAIT
 
@@ -20,6 +20,8 @@ class World:
     node_sharings: Mapping[str, NodeSharing]
     claims: Mapping[str, ResourceClaim]
     """By uid."""
+    classes: Mapping[str, DeviceClass] = field(default_factory=dict)
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

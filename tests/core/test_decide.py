@@ -110,6 +110,7 @@ def test_a_claim_on_two_nodes_is_told_to_both() -> None:
         (claim("c1", allocated=False), 0),
         (claim("c1", result(driver="other")), 0),
         (claim("c1", result(pool="n9")), 0),
+        (claim("c1", result(pool="n1/thirds")), 1),
     ],
 )
 def test_claims_of_a_node_are_those_that_hold_its_devices(item: ResourceClaim, entries: int) -> None:

@@ -86,6 +86,12 @@ class ResourceSlice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class DeviceTaintRule:
+    metadata: ObjectMeta
+    spec: Annotated[dict[str, Any], EmptyDict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class Node:
     metadata: ObjectMeta
 

@@ -103,3 +103,8 @@ def sharing_of_device(device: str) -> Sharing | None:
 def pool(node: str, *, restricted_to: str | None = None) -> str:
     """Devices that are for the tenants of one policy have a pool of their own, by which the wall tells them apart."""
     return f"{node}/{restricted_to}" if restricted_to else node
+
+
+def node_of_pool(pool: str) -> str:
+    """The node whose devices are in a pool of ours."""
+    return pool.partition("/")[0]

@@ -46,7 +46,7 @@ def _entry(
     known = {(entry.request, entry.device): entry for entry in still_valid}
     configs = allocation.configs(claim, driver)
     for result in allocation.results(claim, driver):
-        if result.pool != node:
+        if names.node_of_pool(result.pool) != node:
             continue
         slot = names.slot_of_device(result.device)
         gpu, memory_wall = by_slot.get(slot, _NOTHING) if slot is not None else _NOTHING

@@ -33,7 +33,9 @@ def _allocated(status: GpuStatus, view: NodeView, driver: str) -> tuple[Allocate
         AllocatedDevice(claim=claim.metadata.uid, device=result.device, share_id=result.share_id)
         for claim in view.claims
         for result in allocation.results(claim, driver)
-        if result.pool == view.name and not result.admin_access and names.slot_of_device(result.device) == status.slot
+        if names.node_of_pool(result.pool) == view.name
+        and not result.admin_access
+        and names.slot_of_device(result.device) == status.slot
     ]
     return tuple(sorted(found, key=lambda device: (device.claim, device.device, device.share_id or "")))
 

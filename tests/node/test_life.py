@@ -182,7 +182,12 @@ async def _the_api_server_is_away(user: User, witnesses: Witnesses) -> None:
 
 async def _the_policy_changes(user: User, witnesses: Witnesses) -> None:
     """Whatever is offered from now on, who is there keeps what they have."""
-    for offers in ({"exclusive": {}}, {"timeSlicing": {"maxClients": 2}}, {"mig": {"layout": {"1g.10gb": 7}}}):
+    later: list[dict[str, Any]] = [
+        {"exclusive": {}},
+        {"timeSlicing": {"maxClients": 2}},
+        {"mig": {"layout": {"1g.10gb": 7}}},
+    ]
+    for offers in later:
         await user.apply(_replacing(policy("all-ways", offers=offers)))
         await user.wait("sharingpolicy/all-ways", "--for=condition=Accepted")
         await asyncio.sleep(1)

@@ -64,7 +64,8 @@ async def metadata(user: User, name: str, path: str, container: str = "main-0") 
 
 def container_of(name: str, command: str, **more: Any) -> dict[str, Any]:
     (made,) = pod("any", template="any")["spec"]["containers"]
-    return made | {"name": name, "command": ["sh", "-c", command]} | more
+    changed: dict[str, Any] = made | {"name": name, "command": ["sh", "-c", command]} | more
+    return changed
 
 
 async def test_init_containers_and_sidecars_have_what_the_others_have(user: User) -> None:

@@ -55,8 +55,8 @@ def _views(world: World) -> list[NodeView]:
 def _claims_by_node(world: World) -> Mapping[str, list[ResourceClaim]]:
     found: defaultdict[str, list[ResourceClaim]] = defaultdict(list)
     for claim in world.claims.values():
-        for pool in {result.pool for result in allocation.results(claim, world.driver)}:
-            found[pool].append(claim)
+        for node in allocation.nodes(claim, world.driver):
+            found[node].append(claim)
     return found
 
 
@@ -81,6 +81,7 @@ def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:
         memory_mib=mebibytes(status.memory),
         mig_profiles=status.mig_profiles,
         memory_wall=status.memory_wall,
+        allow=gpu.allow,
     )
     # What stayed as it was is resolved already, and keeps what was said of it then.
     return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})

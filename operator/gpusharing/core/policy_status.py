@@ -99,9 +99,9 @@ def clients_by_policy(views: Iterable[NodeView], driver: str) -> Mapping[str, in
     for view in views:
         policies = {gpu.slot: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
         for claim in view.claims:
-            for result in allocation.results(claim, driver):
+            for result in allocation.results_on(claim, view.name, driver):
                 slot = names.slot_of_device(result.device)
-                if result.pool == view.name and not result.admin_access and slot in policies:
+                if not result.admin_access and slot in policies:
                     counts[policies[slot]] = counts.get(policies[slot], 0) + 1
     return counts
 

@@ -25,6 +25,7 @@ from gpusharing.agent.prepare import ClaimRef, Preparer
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.core import pool
 from gpusharing.kube.clock import as_moment
@@ -89,6 +90,7 @@ class Agent:
         self.survey = Survey(hardware=self.hardware, walls=self.walls, gpus=self.gpus, health=health)
         await self.survey.take()
         self.changed = asyncio.Event()
+        self.verdicts = Verdicts(node=NODE, driver=DRIVER)
         self.preparer = Preparer(
             node=NODE,
             driver=DRIVER,
@@ -99,6 +101,7 @@ class Agent:
             settler=self.settler,
             walls=self.walls,
             cdi=CdiDirectory(directories),
+            verdicts=self.verdicts,
             on_prepared=lambda _: None,
             on_change=self.changed.set,
         )
@@ -117,6 +120,7 @@ class Agent:
             survey=self.survey,
             changed=self.changed,
             preparer=self.preparer,
+            verdicts=self.verdicts,
         )
         # The loop begins with a round.
         self.changed.set()

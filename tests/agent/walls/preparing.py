@@ -21,6 +21,7 @@ from gpusharing.agent.prepare import ClaimRef, Preparer
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.wall import Wall
 from gpusharing.agent.walls.walls import Walls
@@ -175,6 +176,7 @@ class Agent:
             settler=self.settler,
             walls=self.walls,
             cdi=self.cdi,
+            verdicts=Verdicts(node=NODE, driver=DRIVER),
             on_prepared=self.announced.append,
             on_change=self.changed.set,
         )

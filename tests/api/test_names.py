@@ -80,3 +80,8 @@ def test_other_names_are_nobodys(name: str) -> None:
 
 def test_the_longest_policy_name_fits_an_attribute_with_its_longest_suffix() -> None:
     assert names.MAX_POLICY_NAME + len("-timeslicing") <= 64
+
+
+@pytest.mark.parametrize("restricted_to", [None, "thirds"])
+def test_a_pool_tells_its_node(restricted_to: str | None) -> None:
+    assert names.node_of_pool(names.pool("n1", restricted_to=restricted_to)) == "n1"

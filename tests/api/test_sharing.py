@@ -211,6 +211,9 @@ def test_names_on_the_wire() -> None:
         "nodes": {"matchLabels": {}, "matchExpressions": []},
         "gpus": {"selectors": []},
         "offers": {"timeSlicing": {"maxClients": 4, "interval": "Default", "transparent": False}},
+        "tenants": {"namespaces": {"matchLabels": {}, "matchExpressions": []}, "allow": {}},
+        "classes": {"create": True, "extendedResources": {}},
+        "rollout": {"disruption": "WaitForIdle", "maxUnavailable": 1, "mode": "Apply", "paused": False},
     }
 
 

@@ -18,7 +18,7 @@ from gpusharing.api.sharing import (
     SharingPolicy,
 )
 from gpusharing.core import allocation
-from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.offers import AS_FOUND
 from gpusharing.core.world import World
 

@@ -31,6 +31,10 @@ def mig(**offer: Any) -> dict[str, Any]:
     return {"offers": {"mig": offer}}
 
 
+def tenants(**more: Any) -> dict[str, Any]:
+    return {"offers": SHARES, "tenants": {"namespaces": {"matchLabels": {"team": "search"}}, **more}}
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def server(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
     crds = MANIFESTS.parents[1] / "crds"
@@ -87,6 +91,16 @@ async def test_schemas_are_structural(server: ControlPlane, definition: Any) -> 
         pytest.param(
             {"offers": {"exclusive": {}, "mps": MPS, "mig": {"profiles": ["1g.10gb"]}, **SHARES}}, id="everything"
         ),
+        pytest.param(tenants(quota={"timeSlicing": 16, "mps": 0}), id="a quota for some namespaces"),
+        pytest.param(
+            tenants(allow={"gpuConfig": ["MPS"], "intervals": [], "maxThreads": 50, "maxMemory": "20Gi"}),
+            id="what tenants may ask for",
+        ),
+        pytest.param(
+            {"offers": SHARES, "classes": {"extendedResources": {"timeSlicing": "example.com/gpu-shared"}}},
+            id="an extended resource",
+        ),
+        pytest.param({"offers": SHARES, "rollout": {"maxUnavailable": "10%", "mode": "Plan"}}, id="a rollout"),
     ],
 )
 async def test_what_can_be_right_is_admitted(server: ControlPlane, spec: dict[str, Any]) -> None:
@@ -169,6 +183,45 @@ def selecting(**requirement: Any) -> dict[str, Any]:
             id="a selector without an expression",
         ),
         pytest.param({"offers": SHARES | {"vgpu": {}}}, "spec.offers.vgpu", "unknown field", id="an unknown field"),
+        pytest.param(
+            {"offers": SHARES, "tenants": {"quota": {"mps": 1}}},
+            "spec.tenants.quota",
+            "a quota belongs to namespaces: say in tenants.namespaces which",
+            id="a quota for everybody",
+        ),
+        pytest.param(
+            {"offers": SHARES, "tenants": {"namespaces": {"matchExpressions": []}, "quota": {"mps": 1}}},
+            "spec.tenants.quota",
+            "a quota belongs to namespaces: say in tenants.namespaces which",
+            id="a quota for every namespace",
+        ),
+        pytest.param(
+            tenants(quota={"mps": 1}) | {"classes": {"create": False}},
+            "spec.tenants.quota",
+            "a quota counts claims by class: let classes.create be true",
+            id="a quota without classes",
+        ),
+        pytest.param(
+            tenants(allow={"maxMemory": "25%"}),
+            "spec.tenants.allow.maxMemory",
+            'must be a whole number of Mi, Gi or Ti ("20Gi")',
+            id="part of a GPU as most memory",
+        ),
+        *(
+            pytest.param(
+                {"offers": SHARES, "classes": {"extendedResources": {"mps": name}}},
+                "spec.classes.extendedResources.mps",
+                'must be a name with a domain of yours ("example.com/gpu-shared")',
+                id=f"extended resource {name!r}",
+            )
+            for name in ("gpu", "kubernetes.io/gpu", "a.kubernetes.io/gpu", "example.com/", "requests.a.b/c", "A.com/b")
+        ),
+        pytest.param(
+            {"offers": SHARES, "rollout": {"maxUnavailable": 0}},
+            "spec.rollout.maxUnavailable",
+            MAX_PER_NODE,
+            id="a rollout to no node",
+        ),
         *(
             pytest.param(
                 shares(memory={"default": amount}), "spec.offers.timeSlicing.memory.default", MEMORY, id=f"{amount!r}"

@@ -4,7 +4,7 @@ from building import policy
 from gpusharing.api.sharing import SharingPolicyStatus
 from gpusharing.controller.endpoints import Readiness, serving
 from gpusharing.controller.metrics import Metrics, Result
-from gpusharing.core.decide import PatchStatus
+from gpusharing.core.intents import PatchStatus
 from gpusharing.kube.address import Address
 
 

@@ -8,7 +8,7 @@ from building import world
 from gpusharing.controller import loop as module
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.core.decide import Intent
+from gpusharing.core.intents import Intent
 from gpusharing.core.world import World
 
 

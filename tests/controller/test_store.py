@@ -5,10 +5,9 @@ from structlog.testing import capture_logs
 
 from building import node_sharing
 from gpusharing.api.meta import Identity
+from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store, snapshot
-from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES
-
-KINDS = (SHARING_POLICIES, NODE_SHARINGS, NODES, RESOURCE_CLAIMS)
+from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
 class Observed:
@@ -16,7 +15,7 @@ class Observed:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.store = Store(KINDS, on_change=self._changed)
+        self.store = Store(WATCHED, on_change=self._changed)
 
     def _changed(self) -> None:
         self.changes += 1

@@ -8,12 +8,14 @@ import pytest
 from building import NOW, decided, node_sharing, policy, world
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing.api.sharing import ClientCount, NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
+from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store, snapshot
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec, decide
+from gpusharing.core.decide import decide
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.kube.events import Events
-from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
+from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api
 
 NODE_SHARINGS_PATH = "/apis/gpusharing.dev/v1alpha1/nodesharings"
@@ -28,7 +30,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store((SHARING_POLICIES, NODE_SHARINGS, NODES, RESOURCE_CLAIMS), on_change=lambda: None)
+    return Store(WATCHED, on_change=lambda: None)
 
 
 @pytest.fixture

@@ -27,7 +27,8 @@ from building.worlds import claims, worlds
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import ConditionStatus
 from gpusharing.api.sharing import Interval, NodeCount, NodeSharing, NodeSharingSpec, SharingPolicyStatus, Verdict
-from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec, decide
+from gpusharing.core.decide import decide
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.world import World
 
 THIRDS = policy("thirds", offers=time_slicing(3, Interval.SHORT))
@@ -65,7 +66,8 @@ def test_an_empty_world_needs_nothing() -> None:
 def test_nodes_before_statuses_in_the_order_of_their_names() -> None:
     at = world(policies=[policy("b"), policy("a")], node_sharings=[node_sharing("n2"), node_sharing("n1")])
     intents = decide(at, now=NOW)
-    assert [(type(intent), intent.before.metadata.name) for intent in intents] == [
+    written = [intent for intent in intents if isinstance(intent, ReplaceSpec | PatchStatus)]
+    assert [(type(intent), intent.before.metadata.name) for intent in written] == [
         (ReplaceSpec, "n1"),
         (ReplaceSpec, "n2"),
         (PatchStatus, "a"),
@@ -108,6 +110,7 @@ def test_a_claim_on_two_nodes_is_told_to_both() -> None:
         (claim("c1", allocated=False), 0),
         (claim("c1", result(driver="other")), 0),
         (claim("c1", result(pool="n9")), 0),
+        (claim("c1", result(pool="n1/thirds")), 1),
     ],
 )
 def test_claims_of_a_node_are_those_that_hold_its_devices(item: ResourceClaim, entries: int) -> None:

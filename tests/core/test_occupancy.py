@@ -14,7 +14,8 @@ from gpusharing.api.sharing import (
     TimeSlicingMemory,
     TimeSlicingOffer,
 )
-from gpusharing.core.decide import PatchStatus, ReplaceSpec, decide
+from gpusharing.core.decide import decide
+from gpusharing.core.intents import PatchStatus, ReplaceSpec
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.occupancy import next_approval, with_occupancy
 from gpusharing.core.world import NodeView
@@ -40,6 +41,8 @@ def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = ()
         ([claim("a", result("gpu-0", admin_access=True))], []),
         ([claim("a", result("gpu-1"))], []),
         ([claim("a", result("gpu-0", pool="n2"))], []),
+        ([claim("a", result("gpu-0", pool="n1/thirds"))], [("uid-a", "gpu-0", None)]),
+        ([claim("a", result("gpu-0", pool="n11/thirds"))], []),
         ([claim("a", result("gpu-0", driver="other"))], []),
         ([claim("a", allocated=False)], []),
         ([claim("a", result("gpu-0-mig-1g10gb-19-6"))], [("uid-a", "gpu-0-mig-1g10gb-19-6", None)]),

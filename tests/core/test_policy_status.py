@@ -7,7 +7,6 @@ from typing import NamedTuple
 import pytest
 
 from building import (
-    DRIVER,
     EXCLUSIVE,
     LATER,
     NOW,
@@ -34,9 +33,9 @@ from gpusharing.api.sharing import (
     SharingPolicy,
     SharingPolicyStatus,
 )
-from gpusharing.core.decide import PatchStatus, decide
-from gpusharing.core.policy_status import clients_by_policy
-from gpusharing.core.world import NodeView, World
+from gpusharing.core.decide import decide
+from gpusharing.core.intents import PatchStatus
+from gpusharing.core.world import World
 
 THIRDS = policy("thirds", generation=3)
 RIVAL = policy("rival", priority=10)
@@ -348,9 +347,13 @@ def test_clients(claims: list[ResourceClaim], current: int) -> None:
 
 
 def test_clients_count_for_the_policy_in_force_not_for_the_one_to_come() -> None:
-    at = node_with("n1", [RIVAL], [THIRDS])
-    view = NodeView(sharing=at, labels={}, claims=(claim("c1", result(SHARED)),))
-    assert clients_by_policy([view], DRIVER) == {"thirds": 1}
+    at = world(
+        policies=[THIRDS, RIVAL],
+        node_sharings=[node_with("n1", [RIVAL], [THIRDS])],
+        claims=[claim("c1", result(SHARED))],
+    )
+    clients = {name: status_of(name, at).clients for name in ("thirds", "rival")}
+    assert clients == {"thirds": ClientCount(current=1, max=0), "rival": ClientCount(current=0, max=4)}
 
 
 def condition_of(status: SharingPolicyStatus, type_: str) -> Condition:

@@ -101,4 +101,5 @@ async def test_the_agent_understands_its_flags_and_its_directories_are_mounted(i
         written: False,
         **dict.fromkeys(read, True),
         str(arguments.state_dir): False,
+        str(arguments.shm_dir): False,
     }, shlex.join(agent["command"])

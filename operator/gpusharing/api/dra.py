@@ -45,8 +45,15 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class ResourceClaimConsumer:
+    resource: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ResourceClaimStatus:
     allocation: Allocation | None = None
+    reserved_for: Annotated[tuple[ResourceClaimConsumer, ...], EmptyTuple] = ()
     # Entries of other drivers are written back as they were read: kept whole.
     devices: Annotated[tuple[dict[str, Any], ...], EmptyTuple] = ()
 
@@ -74,6 +81,12 @@ class DeviceClass:
 class ResourceSlice:
     """The spec stays as it was read: a slice is only ever compared with the one that we would publish."""
 
+    metadata: ObjectMeta
+    spec: Annotated[dict[str, Any], EmptyDict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class DeviceTaintRule:
     metadata: ObjectMeta
     spec: Annotated[dict[str, Any], EmptyDict]
 

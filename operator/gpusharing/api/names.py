@@ -103,3 +103,13 @@ def sharing_of_device(device: str) -> Sharing | None:
 def pool(node: str, *, restricted_to: str | None = None) -> str:
     """Devices that are for the tenants of one policy have a pool of their own, by which the wall tells them apart."""
     return f"{node}/{restricted_to}" if restricted_to else node
+
+
+def node_of_pool(pool: str) -> str:
+    """Names of nodes have no slash."""
+    return pool.partition("/")[0]
+
+
+def policy_of_pool(pool: str) -> str | None:
+    """The policy whose tenants its devices are for; None: they are for everybody."""
+    return pool.partition("/")[2] or None

@@ -26,6 +26,23 @@ def _rule(
     return {"rule": rule, "message": message, "reason": reason} | ({"fieldPath": field_path} if field_path else {})
 
 
+def _validated(*rules: dict[str, str]) -> Any:
+    return {"x-kubernetes-validations": list(rules)}
+
+
+CountOrPercentage = Annotated[
+    int | str,
+    Field(
+        json_schema_extra=_validated(
+            _rule(
+                "type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",
+                'must be a number of at least 1, or a percentage from "1%" to "100%"',
+            )
+        )
+    ),
+]
+
+
 # --------------------------------------------------------------------------------------------------- SharingPolicy
 
 
@@ -42,28 +59,12 @@ class DeviceSelector(ApiModel):
 class GpuSelection(ApiModel):
     selectors: Annotated[tuple[DeviceSelector, ...], Field(max_length=32)] = ()
     """A GPU must match all of them. They see the whole GPU, as those of a DeviceClass do. Empty: every GPU matches."""
-    max_per_node: Annotated[
-        int | str | None,
-        Field(
-            json_schema_extra={
-                "x-kubernetes-validations": [
-                    _rule(
-                        "type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",
-                        'must be a number of at least 1, or a percentage from "1%" to "100%"',
-                    )
-                ]
-            }
-        ),
-    ] = None
+    max_per_node: CountOrPercentage | None = None
     """At most so many GPUs of a node: a number, or a percentage ("50%", rounded down, at least 1). Empty: all."""
 
 
 class ExclusiveOffer(ApiModel):
     """A whole GPU for one claim at a time."""
-
-
-def _validated(*rules: dict[str, str]) -> Any:
-    return {"x-kubernetes-validations": list(rules)}
 
 
 # Whole mebibytes, because that is what scheduler and hardware are told in the end.
@@ -211,7 +212,150 @@ class Offers(ApiModel):
     """Offer isolated parts of GPUs (device class mig.nvidia.com)."""
 
 
+class Strategy(StrEnum):
+    """What a claim's own GpuConfig may set a GPU to."""
+
+    TIME_SLICING = "TimeSlicing"
+    MPS = "MPS"
+
+
+_SET = {"x-kubernetes-list-type": "set"}
+
+
+class Allowance(ApiModel):
+    gpu_config: Annotated[tuple[Strategy, ...] | None, Field(max_length=2, json_schema_extra=_SET)] = None
+    """Strategies that a claim's own GpuConfig may name: TimeSlicing, MPS. Absent: both; empty: none."""
+    intervals: Annotated[tuple[Interval, ...] | None, Field(max_length=4, json_schema_extra=_SET)] = None
+    """Intervals that a claim's own GpuConfig may set. Absent: all of them; empty: none."""
+    max_threads: Annotated[int, Field(ge=1, le=100)] | None = None
+    """The most of a GPU's multiprocessors that one claim may get, in percent."""
+    max_memory: (
+        Annotated[
+            str,
+            Field(
+                max_length=16,
+                json_schema_extra=_validated(
+                    _rule("self.matches('^[1-9][0-9]*(Mi|Gi|Ti)$')", 'must be a whole number of Mi, Gi or Ti ("20Gi")')
+                ),
+            ),
+        ]
+        | None
+    ) = None
+    """The most of a shared GPU's memory that one claim may get."""
+    max_shares: Annotated[int, Field(ge=1, le=256)] | None = None
+    """The most shares of a GPU that one claim may get."""
+
+
+class Quota(ApiModel):
+    """Devices that the claims of one namespace may ask for, by the way in which they are shared. Absent: any number."""
+
+    exclusive: Annotated[int, Field(ge=0)] | None = None
+    """Whole GPUs."""
+    time_slicing: Annotated[int, Field(ge=0)] | None = None
+    """Shares of GPUs that take turns."""
+    mps: Annotated[int, Field(ge=0)] | None = None
+    """Shares of GPUs that compute at the same time."""
+    mig: Annotated[int, Field(ge=0)] | None = None
+    """Isolated parts of GPUs."""
+
+
+class Tenants(ApiModel):
+    namespaces: LabelSelector = LabelSelector()
+    """The namespaces whose claims may use these GPUs. Empty: all of them."""
+    allow: Allowance = Allowance()
+    """What a claim may ask for."""
+    quota: Quota | None = None
+    """How many devices each of the namespaces may ask for."""
+
+
+# A name with a domain that is not Kubernetes' own, as the API server asks of extended resources.
+_EXTENDED_RESOURCE = "^([a-z0-9]([a-z0-9-]*[a-z0-9])?[.])+[a-z0-9-]*[a-z0-9]/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"
+_ExtendedResource = Annotated[
+    str,
+    Field(
+        max_length=190,
+        json_schema_extra=_validated(
+            _rule(
+                f"self.matches('{_EXTENDED_RESOURCE}') && !self.split('/')[0].endsWith('kubernetes.io')"
+                " && size(self.split('/')[1]) <= 63 && !self.startsWith('requests.')",
+                'must be a name with a domain of yours ("example.com/gpu-shared")',
+            )
+        ),
+    ),
+]
+
+
+class ExtendedResources(ApiModel):
+    exclusive: _ExtendedResource | None = None
+    """Of the class of whole GPUs."""
+    time_slicing: _ExtendedResource | None = None
+    """Of the class of shares of GPUs that take turns."""
+    mps: _ExtendedResource | None = None
+    """Of the class of shares of GPUs that compute at the same time."""
+    mig: _ExtendedResource | None = None
+    """Of the class of isolated parts of GPUs."""
+
+
+class Classes(ApiModel):
+    create: bool = True
+    """Whether there are device classes for this policy's GPUs alone: <policy>-exclusive, -timeslicing, -mps, -mig."""
+    extended_resources: ExtendedResources = ExtendedResources()
+    """Names by which pods can ask for these classes as resources of a container, without a claim."""
+
+
+class Disruption(StrEnum):
+    """What becomes of those who hold a GPU in a way in which it is not offered any more."""
+
+    WAIT_FOR_IDLE = "WaitForIdle"
+    """They stay as long as they like, and nobody new joins them."""
+    EVICT = "Evict"
+    """Their pods are evicted, on a few nodes at a time."""
+    NEVER = "Never"
+    """The GPU goes on as it is, also for others, until nobody holds it."""
+
+
+class RolloutMode(StrEnum):
+    APPLY = "Apply"
+    PLAN = "Plan"
+    """What would be done is told in the status, and what was in force stays so."""
+
+
+class Rollout(ApiModel):
+    disruption: Disruption = Disruption.WAIT_FOR_IDLE
+    """What becomes of running work that a change is in the way of: WaitForIdle, Evict or Never."""
+    max_unavailable: CountOrPercentage = 1
+    """Nodes on which work is evicted, or GPUs are cut anew, at the same time: a number, or a percentage of the nodes
+    that the policy selects, rounded down, at least 1."""
+    mode: RolloutMode = RolloutMode.APPLY
+    """Apply, or Plan: then the status tells what would change, and nothing does."""
+    paused: bool = False
+    """Whether what is in force stays so for the time being, whatever this policy says."""
+
+
+def _if_quota(rule: str) -> str:
+    return f"!has(self.tenants) || !has(self.tenants.quota) || {rule}"
+
+
 class SharingPolicySpec(ApiModel):
+    model_config = ConfigDict(
+        json_schema_extra=_validated(
+            _rule(
+                _if_quota(
+                    "has(self.tenants.namespaces) && [has(self.tenants.namespaces.matchLabels) && "
+                    "size(self.tenants.namespaces.matchLabels) > 0, has(self.tenants.namespaces.matchExpressions) && "
+                    "size(self.tenants.namespaces.matchExpressions) > 0].exists(given, given)"
+                ),
+                "a quota belongs to namespaces: say in tenants.namespaces which",
+                field_path=".tenants.quota",
+            ),
+            _rule(
+                _if_quota("!has(self.classes) || self.classes.create"),
+                "a quota counts claims by class: let classes.create be true",
+                field_path=".tenants.quota",
+            ),
+        )
+    )
+
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
     """When several policies want a GPU, the highest priority wins; among equals the name that sorts first."""
     nodes: LabelSelector = LabelSelector()
@@ -245,6 +389,12 @@ class SharingPolicySpec(ApiModel):
         ),
     ]
     """The ways in which each of these GPUs is offered, at the same time."""
+    tenants: Tenants = Tenants()
+    """Who may use them, and how much. Empty: everyone, as much as is offered."""
+    classes: Classes = Classes()
+    """Device classes that select the GPUs of this policy alone."""
+    rollout: Rollout = Rollout()
+    """How changes come into force."""
 
 
 class NodeCount(ApiModel):
@@ -328,6 +478,8 @@ class RefusalReason(StrEnum):
     """The GPU cannot be cut in this way."""
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     """Containers cannot be held to a part of the GPU's memory, and the policy requires that they are."""
+    ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
+    """Who does not ask for an amount would get more than a claim may have."""
 
 
 class Refusal(ApiModel):
@@ -348,6 +500,11 @@ class AllocatedDevice(ApiModel):
     """Which share of it, where it is shared."""
 
 
+class Drain(ApiModel):
+    mode: Literal["Evict"]
+    """Evict: pods that hold a draining device are evicted."""
+
+
 class GpuSharing(ApiModel):
     uuid: str
     """The GPU."""
@@ -361,6 +518,10 @@ class GpuSharing(ApiModel):
     """Offers of the policy that this GPU cannot carry."""
     restricted: bool = False
     """Whether it is for the tenants of its policy only."""
+    allow: Allowance | None = None
+    """What a claim may ask for. Absent: anything."""
+    drain: Drain | None = None
+    """How those leave who hold what is not offered any more. Absent: when they like."""
     allocated: tuple[AllocatedDevice, ...] = ()
     """What the API says is allocated of it, prepared or not."""
     close_approved: tuple[str, ...] = ()

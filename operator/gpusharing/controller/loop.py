@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import structlog
 
 from gpusharing.controller.metrics import Metrics
-from gpusharing.core.decide import Intent
+from gpusharing.core.intents import Intent
 from gpusharing.core.occupancy import next_approval
 from gpusharing.core.world import World
 from gpusharing.kube.clock import now

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -15,7 +15,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import Intent
 from gpusharing.kube.kinds import Kind
 
 
@@ -59,7 +59,7 @@ class Metrics:
         )
         for result in ("succeeded", "failed"):
             self._decisions.labels(result=result)
-        for intent in (ReplaceSpec, PatchStatus):
+        for intent in get_args(Intent):
             for outcome in Result:
                 self._intents.labels(kind=intent.__name__, result=outcome)
 

@@ -54,6 +54,11 @@ class Store:
         if known is not None and known.metadata.uid == metadata.uid and _version(metadata) > _version(known.metadata):
             self._put(kind, item)
 
+    def created(self, kind: Kind[T], item: T) -> None:
+        """Takes in what we have made ourselves: its event may be a while."""
+        if kind in self._objects and _key(_metadata(item)) not in self._objects[kind]:
+            self._put(kind, item)
+
     def gone(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Forgets an object that was deleted."""
         metadata = value["metadata"]
@@ -101,6 +106,8 @@ def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT
         nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
         node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},
         claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
+        classes={class_.metadata.name: class_ for class_ in store.all(kinds.DEVICE_CLASSES)},
+        namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
     )
 
 

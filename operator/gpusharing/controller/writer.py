@@ -1,8 +1,8 @@
 """From intents to writes: each by itself, so that the failure of one stops no other."""
 
 import asyncio
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import structlog
 
@@ -10,16 +10,38 @@ from gpusharing.api.meta import ConditionStatus
 from gpusharing.controller.backoff import Backoff
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.store import Store
-from gpusharing.core.decide import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import (
+    Create,
+    Delete,
+    Intent,
+    Patch,
+    PatchStatus,
+    ReplaceSpec,
+    Stage,
+    Target,
+    Tell,
+    stage,
+)
+from gpusharing.kube import kinds
 from gpusharing.kube.events import Events, EventType
-from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
+from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 16
 
-_Key = tuple[type[Intent], str]
+_KINDS: Final[Mapping[Target, Kind[Any]]] = {
+    Target.ADMISSION_POLICY: kinds.ADMISSION_POLICIES,
+    Target.DEVICE_CLASS: kinds.DEVICE_CLASSES,
+    Target.DEVICE_TAINT_RULE: kinds.DEVICE_TAINT_RULES,
+    Target.RESOURCE_QUOTA: kinds.RESOURCE_QUOTAS,
+    Target.RESOURCE_CLAIM: kinds.RESOURCE_CLAIMS,
+    Target.POD: kinds.PODS,
+    Target.SHARING_POLICY: kinds.SHARING_POLICIES,
+}
+
+_Key: TypeAlias = tuple[str, str, str, str]
 
 
 class Writer:
@@ -39,9 +61,8 @@ class Writer:
     async def apply(self, intents: Sequence[Intent]) -> None:
         self._backoff.only({_key(intent) for intent in intents})
         due = [intent for intent in intents if self._backoff.is_due(_key(intent))]
-        # Statuses speak of what is written.
-        await self._all([intent for intent in due if isinstance(intent, ReplaceSpec)])
-        await self._all([intent for intent in due if isinstance(intent, PatchStatus)])
+        for now in Stage:
+            await self._all([intent for intent in due if stage(intent) is now])
 
     async def _all(self, intents: Collection[Intent]) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -58,12 +79,17 @@ class Writer:
             self._backoff.succeeded(_key(intent))
 
     async def _result(self, intent: Intent) -> Result:
-        kind, name = type(intent).__name__, intent.before.metadata.name
+        kind, *_, name = _key(intent)
         try:
-            if isinstance(intent, ReplaceSpec):
-                await self._replace(intent)
-                return Result.WRITTEN
-            return await self._patch(intent)
+            match intent:
+                case ReplaceSpec():
+                    await self._replace(intent)
+                case PatchStatus():
+                    return await self._patch_status(intent)
+                case Tell():
+                    await self._tell(intent)
+                case _:
+                    await self._write(intent)
         except ApiError as error:
             if error.status in {404, 409}:
                 # What it is now comes by the watch, and with it the next decision.
@@ -74,6 +100,8 @@ class Writer:
             log.error("write failed", intent=kind, object=name, error=str(error))  # noqa: TRY400
         except Exception:
             log.exception("write failed", intent=kind, object=name)
+        else:
+            return Result.WRITTEN
         return Result.FAILED
 
     async def _replace(self, intent: ReplaceSpec) -> None:
@@ -83,7 +111,31 @@ class Writer:
         self._store.written(NODE_SHARINGS, written)
         log.info("spec written", object=metadata.name, generation=written.metadata.generation)
 
-    async def _patch(self, intent: PatchStatus) -> Result:
+    async def _write(self, intent: Create | Patch | Delete) -> None:
+        kind = _KINDS[intent.target]
+        match intent:
+            case Create(body=body):
+                namespace = body["metadata"].get("namespace", "")
+                self._store.created(kind, await self._api.create(kind, body, namespace))
+            case Patch(before=before, body=body):
+                patch = body | {"metadata": body.get("metadata", {}) | {"resourceVersion": before.resource_version}}
+                written = await self._api.merge_patch(kind, before.name, patch, namespace=before.namespace)
+                self._store.written(kind, written)
+            case Delete(before=before):
+                await self._api.delete(kind, before.name, uid=before.uid, namespace=before.namespace)
+        log.info("written", intent=type(intent).__name__, kind=kind.kind, object=_key(intent)[-1])
+
+    async def _tell(self, intent: Tell) -> None:
+        await self._events.tell(
+            _KINDS[intent.target],
+            intent.about,
+            type_=EventType.WARNING if intent.warning else EventType.NORMAL,
+            action=intent.action,
+            reason=intent.reason,
+            note=intent.note,
+        )
+
+    async def _patch_status(self, intent: PatchStatus) -> Result:
         metadata = intent.before.metadata
         # A merge patch keeps what it does not name.
         left_out = dict.fromkeys(intent.before.status.to_json())
@@ -118,4 +170,13 @@ class Writer:
 
 
 def _key(intent: Intent) -> _Key:
-    return type(intent), intent.before.metadata.name
+    kind = type(intent).__name__
+    match intent:
+        case ReplaceSpec(before=before) | PatchStatus(before=before):
+            return kind, "", "", before.metadata.name
+        case Create(target=target, body=body):
+            return kind, target, body["metadata"].get("namespace", ""), body["metadata"]["name"]
+        case Patch(target=target, before=metadata) | Delete(target=target, before=metadata):
+            return kind, target, metadata.namespace, metadata.name
+        case Tell(target=target, about=metadata, reason=reason):
+            return kind, f"{target} {reason}", metadata.namespace, metadata.name

@@ -45,9 +45,7 @@ def _entry(
     still_valid = before.settings if before and before.allocation_hash == digest else ()
     known = {(entry.request, entry.device): entry for entry in still_valid}
     configs = allocation.configs(claim, driver)
-    for result in allocation.results(claim, driver):
-        if result.pool != node:
-            continue
+    for result in allocation.results_on(claim, node, driver):
         slot = names.slot_of_device(result.device)
         gpu, memory_wall = by_slot.get(slot, _NOTHING) if slot is not None else _NOTHING
         if _is_leaving(result, gpu):
@@ -57,7 +55,9 @@ def _entry(
             continue
         try:
             offered = gpu.offers or offers.AS_FOUND
-            resolved.append(settings.resolve(result, configs, offered, gpu.policy, memory_wall=memory_wall))
+            resolved.append(
+                settings.resolve(result, configs, offered, gpu.policy, allow=gpu.allow, memory_wall=memory_wall)
+            )
         except settings.SettingsError as error:
             problems.append(str(error))
     return ClaimSharing(

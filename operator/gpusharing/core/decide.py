@@ -1,119 +1,46 @@
 """The operator's decision: from one look at the world to the writes that are missing."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import Condition
-from gpusharing.api.sharing import (
-    GpuSharing,
-    GpuStatus,
-    NodeSharing,
-    NodeSharingSpec,
-    SharingPolicy,
-    SharingPolicyStatus,
-)
-from gpusharing.core import allocation
-from gpusharing.core.acceptance import Candidate, examine
-from gpusharing.core.amounts import mebibytes
-from gpusharing.core.assign import assign
-from gpusharing.core.claims import claim_entries
-from gpusharing.core.occupancy import with_occupancy
-from gpusharing.core.policy_status import clients_by_policy, node_share, policy_status
-from gpusharing.core.resolution import resolve
-from gpusharing.core.selection import Selection, selections_by_policy
-from gpusharing.core.world import NodeView, World
-
-
-@dataclass(frozen=True, slots=True)
-class ReplaceSpec:
-    """Write a NodeSharing's spec over the version that the decision was made on."""
-
-    before: NodeSharing
-    spec: NodeSharingSpec
-
-
-@dataclass(frozen=True, slots=True)
-class PatchStatus:
-    """Write a policy's status; announce it where Ready changed."""
-
-    before: SharingPolicy
-    status: SharingPolicyStatus
-
-    @property
-    def announcement(self) -> Condition | None:
-        old, new = (_ready(status) for status in (self.before.status, self.status))
-        changed = new is not None and (old is None or old.status != new.status)
-        return new if changed else None
-
-
-Intent = ReplaceSpec | PatchStatus
+from gpusharing.api.sharing import GpuSharing
+from gpusharing.core.acceptance import examine
+from gpusharing.core.cluster_decision import Cluster, cluster_intents
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.node_decision import Wanted, decision, wanted
+from gpusharing.core.policy_status import policy_status
+from gpusharing.core.tally import Tally
+from gpusharing.core.world import World, node_views
 
 
 def decide(world: World, *, now: str) -> list[Intent]:
     """Intents, nodes before statuses. Where the world is as it should be, there are none."""
-    views = _views(world)
-    candidates = [examine(world.policies[name], minor=world.minor) for name in sorted(world.policies)]
-    selections = {view.name: selections_by_policy(candidates, view, world.driver) for view in views}
-    decided = {view.name: _spec(candidates, selections[view.name], view, world, now=now) for view in views}
-    clients = clients_by_policy(views, world.driver)
+    candidates = tuple(examine(world.policies[name], minor=world.minor) for name in sorted(world.policies))
+    views = node_views(world)
+    wishes = {view.name: wanted(candidates, view, world.setup) for view in views}
+    admitted = _admitted(wishes)
+    decisions = {
+        view.name: decision(candidates, view, wishes[view.name], admitted[view.name], world.setup, now=now)
+        for view in views
+    }
+    tallies = {candidate.name: Tally() for candidate in candidates}
+    for node, decided in decisions.items():
+        for policy, share in decided.shares.items():
+            tallies[policy].add(node, share)
     intents: list[Intent] = [
-        ReplaceSpec(view.sharing, decided[view.name]) for view in views if decided[view.name] != view.sharing.spec
+        ReplaceSpec(view.sharing, decisions[view.name].spec)
+        for view in views
+        if decisions[view.name].spec != view.sharing.spec
     ]
+    intents += cluster_intents(
+        Cluster(candidates=candidates, classes=world.classes, namespaces=world.namespaces, setup=world.setup)
+    )
     for candidate in candidates:
-        shares = [
-            node_share(candidate, view, decided[view.name], selections[view.name].get(candidate.name)) for view in views
-        ]
-        status = policy_status(candidate, shares, clients=clients.get(candidate.name, 0), now=now)
+        status = policy_status(candidate, tallies[candidate.name], now=now)
         if status != candidate.policy.status:
             intents.append(PatchStatus(candidate.policy, status))
     return intents
 
 
-def _views(world: World) -> list[NodeView]:
-    claims = _claims_by_node(world)
-    return [
-        NodeView(sharing=sharing, labels=world.nodes[name].metadata.labels, claims=tuple(claims.get(name, ())))
-        for name, sharing in sorted(world.node_sharings.items())
-        # Without its Node it is about to be garbage-collected.
-        if name in world.nodes
-    ]
-
-
-def _claims_by_node(world: World) -> Mapping[str, list[ResourceClaim]]:
-    found: defaultdict[str, list[ResourceClaim]] = defaultdict(list)
-    for claim in world.claims.values():
-        for pool in {result.pool for result in allocation.results(claim, world.driver)}:
-            found[pool].append(claim)
-    return found
-
-
-def _spec(
-    candidates: Sequence[Candidate], selections: Mapping[str, Selection], view: NodeView, world: World, *, now: str
-) -> NodeSharingSpec:
-    statuses = view.gpus
-    uuids = [gpu.uuid for gpu in statuses]
-    won = assign(candidates, selections=selections, uuids=uuids, before=view.sharing.spec.gpus)
-    gpus = tuple(
-        with_occupancy(_resolved(gpu, status), status, view, world.driver, idle_wait=world.idle_wait, now=now)
-        for gpu, status in zip(won, statuses, strict=True)
-    )
-    return NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, world.driver))
-
-
-def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:
-    if gpu.offers is None:
-        return gpu
-    resolution = resolve(
-        gpu.offers,
-        memory_mib=mebibytes(status.memory),
-        mig_profiles=status.mig_profiles,
-        memory_wall=status.memory_wall,
-    )
-    # What stayed as it was is resolved already, and keeps what was said of it then.
-    return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})
-
-
-def _ready(status: SharingPolicyStatus) -> Condition | None:
-    return next((condition for condition in status.conditions if condition.type == "Ready"), None)
+def _admitted(wishes: Mapping[str, Wanted]) -> Mapping[str, tuple[GpuSharing, ...]]:
+    """What may come into force now, by node: all of it."""
+    return {node: wish.gpus for node, wish in wishes.items()}

@@ -1,30 +1,13 @@
 """What became of a policy: conditions with reasons from closed lists, and messages that say what to do."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from gpusharing.api import names
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import (
-    ClientCount,
-    GpuCount,
-    GpuSharing,
-    GpuStatus,
-    NodeCount,
-    NodeSharingSpec,
-    Offers,
-    SharingPolicy,
-    SharingPolicyStatus,
-)
-from gpusharing.core import allocation
+from gpusharing.api.sharing import ClientCount, GpuCount, NodeCount, SharingPolicy, SharingPolicyStatus
 from gpusharing.core.acceptance import Candidate, Objection
-from gpusharing.core.selection import Selection
-from gpusharing.core.world import NodeView
-
-_SHOWN: Final = 3
-"""So many nodes or GPUs are named in a message; the rest is counted."""
+from gpusharing.core.listed import listed
+from gpusharing.core.tally import ByNode, Tally
 
 
 class ReadyReason(StrEnum):
@@ -44,94 +27,23 @@ class Finding(NamedTuple):
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeShare:
-    """A node as one policy sees it."""
-
-    view: NodeView
-    selected: bool
-    failed: Mapping[str, str]
-    """GPUs on which a selector failed, and how."""
-    won: tuple[GpuSharing, ...]
-    lost: tuple[tuple[GpuSharing, str], ...]
-    """GPUs that others won, and the reason."""
-    lagging: str | None
-    """Why what was won here is not in force yet."""
-
-
-def policy_status(candidate: Candidate, shares: Sequence[NodeShare], *, clients: int, now: str) -> SharingPolicyStatus:
+def policy_status(candidate: Candidate, tally: Tally, *, now: str) -> SharingPolicyStatus:
     """The status to be; where nothing but the time would change, it is the one that is there."""
     policy = candidate.policy
-    won = sum(len(share.won) for share in shares)
-    lost = sum(len(share.lost) for share in shares)
-    selected = [share for share in shares if share.selected]
-    ready = [share for share in selected if share.won and share.lagging is None]
     findings = {
         "Accepted": _accepted(candidate.objection),
-        "Ready": _ready(candidate.objection, selected, won=won, lost=lost),
-        "Conflicted": _conflicted(shares, lost=lost),
-        "Degraded": _degraded(selected),
+        "Ready": _ready(candidate.objection, tally),
+        "Conflicted": _conflicted(tally),
+        "Degraded": _degraded(tally),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
     return SharingPolicyStatus(
         observed_generation=policy.metadata.generation,
         conditions=conditions,
-        nodes=NodeCount(selected=len(selected), ready=len(ready)),
-        gpus=GpuCount(won=won, lost=lost),
-        clients=ClientCount(current=clients, max=sum(_places(gpu) for share in shares for gpu in share.won)),
+        nodes=NodeCount(selected=tally.selected, ready=tally.ready),
+        gpus=GpuCount(won=tally.won, lost=tally.lost.count),
+        clients=ClientCount(current=tally.clients, max=tally.places),
     )
-
-
-def node_share(
-    candidate: Candidate, view: NodeView, decided: NodeSharingSpec, selection: Selection | None
-) -> NodeShare:
-    """`selection`: what the policy wants of the node; None if nothing, or if it may not want anything."""
-    name = candidate.name
-    won = tuple(gpu for gpu in decided.gpus if gpu.policy and gpu.policy.name == name)
-    lost = tuple((gpu, loser.reason) for gpu in decided.gpus for loser in gpu.losers if loser.policy == name)
-    selected = bool(decided.gpus) and candidate.policy.spec.nodes.matches(view.labels)
-    failed = selection.failed if selection else {}
-    return NodeShare(view, selected, failed, won, lost, _lagging(view, won))
-
-
-def clients_by_policy(views: Iterable[NodeView], driver: str) -> Mapping[str, int]:
-    counts: dict[str, int] = {}
-    for view in views:
-        policies = {gpu.slot: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
-        for claim in view.claims:
-            for result in allocation.results(claim, driver):
-                slot = names.slot_of_device(result.device)
-                if result.pool == view.name and not result.admin_access and slot in policies:
-                    counts[policies[slot]] = counts.get(policies[slot], 0) + 1
-    return counts
-
-
-def _places(gpu: GpuSharing) -> int:
-    if gpu.offers is None:
-        return 1
-    shared = [offer.max_clients for offer in (gpu.offers.time_slicing, gpu.offers.mps) if offer]
-    cut = [sum(gpu.offers.mig.layout.values())] if gpu.offers.mig and gpu.offers.mig.layout else []
-    return max([*shared, *cut, 1])
-
-
-def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
-    status = view.sharing.status
-    reported = {gpu.uuid: gpu for gpu in status.gpus}
-    not_told = [gpu for gpu in won if gpu.uuid not in reported or reported[gpu.uuid].policy != gpu.policy]
-    if not_told:
-        return "its agent has not acted yet"
-    waiting = [gpu.uuid for gpu in won if not _can_be_had(gpu, reported[gpu.uuid])]
-    held = {names.slot_of_device(device.device) for claim in status.claims for device in claim.settings}
-    in_use = [uuid for uuid in waiting if reported[uuid].slot in held]
-    if in_use:
-        return f"{_listed(in_use)} in use: what is offered changes when the last claim has gone"
-    return f"{_listed(waiting)} withdrawing what was offered before, or being cut" if waiting else None
-
-
-def _can_be_had(gpu: GpuSharing, status: GpuStatus) -> bool:
-    """Whether somebody new can get what is offered, or who got it has all of it."""
-    nothing_offered = gpu.offers is None or gpu.offers == Offers()
-    return nothing_offered or any(device.closing_since is None for device in status.published)
 
 
 def _accepted(objection: Objection | None) -> Finding:
@@ -140,75 +52,63 @@ def _accepted(objection: Objection | None) -> Finding:
     return Finding(ConditionStatus.TRUE, "Accepted")
 
 
-def _ready(objection: Objection | None, selected: Sequence[NodeShare], *, won: int, lost: int) -> Finding:
+def _ready(objection: Objection | None, tally: Tally) -> Finding:
     def not_ready(reason: ReadyReason, message: str) -> Finding:
         return Finding(ConditionStatus.FALSE, reason, message)
 
+    nodes = _count(tally.selected, "node")
     if objection:
         return not_ready(ReadyReason.NOT_ACCEPTED, "see condition Accepted")
-    if not selected:
+    if not tally.selected:
         return not_ready(
             ReadyReason.NO_MATCHING_NODES,
             "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report",
         )
-    if not won and not lost:
+    if not tally.won and not tally.lost.count:
         return not_ready(
-            ReadyReason.NO_MATCHING_GPUS,
-            f"no GPU of the {_count(len(selected), 'node')} in spec.nodes matches spec.gpus.selectors",
+            ReadyReason.NO_MATCHING_GPUS, f"no GPU of the {nodes} in spec.nodes matches spec.gpus.selectors"
         )
-    if not won:
+    if not tally.won:
         return not_ready(
-            ReadyReason.LOST_ALL_GPUS, f"other policies won {_count(lost, 'GPU')} that it wants: see Conflicted"
+            ReadyReason.LOST_ALL_GPUS,
+            f"other policies won {_count(tally.lost.count, 'GPU')} that it wants: see Conflicted",
         )
-    lagging = [f"{share.view.name}: {share.lagging}" for share in selected if share.lagging]
-    if lagging:
+    if tally.lagging.count:
         return not_ready(
             ReadyReason.WAITING_FOR_NODES,
-            f"{len(lagging)} of {_count(len(selected), 'node')} not there yet: {_listed(lagging, separator='; ')}",
+            f"{tally.lagging.count} of {nodes} not there yet: {_told(tally.lagging, separator='; ')}",
         )
-    nodes = sum(1 for share in selected if share.won)
-    message = f"in force on {_count(won, 'GPU')} of {_count(nodes, 'node')}"
+    message = f"in force on {_count(tally.won, 'GPU')} of {_count(tally.winning, 'node')}"
     return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
 
 
-def _conflicted(shares: Sequence[NodeShare], *, lost: int) -> Finding:
-    if not lost:
+def _conflicted(tally: Tally) -> Finding:
+    if not tally.lost.count:
         return Finding(ConditionStatus.FALSE, "NoConflict")
-    losses = [
-        f"{gpu.uuid} of {share.view.name} to {gpu.policy.name if gpu.policy else 'nobody'} ({reason})"
-        for share in shares
-        for gpu, reason in share.lost
-    ]
-    return Finding(ConditionStatus.TRUE, "LostGpus", f"lost {_count(lost, 'GPU')}: {_listed(losses)}")
+    message = f"lost {_count(tally.lost.count, 'GPU')}: {_told(tally.lost)}"
+    return Finding(ConditionStatus.TRUE, "LostGpus", message)
 
 
-def _degraded(selected: Sequence[NodeShare]) -> Finding:
-    failures = [f"{uuid} of {share.view.name}: {why}" for share in selected for uuid, why in share.failed.items()]
-    if failures:
+def _degraded(tally: Tally) -> Finding:
+    if tally.failed.count:
         message = (
-            f"a selector has no answer for {_count(len(failures), 'GPU')}, which stay as they are: "
-            f"{_listed(failures, separator='; ')}"
+            f"a selector has no answer for {_count(tally.failed.count, 'GPU')}, which stay as they are: "
+            f"{_told(tally.failed, separator='; ')}"
         )
         return Finding(ConditionStatus.TRUE, "SelectorError", message)
-    refused = [
-        (refusal, f"{gpu.uuid} of {share.view.name}: {refusal.message}")
-        for share in selected
-        for gpu in share.won
-        for refusal in gpu.refused
-    ]
-    if refused:
-        message = f"not offered in every way: {_listed([told for _, told in refused], separator='; ')}"
-        return Finding(ConditionStatus.TRUE, refused[0][0].reason, message)
+    if tally.refused.count:
+        first = tally.refused.first
+        told = listed([said for _, said in first], of=tally.refused.count, separator="; ")
+        return Finding(ConditionStatus.TRUE, first[0][0], f"not offered in every way: {told}")
     return Finding(ConditionStatus.FALSE, "NotDegraded")
+
+
+def _told(said: ByNode[str], *, separator: str = ", ") -> str:
+    return listed(said.first, of=said.count, separator=separator)
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _listed(items: Sequence[str], *, separator: str = ", ") -> str:
-    rest = len(items) - _SHOWN
-    return separator.join(items[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _condition(policy: SharingPolicy, type_: str, finding: Finding, *, now: str) -> Condition:

@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import pydantic
 
-from gpusharing.api import coordination, dra, names, sharing, strict_json
+from gpusharing.api import coordination, core, dra, names, sharing, strict_json
 from gpusharing.api.meta import Identity, PartialObjectMetadata
 
 T = TypeVar("T")
@@ -91,4 +91,13 @@ DEVICE_CLASSES: Final = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses
 NODES: Final = Kind("v1", "Node", "nodes", dra.Node)
 NAMESPACES: Final = Kind("v1", "Namespace", "namespaces", dra.Namespace)
 EVENTS: Final = Kind("events.k8s.io/v1", "Event", "events", dict[str, Any], namespaced=True)
+PODS: Final = Kind("v1", "Pod", "pods", dra.Pod, namespaced=True)
+RESOURCE_QUOTAS: Final = Kind("v1", "ResourceQuota", "resourcequotas", core.ResourceQuota, namespaced=True)
+ADMISSION_POLICIES: Final = Kind(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    core.ValidatingAdmissionPolicy,
+)
+DEVICE_TAINT_RULES: Final = Kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", dra.DeviceTaintRule)
 LEASES: Final = Kind("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease, namespaced=True)

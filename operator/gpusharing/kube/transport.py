@@ -162,10 +162,11 @@ class Api:
         content_type = "application/merge-patch+json"
         return await self._request(kind.decode, "PATCH", path, body=patch, content_type=content_type)
 
-    async def delete(self, kind: Kind[T], name: str, *, uid: str) -> None:
+    async def delete(self, kind: Kind[T], name: str, *, uid: str, namespace: str = "") -> None:
         """Deletes exactly this object; that it is gone already is success."""
         try:
-            await self._request(bytes, "DELETE", kind.path(name), body={"preconditions": {"uid": uid}}, retry=True)
+            body = {"preconditions": {"uid": uid}}
+            await self._request(bytes, "DELETE", kind.path(name, namespace), body=body, retry=True)
         except ApiError as error:
             if error.status != 404:
                 raise

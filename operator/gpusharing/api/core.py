@@ -1,0 +1,19 @@
+"""Kinds of Kubernetes that the operator writes beside those of DRA. Specs stay as they were read, to be compared."""
+
+from typing import Annotated, Any
+
+from pydantic.dataclasses import dataclass
+
+from gpusharing.api.meta import FROZEN_CONFIG, EmptyDict, ObjectMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class ResourceQuota:
+    metadata: ObjectMeta
+    spec: Annotated[dict[str, Any], EmptyDict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class ValidatingAdmissionPolicy:
+    metadata: ObjectMeta
+    spec: Annotated[dict[str, Any], EmptyDict]

@@ -1,0 +1,83 @@
+"""What all nodes together add to the status of one policy, kept so that the share of one can be exchanged."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Generic, TypeVar
+
+from gpusharing.api.sharing import RefusalReason
+from gpusharing.core.listed import SHOWN
+from gpusharing.core.node_share import NodeShare
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ByNode(Generic[T]):
+    """Sentences about some nodes: how many, and the first of them in the order of the nodes' names."""
+
+    count: int = 0
+    _said: dict[str, Sequence[T]] = field(default_factory=dict)
+    _names: list[str] = field(default_factory=list)
+
+    def put(self, node: str, said: Sequence[T]) -> None:
+        if said:
+            insort(self._names, node)
+            self._said[node] = said
+            self.count += len(said)
+
+    def drop(self, node: str) -> None:
+        said = self._said.pop(node, ())
+        if said:
+            del self._names[bisect_left(self._names, node)]
+            self.count -= len(said)
+
+    @property
+    def first(self) -> list[T]:
+        """As many as a message shows."""
+        return list(islice(self._all(), SHOWN))
+
+    def _all(self) -> Iterator[T]:
+        for node in self._names:
+            yield from self._said[node]
+
+
+@dataclass(slots=True)
+class Tally:
+    selected: int = 0
+    """Nodes."""
+    ready: int = 0
+    """Nodes on which everything that was won is in force."""
+    winning: int = 0
+    """Selected nodes on which something was won."""
+    won: int = 0
+    """GPUs."""
+    places: int = 0
+    clients: int = 0
+    lost: ByNode[str] = field(default_factory=ByNode)
+    lagging: ByNode[str] = field(default_factory=ByNode)
+    failed: ByNode[str] = field(default_factory=ByNode)
+    refused: ByNode[tuple[RefusalReason, str]] = field(default_factory=ByNode)
+
+    def add(self, node: str, share: NodeShare) -> None:
+        self._count(share, 1)
+        self.lost.put(node, share.lost)
+        if share.selected:
+            self.lagging.put(node, (f"{node}: {share.lagging}",) if share.lagging else ())
+            self.failed.put(node, share.failed)
+            self.refused.put(node, share.refused)
+
+    def remove(self, node: str, share: NodeShare) -> None:
+        """`share` as it was added."""
+        self._count(share, -1)
+        for said in (self.lost, self.lagging, self.failed, self.refused):
+            said.drop(node)
+
+    def _count(self, share: NodeShare, sign: int) -> None:
+        self.selected += sign * share.selected
+        self.ready += sign * share.is_ready
+        self.winning += sign * (share.selected and share.won > 0)
+        self.won += sign * share.won
+        self.places += sign * share.places
+        self.clients += sign * share.clients

@@ -23,6 +23,11 @@ CLOSING: Final = f"{GROUP}/closing"
 DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
 UNHEALTHY_TAINT: Final = f"{GROUP}/unhealthy"
+CONFLICT_TAINT: Final = f"{GROUP}/conflict"
+
+# On objects that the operator makes and takes away again.
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+OPERATOR: Final = "gpusharing-operator"
 
 
 class Sharing(StrEnum):
@@ -108,3 +113,8 @@ def pool(node: str, *, restricted_to: str | None = None) -> str:
 def node_of_pool(pool: str) -> str:
     """The node whose devices are in a pool of ours."""
     return pool.partition("/")[0]
+
+
+def policy_of_pool(pool: str) -> str | None:
+    """The policy for whose tenants the devices of a pool of ours are; None if they are for everybody."""
+    return pool.partition("/")[2] or None

@@ -74,7 +74,7 @@ def test_a_claim_and_what_is_not_read_of_it() -> None:
             )
         ),
         status=dra.ResourceClaimStatus(
-            reserved_for=(dra.Consumer(resource="pods", name="p", uid="u2"),),
+            reserved_for=(dra.ResourceClaimConsumer(resource="pods", name="p", uid="u2"),),
             allocation=dra.Allocation(
                 allocation_timestamp="2026-11-18T12:00:00Z",
                 devices=dra.DeviceAllocation(

@@ -8,11 +8,11 @@ from gpusharing.api.dra import (
     Allocation,
     AllocationConfig,
     AllocationResult,
-    Consumer,
     DeviceAllocation,
     Node,
     OpaqueConfig,
     ResourceClaim,
+    ResourceClaimConsumer,
     ResourceClaimStatus,
 )
 from gpusharing.api.meta import LabelSelector, ObjectMeta
@@ -215,7 +215,7 @@ def claim(
         metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", creation_timestamp=made_at),
         status=ResourceClaimStatus(
             allocation=allocation if allocated else None,
-            reserved_for=tuple(Consumer(resource="pods", name=pod, uid=f"uid-{pod}") for pod in pods),
+            reserved_for=tuple(ResourceClaimConsumer(resource="pods", name=pod, uid=f"uid-{pod}") for pod in pods),
         ),
     )
 

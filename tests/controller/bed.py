@@ -33,7 +33,7 @@ async def install(control_plane: ControlPlane) -> None:
 class Operator(Process):
     """The operator as a program, with the rights that its ServiceAccount has."""
 
-    def __init__(self, *, kubeconfig: Path, address: str, log: Path) -> None:
+    def __init__(self, *options: str, kubeconfig: Path, address: str, log: Path) -> None:
         (port,) = free_ports(address, 1)
         self.kubeconfig = kubeconfig
         self.url = f"http://{address}:{port}"
@@ -47,22 +47,29 @@ class Operator(Process):
                 kubeconfig,
                 "--listen",
                 f"{address}:{port}",
+                *options,
             ],
             log=log,
             ready=lambda: answers(f"{self.url}/readyz"),
         )
 
     @classmethod
-    async def of(cls, control_plane: ControlPlane, *, log: str = "operator") -> "Operator":
+    async def of(cls, control_plane: ControlPlane, *options: str, log: str = "operator") -> "Operator":
         kubeconfig = await control_plane.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
         return cls(
-            kubeconfig=kubeconfig, address=control_plane.address, log=control_plane.directory / "logs" / f"{log}.log"
+            *options,
+            kubeconfig=kubeconfig,
+            address=control_plane.address,
+            log=control_plane.directory / "logs" / f"{log}.log",
         )
 
     async def metric(self, name: str) -> float:
         async with aiohttp.ClientSession() as session, session.get(f"{self.url}/metrics") as response:
             lines = (await response.text()).splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    async def leads(self) -> bool:
+        return await self.metric("gpusharing_leading") == 1
 
     def logged(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]

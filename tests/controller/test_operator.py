@@ -31,6 +31,7 @@ from gpusharing.core.decide import decide
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import Credentials
+from gpusharing.kube.elector import LeaseName
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api, ApiError, open_session
@@ -180,6 +181,7 @@ async def test_it_asks_for_nothing_that_it_may_not_have(operator: Operator, they
         ("update", "nodesharings"),
         ("patch", "sharingpolicies/status"),
         ("create", "events"),
+        *itertools.product(["get", "create", "patch"], ["leases"]),
     }
 
 
@@ -196,7 +198,8 @@ async def test_a_kill_loses_nothing_and_repeats_nothing(operator: Operator, they
     await they.delete_policy("goes")
     await they.make_node("n2")
     await operator.start()
-    await eventually(lambda: they.winners("n1"), ["stays", "stays"])
+    # Who was killed could not release its lease, so this one waits for its end.
+    await eventually(lambda: they.winners("n1"), ["stays", "stays"], within=40)
     await eventually(lambda: they.winners("n2"), ["stays"])
     await they.agent_acts("n1")
     await they.agent_acts("n2")
@@ -368,7 +371,10 @@ async def operating(operator: Operator) -> AsyncIterator[None]:
     """The operator in the test's own process, in the place of the other, so that a test can get between its parts."""
     await operator.stop()
     address = Address("127.0.0.1", 0)
-    task = asyncio.create_task(operate(kubeconfig=operator.kubeconfig, driver=DRIVER, listen=address))
+    lease = LeaseName(namespace=NAMESPACE, name="gpusharing-operator")
+    task = asyncio.create_task(
+        operate(kubeconfig=operator.kubeconfig, driver=DRIVER, listen=address, lease=lease, lease_duration=15)
+    )
     yield
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.wait_for(task, timeout=5)

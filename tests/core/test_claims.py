@@ -218,10 +218,10 @@ def judged(
 def test_who_is_no_tenant_is_denied_and_told_what_to_do() -> None:
     entry = judged(THEIRS)
     assert entry is not None
-    assert (entry.verdict, entry.reason) == (
-        Verdict.DENIED,
+    assert entry.verdict is Verdict.DENIED
+    assert entry.reason == (
         "SharingPolicy search: namespace other is not one of its tenants (spec.tenants.namespaces: team=search), and "
-        "device n1/search/gpu-0 is for them alone; delete pod p1 of namespace other",
+        "device n1/search/gpu-0 is for them alone; delete pod p1 of namespace other"
     )
 
 

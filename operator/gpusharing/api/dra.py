@@ -47,18 +47,18 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
-class Consumer:
+class ResourceClaimConsumer:
     """Who uses a claim: mostly pods."""
 
     resource: str
     name: str
-    uid: str
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ResourceClaimStatus:
     allocation: Allocation | None = None
-    reserved_for: Annotated[tuple[Consumer, ...], EmptyTuple] = ()
+    reserved_for: Annotated[tuple[ResourceClaimConsumer, ...], EmptyTuple] = ()
     # Entries of other drivers are written back as they were read: kept whole.
     devices: Annotated[tuple[dict[str, Any], ...], EmptyTuple] = ()
 

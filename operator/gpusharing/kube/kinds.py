@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import pydantic
 
-from gpusharing.api import core, dra, names, sharing, strict_json
+from gpusharing.api import coordination, core, dra, names, sharing, strict_json
 
 T = TypeVar("T")
 
@@ -86,3 +86,4 @@ ADMISSION_POLICIES: Final = Kind(
     core.ValidatingAdmissionPolicy,
 )
 DEVICE_TAINT_RULES: Final = Kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", dra.DeviceTaintRule)
+LEASES: Final = Kind("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease, namespaced=True)

@@ -12,12 +12,15 @@ from gpusharing.api.dra import (
     Node,
     OpaqueConfig,
     ResourceClaim,
+    ResourceClaimConsumer,
     ResourceClaimStatus,
 )
 from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing import (
     CelSelector,
+    ClaimStatus,
     DeviceSelector,
+    DeviceSettings,
     ExclusiveOffer,
     GpuSelection,
     GpuSharing,
@@ -145,12 +148,13 @@ def node_sharing(
     spec: NodeSharingSpec | None = None,
     generation: int = 1,
     observed_generation: int | None = None,
+    claims: Sequence[ClaimStatus] = (),
 ) -> NodeSharing:
     reported = [gpu_status(slot, node=name) for slot in range(gpus)] if isinstance(gpus, int) else gpus
     return NodeSharing(
         metadata=ObjectMeta(name=name, uid=f"uid-{name}", resource_version="1", generation=generation),
         spec=spec or NodeSharingSpec(),
-        status=NodeSharingStatus(observed_generation=observed_generation, gpus=tuple(reported)),
+        status=NodeSharingStatus(observed_generation=observed_generation, gpus=tuple(reported), claims=tuple(claims)),
     )
 
 
@@ -162,9 +166,18 @@ def result(
     driver: str = DRIVER,
     admin_access: bool | None = None,
     share_id: str | None = None,
+    consumed: Mapping[str, str] | None = None,
+    tolerations: Sequence[Mapping[str, Any]] = (),
 ) -> AllocationResult:
     return AllocationResult(
-        request=request, driver=driver, pool=pool, device=device, admin_access=admin_access, share_id=share_id
+        request=request,
+        driver=driver,
+        pool=pool,
+        device=device,
+        admin_access=admin_access,
+        share_id=share_id,
+        consumed_capacity=dict(consumed or {}),
+        tolerations=tuple(map(dict, tolerations)),
     )
 
 
@@ -191,12 +204,34 @@ def claim(
     *results: AllocationResult,
     configs: Iterable[AllocationConfig] = (),
     allocated: bool = True,
+    allocated_at: str | None = None,
+    made_at: str = NOW,
     namespace: str = "default",
+    pods: Sequence[str] = (),
 ) -> ResourceClaim:
     devices = DeviceAllocation(results=results or (result(),), config=tuple(configs))
+    allocation = Allocation(devices=devices, allocation_timestamp=allocated_at)
     return ResourceClaim(
-        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}"),
-        status=ResourceClaimStatus(allocation=Allocation(devices=devices) if allocated else None),
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", creation_timestamp=made_at),
+        status=ResourceClaimStatus(
+            allocation=allocation if allocated else None,
+            reserved_for=tuple(ResourceClaimConsumer(resource="pods", name=pod, uid=f"uid-{pod}") for pod in pods),
+        ),
+    )
+
+
+def prepared(*claims: ResourceClaim) -> tuple[ClaimStatus, ...]:
+    """What an agent says that has prepared all that they were allocated."""
+    return tuple(
+        ClaimStatus(
+            uid=claim.metadata.uid,
+            claim=f"{claim.metadata.namespace}/{claim.metadata.name}",
+            settings=tuple(
+                DeviceSettings(request=result.request, device=result.device)
+                for result in (claim.status.allocation.devices.results if claim.status.allocation else ())
+            ),
+        )
+        for claim in claims
     )
 
 

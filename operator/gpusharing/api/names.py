@@ -23,6 +23,11 @@ CLOSING: Final = f"{GROUP}/closing"
 DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
 UNHEALTHY_TAINT: Final = f"{GROUP}/unhealthy"
+CONFLICT_TAINT: Final = f"{GROUP}/conflict"
+
+# On objects that the operator makes and takes away again.
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+OPERATOR: Final = "gpusharing-operator"
 
 
 class Sharing(StrEnum):

@@ -31,6 +31,8 @@ def decide(world: World, *, now: str) -> list[Intent]:
         for view in views
         if decisions[view.name].spec != view.sharing.spec
     ]
+    for view in views:
+        intents += decisions[view.name].taint_rules
     intents += cluster_intents(
         Cluster(candidates=candidates, classes=world.classes, namespaces=world.namespaces, setup=world.setup)
     )

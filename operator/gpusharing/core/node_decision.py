@@ -11,10 +11,14 @@ from gpusharing.core.acceptance import Candidate
 from gpusharing.core.amounts import mebibytes
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
+from gpusharing.core.conflicts import losses
+from gpusharing.core.intents import Intent
 from gpusharing.core.node_share import NodeShare, node_shares
 from gpusharing.core.occupancy import with_occupancy
 from gpusharing.core.resolution import resolve
 from gpusharing.core.selection import Selection, selections_by_policy
+from gpusharing.core.taint_rules import rule_intents
+from gpusharing.core.tenancy import Registry
 from gpusharing.core.world import NodeView, Setup
 
 
@@ -34,6 +38,8 @@ class NodeDecision:
     """As it should be written."""
     shares: Mapping[str, NodeShare]
     """What the node adds to the statuses of policies."""
+    taint_rules: Sequence[Intent] = ()
+    """Those to be made and to be taken away."""
 
 
 def wanted(candidates: Sequence[Candidate], view: NodeView, setup: Setup) -> Wanted:
@@ -63,8 +69,15 @@ def decision(
         with_occupancy(gpu, status, view, setup.driver, idle_wait=setup.idle_wait, now=now)
         for gpu, status in zip(admitted, view.gpus, strict=True)
     )
-    spec = NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, setup.driver))
-    return NodeDecision(spec=spec, shares=node_shares(candidates, view, spec, wish.selections, setup.driver))
+    policies = {candidate.name: candidate.policy for candidate in candidates}
+    lost = losses(view, setup.driver)
+    claims = claim_entries(view, gpus, Registry(policies, view.namespaces), lost, setup.driver)
+    spec = NodeSharingSpec(gpus=gpus, claims=claims)
+    return NodeDecision(
+        spec=spec,
+        shares=node_shares(candidates, view, spec, wish.selections, setup.driver),
+        taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
+    )
 
 
 def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpusharing.api import names
-from gpusharing.api.dra import DeviceClass, Namespace, Node, ResourceClaim
+from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.sharing import GpuStatus, NodeSharing, SharingPolicy
 from gpusharing.core import allocation
 from gpusharing.core.narrowing import IDLE_WAIT
@@ -25,6 +25,8 @@ class World:
     """By uid."""
     classes: Mapping[str, DeviceClass] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    taint_rules: Mapping[str, DeviceTaintRule] | None = None
+    """None where the API server has no such kind."""
 
     @property
     def setup(self) -> "Setup":
@@ -50,6 +52,10 @@ class NodeView:
     labels: Mapping[str, str]
     claims: tuple[ResourceClaim, ...]
     """The claims that hold devices of this node."""
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The labels of the namespaces of these claims, as far as they are known."""
+    taint_rules: tuple[DeviceTaintRule, ...] | None = None
+    """Those of our own that taint devices of this node; None where the API server has no such kind."""
 
     @property
     def name(self) -> str:
@@ -64,8 +70,15 @@ class NodeView:
 def node_views(world: World) -> list[NodeView]:
     """In the order of their names."""
     claims = _claims_by_node(world.claims.values(), world.driver)
+    taint_rules = _taint_rules_by_node(world)
     return [
-        NodeView(sharing=sharing, labels=world.nodes[name].metadata.labels, claims=tuple(claims.get(name, ())))
+        NodeView(
+            sharing=sharing,
+            labels=world.nodes[name].metadata.labels,
+            claims=tuple(claims.get(name, ())),
+            namespaces=_labels(world.namespaces, claims.get(name, ())),
+            taint_rules=None if taint_rules is None else tuple(taint_rules.get(name, ())),
+        )
         for name, sharing in sorted(world.node_sharings.items())
         # Without its Node it is about to be garbage-collected.
         if name in world.nodes
@@ -82,4 +95,20 @@ def _claims_by_node(claims: Iterable[ResourceClaim], driver: str) -> Mapping[str
     for claim in claims:
         for node in nodes_of(claim, driver):
             found[node].append(claim)
+    return found
+
+
+def _labels(namespaces: Mapping[str, Namespace], claims: Iterable[ResourceClaim]) -> Mapping[str, Mapping[str, str]]:
+    wanted = {claim.metadata.namespace for claim in claims}
+    return {name: namespaces[name].metadata.labels for name in wanted if name in namespaces}
+
+
+def _taint_rules_by_node(world: World) -> Mapping[str, list[DeviceTaintRule]] | None:
+    if world.taint_rules is None:
+        return None
+    found: defaultdict[str, list[DeviceTaintRule]] = defaultdict(list)
+    for name in sorted(world.taint_rules):
+        rule = world.taint_rules[name]
+        if rule.metadata.labels.get(names.MANAGED_BY) == names.OPERATOR:
+            found[names.node_of_pool(rule.spec.device_selector.get("pool", ""))].append(rule)
     return found

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pydantic
 import structlog
 
+from gpusharing.api.dra import DeviceTaintRule
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
@@ -87,7 +88,15 @@ class Store:
         self._on_change()
 
 
-def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT) -> World:
+def snapshot(
+    store: Store,
+    driver: str,
+    minor: int,
+    idle_wait: float = IDLE_WAIT,
+    *,
+    taint_rules: Kind[DeviceTaintRule] | None = None,
+) -> World:
+    """`taint_rules`: as which kind the API server has them, if it does."""
     return World(
         driver=driver,
         minor=minor,
@@ -98,6 +107,7 @@ def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT
         claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
         classes={class_.metadata.name: class_ for class_ in store.all(kinds.DEVICE_CLASSES)},
         namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
+        taint_rules={rule.metadata.name: rule for rule in store.all(taint_rules)} if taint_rules else None,
     )
 
 

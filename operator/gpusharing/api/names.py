@@ -111,10 +111,10 @@ def pool(node: str, *, restricted_to: str | None = None) -> str:
 
 
 def node_of_pool(pool: str) -> str:
-    """The node whose devices are in a pool of ours."""
+    """Names of nodes have no slash."""
     return pool.partition("/")[0]
 
 
 def policy_of_pool(pool: str) -> str | None:
-    """The policy for whose tenants the devices of a pool of ours are; None if they are for everybody."""
+    """The policy whose tenants its devices are for; None: they are for everybody."""
     return pool.partition("/")[2] or None

@@ -15,7 +15,7 @@ import kopf
 import structlog
 
 from gpusharing import __version__
-from gpusharing.controller import handlers, kopf_settings, listing, server_version, taint_rules
+from gpusharing.controller import audit, handlers, kopf_settings, listing, server_version, taint_rules
 from gpusharing.controller.endpoints import Readiness, serving
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
@@ -97,7 +97,8 @@ async def operate(
             watched = (*handlers.WATCHED, *([rules] if rules else []))
             await patiently(lambda: listing.prime(api, store, watched))
             async with asyncio.TaskGroup() as tasks:
-                for work in (loop.run(), listing.audit(api, store, relists)):
+                audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
+                for work in (loop.run(), *audits):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(

@@ -113,7 +113,8 @@ def _settings(
         return [kept] if kept else []
     wall = walls.get(names.slot_of_device(result.device) or 0, UNTOLD)
     try:
-        return [settings.resolve(result, configs, gpu.offers or offers.AS_FOUND, gpu.policy, memory_wall=wall)]
+        offered = gpu.offers or offers.AS_FOUND
+        return [settings.resolve(result, configs, offered, gpu.policy, allow=gpu.allow, memory_wall=wall)]
     except settings.SettingsError:
         if promise.holds:
             return [kept] if kept else []

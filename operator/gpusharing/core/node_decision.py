@@ -88,6 +88,7 @@ def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:
         memory_mib=mebibytes(status.memory),
         mig_profiles=status.mig_profiles,
         memory_wall=status.memory_wall,
+        allow=gpu.allow,
     )
     # What stayed as it was is resolved already, and keeps what was said of it then.
     return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})

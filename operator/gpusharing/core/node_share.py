@@ -94,10 +94,8 @@ def _clients_by_policy(view: NodeView, driver: str) -> Counter[str]:
     return Counter(
         policies[slot]
         for claim in view.claims
-        for result in allocation.results(claim, driver)
-        if names.node_of_pool(result.pool) == view.name
-        and not result.admin_access
-        and (slot := names.slot_of_device(result.device)) in policies
+        for result in allocation.results_on(claim, view.name, driver)
+        if not result.admin_access and (slot := names.slot_of_device(result.device)) in policies
     )
 
 

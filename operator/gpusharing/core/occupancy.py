@@ -32,10 +32,8 @@ def _allocated(status: GpuStatus, view: NodeView, driver: str) -> tuple[Allocate
     found = [
         AllocatedDevice(claim=claim.metadata.uid, device=result.device, share_id=result.share_id)
         for claim in view.claims
-        for result in allocation.results(claim, driver)
-        if names.node_of_pool(result.pool) == view.name
-        and not result.admin_access
-        and names.slot_of_device(result.device) == status.slot
+        for result in allocation.results_on(claim, view.name, driver)
+        if not result.admin_access and names.slot_of_device(result.device) == status.slot
     ]
     return tuple(sorted(found, key=lambda device: (device.claim, device.device, device.share_id or "")))
 

@@ -32,6 +32,14 @@ offers = st.one_of(
     st.just(EXCLUSIVE),
     st.builds(time_slicing, st.integers(min_value=2, max_value=8), st.sampled_from(Interval), exclusive=st.booleans()),
 )
+selectors = st.sampled_from(
+    [
+        'device.attributes["gpu.nvidia.com"].architecture == "Hopper"',
+        'device.attributes["gpu.nvidia.com"].uuid != "GPU-n1-0"',
+        'device.attributes["gpu.nvidia.com"].nowhere == "x"',
+        'device.attributes["gpu.nvidia.com"].uuid == "GPU-n2-1" && device.attributes["gpu.nvidia.com"].nowhere == "x"',
+    ]
+)
 policies = st.builds(
     policy,
     name=st.sampled_from(POLICIES),
@@ -39,6 +47,7 @@ policies = st.builds(
     generation=st.integers(min_value=1, max_value=3),
     nodes=st.sampled_from([{}, {"pool": "x"}]),
     max_per_node=st.sampled_from([None, 1, 2, "50%"]),
+    selectors=st.lists(selectors, max_size=1),
     accepted=st.sampled_from([True, True, True, False]),
     offers=offers,
 )
@@ -46,7 +55,7 @@ devices = st.builds(
     result,
     st.sampled_from(["gpu-0", "gpu-1", "gpu-0-timeslicing", "gpu-1-timeslicing", "gpu-7", "nic-0"]),
     request=st.sampled_from(["gpu", "gpu/big", "other"]),
-    pool=st.sampled_from(["n1", "n1", *NODES, "n9"]),
+    pool=st.sampled_from(["n1", "n1", *NODES, "n1/a", "n9"]),
     driver=st.sampled_from(["gpu.nvidia.com", "gpu.nvidia.com", "other"]),
     admin_access=st.sampled_from([None, None, True]),
 )

@@ -12,7 +12,7 @@ from building import DRIVER, MINOR, decided, gpu_status, node_sharing, policy, r
 from gpusharing.api.sharing import GpuSharing, GpuStatus, Loser, LossReason, SharingPolicy
 from gpusharing.core.acceptance import examine
 from gpusharing.core.assign import assign
-from gpusharing.core.selection import selections_by_policy
+from gpusharing.core.selection import Selector
 from gpusharing.core.world import NodeView
 
 Outcome = Sequence[GpuSharing]
@@ -31,7 +31,7 @@ def decide_on(
 ) -> Outcome:
     candidates = [examine(policy, minor=MINOR) for policy in policies]
     view = NodeView(sharing=node_sharing(gpus=gpus), labels=labels, claims=())
-    selections = selections_by_policy(candidates, view, DRIVER)
+    selections = Selector(DRIVER).selections(candidates, view)
     return assign(candidates, selections=selections, uuids=[gpu.uuid for gpu in gpus], before=before)
 
 

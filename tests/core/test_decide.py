@@ -31,6 +31,9 @@ from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.world import World
 
+BEFORE_APPROVALS = "2026-11-18T12:59:59Z"
+"""An hour after NOW, what has been closing since then may be withdrawn."""
+
 THIRDS = policy("thirds", offers=time_slicing(3, Interval.SHORT))
 
 
@@ -55,7 +58,7 @@ def settle(at: World) -> World:
     """Until nobody has anything to do. Three rounds: what is in force, what is said of it, and nothing."""
     for _ in range(3):
         at = agents_act(apply(at, decide(at, now=NOW)))
-    assert decide(at, now=LATER) == []
+    assert decide(at, now=BEFORE_APPROVALS) == []
     return at
 
 

@@ -20,10 +20,11 @@ from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.patience import patiently
 from gpusharing.controller.relists import Relists
-from gpusharing.controller.store import Store, snapshot
+from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decide import decide
+from gpusharing.core.decider import Decider
 from gpusharing.core.narrowing import IDLE_WAIT
+from gpusharing.core.world import Setup
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.events import Events
@@ -44,7 +45,13 @@ async def operate(*, kubeconfig: Path | None, driver: str, idle_wait: float = ID
     _end_by_signal()
     credentials = await client_credentials.load(kubeconfig)
     metrics, changes = Metrics(), Changes()
-    store = Store(handlers.WATCHED, on_change=changes.happened)
+
+    def on_change(*, before: Any | None, after: Any | None) -> None:
+        decider.present.take(before, after)
+        if decider.present.has_changed:
+            changes.happened()
+
+    store = Store(handlers.WATCHED, on_change=on_change)
     relists = Relists(handlers.WATCHED, credentials.server)
     metrics.watch_store(handlers.WATCHED, store.count)
     metrics.watch_lag(lambda: changes.age)
@@ -53,15 +60,17 @@ async def operate(*, kubeconfig: Path | None, driver: str, idle_wait: float = ID
         api = Api(session, credentials.server, user_agent=f"{_NAME}/{__version__}")
         events = Events(api, controller=_NAME, instance=socket.gethostname())
         writer = Writer(api, store, events, metrics)
-        loop = Loop(lambda: snapshot(store, driver, kubernetes.minor, idle_wait), decide, writer, metrics, changes)
+        loop = Loop(writer, metrics, changes)
         await ours.enter_async_context(
             serving(listen, is_alive=lambda: not loop.is_stuck, is_ready=lambda: loop.is_ready, metrics=metrics)
         )
         kubernetes = await patiently(lambda: server_version.require_supported(api))
         log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
+        # Nothing is known before the first list.
+        decider = Decider(Setup(driver=driver, minor=kubernetes.minor, idle_wait=idle_wait))
         await patiently(lambda: listing.prime(api, store, handlers.WATCHED))
         async with asyncio.TaskGroup() as tasks:
-            for work in (loop.run(), listing.audit(api, store, relists)):
+            for work in (loop.run(decider), listing.audit(api, store, relists)):
                 ours.push_async_callback(_cancel, {tasks.create_task(work)})
             ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
             await kopf.operator(

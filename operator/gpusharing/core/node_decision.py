@@ -12,9 +12,9 @@ from gpusharing.core.amounts import mebibytes
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
 from gpusharing.core.node_share import NodeShare, node_shares
-from gpusharing.core.occupancy import with_occupancy
+from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
 from gpusharing.core.resolution import resolve
-from gpusharing.core.selection import Selection, selections_by_policy
+from gpusharing.core.selection import Selection, Selector
 from gpusharing.core.world import NodeView, Setup
 
 
@@ -34,11 +34,13 @@ class NodeDecision:
     """As it should be written."""
     shares: Mapping[str, NodeShare]
     """What the node adds to the statuses of policies."""
+    until: float | None
+    """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
 
 
-def wanted(candidates: Sequence[Candidate], view: NodeView, setup: Setup) -> Wanted:
+def wanted(candidates: Sequence[Candidate], view: NodeView, selector: Selector) -> Wanted:
     statuses = view.gpus
-    selections = selections_by_policy(candidates, view, setup.driver)
+    selections = selector.selections(candidates, view)
     won = assign(
         candidates,
         selections=selections,
@@ -59,12 +61,17 @@ def decision(
     now: str,
 ) -> NodeDecision:
     """`admitted`: for each of the wanted GPUs, how it is to be now."""
+    allocated = allocated_by_slot(view, setup.driver)
     gpus = tuple(
-        with_occupancy(gpu, status, view, setup.driver, idle_wait=setup.idle_wait, now=now)
+        with_occupancy(gpu, status, allocated.get(status.slot, ()), idle_wait=setup.idle_wait, now=now)
         for gpu, status in zip(admitted, view.gpus, strict=True)
     )
     spec = NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, setup.driver))
-    return NodeDecision(spec=spec, shares=node_shares(candidates, view, spec, wish.selections, setup.driver))
+    return NodeDecision(
+        spec=spec,
+        shares=node_shares(candidates, view, spec, wish.selections),
+        until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
+    )
 
 
 def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:

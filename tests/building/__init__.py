@@ -32,6 +32,7 @@ from gpusharing.api.sharing import (
     SharingPolicy,
     SharingPolicySpec,
     SharingPolicyStatus,
+    Tenants,
     TimeSlicingOffer,
 )
 from gpusharing.core import offers as core_offers
@@ -66,6 +67,7 @@ def policy(
     selectors: Sequence[str] = (),
     accepted: bool = True,
     offers: Offers | None = None,
+    tenants: Tenants | None = None,
     status: SharingPolicyStatus | None = None,
 ) -> SharingPolicy:
     return SharingPolicy(
@@ -81,6 +83,7 @@ def policy(
                 max_per_node=max_per_node,
             ),
             offers=offers or time_slicing(),
+            tenants=tenants or Tenants(),
         ),
         status=status or SharingPolicyStatus(),
     )

@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from building import node_sharing
+from gpusharing.api.meta import Identity
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store, snapshot
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
@@ -115,8 +116,19 @@ def test_an_unreadable_object_can_be_deleted(observed: Observed) -> None:
 def test_a_list_shows_what_was_deleted_unseen_but_not_what_is_newer(observed: Observed) -> None:
     for name, version in (("stays", 1), ("deleted", 2), ("new", 11)):
         observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
-    observed.store.only(NODES, {"uid-stays"}, as_of="10")
+    observed.store.only(NODES, [identity("stays", 1)], as_of="10")
     assert set(observed.versions()) == {"stays", "new"}
+
+
+def identity(name: str, version: int) -> Identity:
+    return Identity(name=name, uid=f"uid-{name}", resource_version=str(version))
+
+
+def test_a_list_shows_what_is_not_known_or_only_as_it_was(observed: Observed) -> None:
+    for name, version in (("same", 9), ("older", 9), ("newer", 10)):
+        observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
+    unknown, newer = identity("unknown", 1), identity("older", 10)
+    assert observed.store.behind(NODES, [identity("same", 9), newer, identity("newer", 9), unknown]) == [newer, unknown]
 
 
 def test_a_snapshot_does_not_change(observed: Observed) -> None:

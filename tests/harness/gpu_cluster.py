@@ -51,6 +51,9 @@ class GpuCluster(Cluster):
     def state_directory(self, node: Node) -> Path:
         return node.directory / "agent"
 
+    def shm_directory(self, node: Node) -> Path:
+        return node.directory / "shm"
+
     async def _start(self, stack: AsyncExitStack) -> None:
         await super()._start(stack)
         await self.kubectl("apply", "--kustomize", str(MANIFESTS))
@@ -95,6 +98,8 @@ class GpuCluster(Cluster):
             *arguments,
             "--state-dir",
             self.state_directory(node),
+            "--shm-dir",
+            self.shm_directory(node),
             *self.agent_options,
             log=node.directory / "logs",
         )

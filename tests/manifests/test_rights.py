@@ -28,6 +28,7 @@ BETA_SLICES: Final = "/apis/resource.k8s.io/v1beta2/resourceslices"
 CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 ALL_CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 _numbers: Iterator[int] = itertools.count()
@@ -51,6 +52,11 @@ def sharing(name: str = "node-1", **changes: Any) -> dict[str, Any]:
     metadata = {"name": name, "ownerReferences": changes.get("owners", [owner(name)])}
     api_version = "gpusharing.dev/v1alpha1"
     return {"apiVersion": api_version, "kind": "NodeSharing", "metadata": metadata, "spec": changes.get("spec", {})}
+
+
+def lease(name: str = "gpusharing-operator") -> dict[str, Any]:
+    spec = {"holderIdentity": "me", "leaseDurationSeconds": 15}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec}
 
 
 def slice_of(node: str | None = "node-1", **changes: Any) -> dict[str, Any]:
@@ -172,6 +178,12 @@ OPERATOR = (
     Row("a Node", "PATCH", f"{NODES}/node-1", LABEL, 403, "cannot patch"),
     Row("a Namespace", "PATCH", "/api/v1/namespaces/default", LABEL, 403, "cannot patch"),
     Row("a slice", "POST", SLICES, slice_of(), 403, "cannot create"),
+    Row("the lease", "POST", LEASES, lease(), 201),
+    Row("the lease of another program", "GET", f"{LEASES}/other", None, 403, "cannot get"),
+    Row("another program's lease", "PATCH", f"{LEASES}/other", {"spec": {"holderIdentity": "me"}}, 403, "cannot patch"),
+    Row("the lease to go", "DELETE", f"{LEASES}/gpusharing-operator", None, 403, "cannot delete"),
+    Row("a lease elsewhere", "POST", LEASES.replace(NAMESPACE, "kube-system"), lease(), 403, "cannot create"),
+    Row("all leases", "GET", LEASES, None, 403, "cannot list"),
     Row("all claims", "GET", ALL_CLAIMS, None, 200),
     Row("all classes", "GET", CLASSES, None, 200),
     Row("all Nodes", "GET", NODES, None, 200),

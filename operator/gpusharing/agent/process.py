@@ -13,6 +13,7 @@ from gpusharing.agent import endpoints
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
 from gpusharing.agent.claim_status import ClaimStatusWriter
+from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.dra.service import DraService
@@ -89,7 +90,13 @@ async def _agent(arguments: argparse.Namespace) -> None:
     )
     specs = CdiSpecs(cdi_directories(arguments))
     walls = Walls(hardware, records, specs, state=arguments.state_dir, packaged=arguments.wall_program)
-    settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps", at_rest=gpus.at_rest)
+    settler = Settler(
+        hardware,
+        records,
+        mps_home=arguments.state_dir / "mps",
+        shm_home=arguments.shm_dir,
+        at_rest=gpus.at_rest,
+    )
     health = NodeHealth(records, problem=settler.problem)
     survey = Survey(hardware=hardware, walls=walls, gpus=gpus, health=health)
     await survey.take()
@@ -114,6 +121,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             settler=settler,
             walls=walls,
             cdi=cdi,
+            metadata=MetadataFiles(arguments.state_dir / "metadata", arguments.driver),
             on_prepared=writer.announce,
             on_change=on_change,
         )

@@ -29,6 +29,13 @@ class WallHook(ApiModel):
     directory: str
 
 
+class MetadataMount(ApiModel):
+    """What tells a container of its devices: a file of ours on the host, and where it is found in the container."""
+
+    file: str
+    path: str
+
+
 class PreparedDevice(ApiModel):
     """One allocation result of a claim, and the answer that the kubelet got for it."""
 
@@ -46,8 +53,12 @@ class PreparedDevice(ApiModel):
     """What a container is given beside the devices of NVIDIA's CDI spec."""
     mps_pipe: str | None = None
     """Where its MPS daemon is met."""
+    mps_shm: str | None = None
+    """What is /dev/shm to that daemon and its clients."""
     wall: WallHook | None = None
     """Of a device whose settings limit its memory."""
+    metadata: MetadataMount | None = None
+    """Of the first device of a request, for all of them."""
 
 
 class PreparedClaim(ApiModel):
@@ -55,6 +66,9 @@ class PreparedClaim(ApiModel):
     namespace: str
     name: str
     allocation_hash: str
+    pod_claim_name: str | None = None
+    users: tuple[str, ...] = ()
+    """Who had it reserved when it was prepared, for whoever reads the log."""
     devices: tuple[PreparedDevice, ...]
 
     @property

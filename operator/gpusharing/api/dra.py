@@ -45,8 +45,15 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class ResourceClaimConsumer:
+    resource: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ResourceClaimStatus:
     allocation: Allocation | None = None
+    reserved_for: Annotated[tuple[ResourceClaimConsumer, ...], EmptyTuple] = ()
     # Entries of other drivers are written back as they were read: kept whole.
     devices: Annotated[tuple[dict[str, Any], ...], EmptyTuple] = ()
 

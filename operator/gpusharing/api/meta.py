@@ -48,6 +48,23 @@ class ObjectMeta:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class Identity:
+    """Which object it is, and in which version."""
+
+    name: str
+    namespace: str = ""
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class PartialObjectMetadata:
+    """An object of any kind, without what it says."""
+
+    metadata: Identity
+
+
 class ConditionStatus(StrEnum):
     TRUE = "True"
     FALSE = "False"

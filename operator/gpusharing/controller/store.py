@@ -4,13 +4,13 @@ Events of one name can come out of order: Kopf handles each uid in a task of its
 come after the beginning of its successor, and what a write returned may come before or after its event.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 import pydantic
 import structlog
 
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
 from gpusharing.kube import kinds
@@ -73,8 +73,9 @@ class Store:
         if known is not None and known.metadata.uid == metadata["uid"]:
             self._forget(kind, key)
 
-    def only(self, kind: Kind[Any], uids: Collection[str], *, as_of: str) -> None:
+    def only(self, kind: Kind[Any], listed: Iterable[Identity], *, as_of: str) -> None:
         """Forgets what a complete list does not have, unless it is newer than the list."""
+        uids = {identity.uid for identity in listed}
         lost = [
             key
             for key, item in self._objects[kind].items()
@@ -88,6 +89,15 @@ class Store:
         metadata = value["metadata"]
         known = self._objects[kind].get((metadata.get("namespace", ""), metadata["name"]))
         return known is not None and int(metadata["resourceVersion"]) <= _version(known.metadata)
+
+    def behind(self, kind: Kind[Any], listed: Iterable[Identity]) -> list[Identity]:
+        """What of a list is not known here, or only in an older version."""
+        objects = self._objects[kind]
+        return [
+            identity
+            for identity in listed
+            if (known := objects.get(_key(identity))) is None or _version(known.metadata) < _version(identity)
+        ]
 
     def _put(self, kind: Kind[T], item: T) -> None:
         key = _key(_metadata(item))
@@ -118,11 +128,11 @@ def _metadata(item: Any) -> ObjectMeta:
     return metadata
 
 
-def _key(metadata: ObjectMeta) -> _Key:
+def _key(metadata: ObjectMeta | Identity) -> _Key:
     return metadata.namespace, metadata.name
 
 
-def _version(metadata: ObjectMeta) -> int:
+def _version(metadata: ObjectMeta | Identity) -> int:
     # Kubernetes promises (since 1.35) that versions of one resource compare as numbers.
     return int(metadata.resource_version)
 

@@ -39,5 +39,23 @@ def _readable(parameters: Any) -> Any:
     return "nested too deeply" if strict_json.is_too_deep(parameters) else parameters
 
 
+def base_request(request: str) -> str:
+    """Of `gpu/big`, the alternative `big` of request `gpu`, as the kubelet knows it."""
+    return request.partition("/")[0]
+
+
+def pod_claim_name(claim: ResourceClaim) -> str | None:
+    """What a pod calls it that has its claims made from templates."""
+    return claim.metadata.annotations.get("resource.kubernetes.io/pod-claim-name")
+
+
+def users(claim: ResourceClaim) -> tuple[str, ...]:
+    """Who it is reserved for: pods, as a rule."""
+    return tuple(
+        consumer.name if consumer.resource == "pods" else f"{consumer.resource}/{consumer.name}"
+        for consumer in claim.status.reserved_for
+    )
+
+
 def display_name(claim: ResourceClaim) -> str:
     return f"{claim.metadata.namespace}/{claim.metadata.name}"

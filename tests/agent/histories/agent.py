@@ -15,6 +15,7 @@ from gpusharing.agent import node, publisher, records
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
 from gpusharing.agent.claim_status import ClaimStatusWriter
+from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.node import Hardware
@@ -99,6 +100,7 @@ class Agent:
             settler=self.settler,
             walls=self.walls,
             cdi=CdiDirectory(directories),
+            metadata=MetadataFiles(self._bed.state / "metadata", DRIVER),
             on_prepared=lambda _: None,
             on_change=self.changed.set,
         )

@@ -15,6 +15,7 @@ from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing import sim
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
+from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.prepare import ClaimRef, Preparer
@@ -175,6 +176,7 @@ class Agent:
             settler=self.settler,
             walls=self.walls,
             cdi=self.cdi,
+            metadata=MetadataFiles(self.state / "metadata", DRIVER),
             on_prepared=self.announced.append,
             on_change=self.changed.set,
         )

@@ -38,6 +38,13 @@ def devices(offered: OfferedGpu, entries: Sequence[Entry]) -> list[Device]:
     return [_device(offered, option, entry, counted=counted) for option, entry in zip(shown, entries, strict=True)]
 
 
+def attributes_of(offered: OfferedGpu, device: str) -> attributes.Attributes:
+    """What selectors see of one that is open to everybody."""
+    entry = Entry(device=device, policy=offered.policy.name if offered.policy else None)
+    described: attributes.Attributes = _described(offered, options.of_device(offered.gpu, device), entry)["attributes"]
+    return described
+
+
 def remembered(wanted: Offers, before: Offers, entries: Sequence[Entry]) -> Offers:
     """The offers to describe these devices by: a way that ended is described as it was as long as it is published."""
     shown = {names.sharing_of_device(entry.device) for entry in entries}

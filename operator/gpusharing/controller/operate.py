@@ -21,11 +21,12 @@ from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.patience import patiently
 from gpusharing.controller.relists import Relists
-from gpusharing.controller.store import Store, snapshot
+from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decide import decide
+from gpusharing.core.decider import Decider
 from gpusharing.core.intents import Target
 from gpusharing.core.narrowing import IDLE_WAIT
+from gpusharing.core.world import Setup
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
@@ -55,8 +56,14 @@ async def operate(
     _end_by_signal()
     credentials = await client_credentials.load(kubeconfig)
     metrics, changes = Metrics(), Changes()
+
+    def on_change(*, before: Any | None, after: Any | None) -> None:
+        decider.present.take(before, after)
+        if decider.present.has_changed:
+            changes.happened()
+
     known = (*handlers.WATCHED, *taint_rules.KINDS)
-    store = Store(known, on_change=changes.happened)
+    store = Store(known, on_change=on_change)
     relists = Relists(known, credentials.server)
     user_agent = f"{_NAME}/{__version__}"
 
@@ -70,13 +77,7 @@ async def operate(
         api = Api(session, credentials.server, user_agent=user_agent)
         events = Events(api, controller=_NAME, instance=socket.gethostname())
         writer = Writer(api, store, events, metrics)
-        loop = Loop(
-            lambda: snapshot(store, driver, kubernetes.minor, idle_wait, taint_rules=rules),
-            decide,
-            writer,
-            metrics,
-            changes,
-        )
+        loop = Loop(writer, metrics, changes)
         metrics.watch_store(handlers.WATCHED, store.count)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
@@ -90,15 +91,19 @@ async def operate(
         )
         kubernetes = await patiently(lambda: server_version.require_supported(api))
         log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
+        # Nothing is known before the first list.
+        rules = await patiently(lambda: taint_rules.served(api))
+        decider = Decider(
+            Setup(driver=driver, minor=kubernetes.minor, idle_wait=idle_wait, has_taint_rules=rules is not None)
+        )
         async with elector.leading():
-            rules = await patiently(lambda: taint_rules.served(api))
             if rules is not None:
                 writer.write_as(Target.DEVICE_TAINT_RULE, rules)
             watched = (*handlers.WATCHED, *([rules] if rules else []))
             await patiently(lambda: listing.prime(api, store, watched))
             async with asyncio.TaskGroup() as tasks:
                 audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
-                for work in (loop.run(), *audits):
+                for work in (loop.run(decider), *audits):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(

@@ -9,6 +9,9 @@ from gpusharing.api.dra import (
     AllocationConfig,
     AllocationResult,
     DeviceAllocation,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    Namespace,
     Node,
     OpaqueConfig,
     ResourceClaim,
@@ -39,8 +42,10 @@ from gpusharing.api.sharing import (
     TimeSlicingOffer,
 )
 from gpusharing.core import offers as core_offers
+from gpusharing.core.intents import Create
 from gpusharing.core.inventory import Gpu
-from gpusharing.core.world import World
+from gpusharing.core.taint_rules import Place, rule_intents
+from gpusharing.core.world import NodeView, World
 
 DRIVER: Final = "gpu.nvidia.com"
 NOW: Final = "2026-11-18T12:00:00Z"
@@ -241,6 +246,8 @@ def world(
     nodes: Iterable[Node] = (),
     node_sharings: Iterable[NodeSharing] = (),
     claims: Iterable[ResourceClaim] = (),
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    taint_rules: Iterable[DeviceTaintRule] | None = (),
 ) -> World:
     """NodeSharings without a Node of their own get one."""
     sharings = {sharing.metadata.name: sharing for sharing in node_sharings}
@@ -252,4 +259,21 @@ def world(
         nodes=named,
         node_sharings=sharings,
         claims={item.metadata.uid: item for item in claims},
+        namespaces={
+            name: Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+            for name, labels in (namespaces or {}).items()
+        },
+        taint_rules=None if taint_rules is None else {item.metadata.name: item for item in taint_rules},
+    )
+
+
+def taint_rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:
+    """As the operator makes it, and the API server keeps it."""
+    view = NodeView(sharing=node_sharing(names.node_of_pool(pool)), labels={}, claims=(), taint_rules=())
+    [intent] = rule_intents(view, [Place(pool, device)], DRIVER)
+    assert isinstance(intent, Create)
+    metadata, spec = intent.body["metadata"], intent.body["spec"]
+    return DeviceTaintRule(
+        metadata=ObjectMeta(name=metadata["name"], labels=metadata["labels"]),
+        spec=DeviceTaintRuleSpec(device_selector=spec["deviceSelector"], taint=spec["taint"] | {"timeAdded": NOW}),
     )

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import DRIVER, claim, node_sharing, prepared, result
+from building import taint_rule as rule
 from gpusharing.api import names
-from gpusharing.api.dra import DeviceTaintRule, DeviceTaintRuleSpec, ResourceClaim
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
 from gpusharing.core.conflicts import losses
 from gpusharing.core.intents import Create, Delete
 from gpusharing.core.taint_rules import Place, rule_intents
@@ -35,19 +35,6 @@ def view(
         labels={},
         claims=claims,
         taint_rules=None if rules is None else tuple(rules),
-    )
-
-
-def rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:
-    """As the operator makes it, and the API server keeps it."""
-    [intent] = rule_intents(view(), [Place(pool, device)], DRIVER)
-    assert isinstance(intent, Create)
-    spec = intent.body["spec"]
-    return DeviceTaintRule(
-        metadata=ObjectMeta(name=intent.body["metadata"]["name"], labels=intent.body["metadata"]["labels"]),
-        spec=DeviceTaintRuleSpec(
-            device_selector=spec["deviceSelector"], taint=spec["taint"] | {"timeAdded": "2026-11-18T12:00:00Z"}
-        ),
     )
 
 

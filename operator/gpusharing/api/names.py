@@ -2,6 +2,7 @@
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 GROUP: Final = "gpusharing.dev"
@@ -82,6 +83,7 @@ def mig_device(slot: int, profile: str, place: MigPlace) -> str:
     return f"gpu-{slot}-mig-{label}-{place.profile_id}-{place.start}"
 
 
+@lru_cache(4096)  # A fleet has few different names of devices, and they are read for each claim again and again.
 def read_device(device: str) -> DeviceName | None:
     """None for a name that we never give."""
     match = _DEVICE_NAME.fullmatch(device)

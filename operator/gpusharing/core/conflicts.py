@@ -150,9 +150,10 @@ def _evicted(view: NodeView, holds: Iterable[_Hold], losers: Mapping[str, Sequen
 def _loss(clashes: Sequence[_Clash], evicted: AbstractSet[Place]) -> Loss:
     mine, other = clashes[0].mine, clashes[0].other
     evicted_from = frozenset(clash.mine.place for clash in clashes) & evicted
-    what_next = "Kubernetes evicts its pods" if evicted_from else how_to_leave(mine.claim)
+    # That there are rules does not mean that anybody acts on them: a feature gate decides on that.
+    asked = "Kubernetes is asked to evict its pods; if they stay, " if evicted_from else ""
     reason = (
         f"device {mine.place} cannot be had beside {other.place}, which claim "
-        f"{allocation.display_name(other.claim)} holds on the same GPU: {what_next}"
+        f"{allocation.display_name(other.claim)} holds on the same GPU: {asked}{how_to_leave(mine.claim)}"
     )
     return Loss(reason=reason, evicted_from=evicted_from)

@@ -14,9 +14,9 @@ from gpusharing.core.claims import claim_entries
 from gpusharing.core.conflicts import losses
 from gpusharing.core.intents import Intent
 from gpusharing.core.node_share import NodeShare, node_shares
-from gpusharing.core.occupancy import with_occupancy
+from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
 from gpusharing.core.resolution import resolve
-from gpusharing.core.selection import Selection, selections_by_policy
+from gpusharing.core.selection import Selection, Selector
 from gpusharing.core.taint_rules import rule_intents
 from gpusharing.core.tenancy import Registry
 from gpusharing.core.world import NodeView, Setup
@@ -38,13 +38,15 @@ class NodeDecision:
     """As it should be written."""
     shares: Mapping[str, NodeShare]
     """What the node adds to the statuses of policies."""
+    until: float | None
+    """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
     taint_rules: Sequence[Intent] = ()
     """Those to be made and to be taken away."""
 
 
-def wanted(candidates: Sequence[Candidate], view: NodeView, setup: Setup) -> Wanted:
+def wanted(candidates: Sequence[Candidate], view: NodeView, selector: Selector) -> Wanted:
     statuses = view.gpus
-    selections = selections_by_policy(candidates, view, setup.driver)
+    selections = selector.selections(candidates, view)
     won = assign(
         candidates,
         selections=selections,
@@ -65,8 +67,9 @@ def decision(
     now: str,
 ) -> NodeDecision:
     """`admitted`: for each of the wanted GPUs, how it is to be now."""
+    allocated = allocated_by_slot(view, setup.driver)
     gpus = tuple(
-        with_occupancy(gpu, status, view, setup.driver, idle_wait=setup.idle_wait, now=now)
+        with_occupancy(gpu, status, allocated.get(status.slot, ()), idle_wait=setup.idle_wait, now=now)
         for gpu, status in zip(admitted, view.gpus, strict=True)
     )
     policies = {candidate.name: candidate.policy for candidate in candidates}
@@ -75,7 +78,8 @@ def decision(
     spec = NodeSharingSpec(gpus=gpus, claims=claims)
     return NodeDecision(
         spec=spec,
-        shares=node_shares(candidates, view, spec, wish.selections, setup.driver),
+        shares=node_shares(candidates, view, spec, wish.selections),
+        until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
     )
 

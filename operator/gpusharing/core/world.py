@@ -30,7 +30,12 @@ class World:
 
     @property
     def setup(self) -> "Setup":
-        return Setup(driver=self.driver, minor=self.minor, idle_wait=self.idle_wait)
+        return Setup(
+            driver=self.driver,
+            minor=self.minor,
+            idle_wait=self.idle_wait,
+            has_taint_rules=self.taint_rules is not None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,8 @@ class Setup:
     """Of the Kubernetes whose scheduler is to read selectors as we do."""
     idle_wait: float = IDLE_WAIT
     """Seconds for which a device has to be closing before it may be withdrawn from an idle GPU."""
+    has_taint_rules: bool = False
+    """Whether the API server has DeviceTaintRules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +83,7 @@ def node_views(world: World) -> list[NodeView]:
             sharing=sharing,
             labels=world.nodes[name].metadata.labels,
             claims=tuple(claims.get(name, ())),
-            namespaces=_labels(world.namespaces, claims.get(name, ())),
+            namespaces=labels_of(world.namespaces, claims.get(name, ())),
             taint_rules=None if taint_rules is None else tuple(taint_rules.get(name, ())),
         )
         for name, sharing in sorted(world.node_sharings.items())
@@ -90,6 +97,15 @@ def nodes_of(claim: ResourceClaim, driver: str) -> set[str]:
     return {names.node_of_pool(result.pool) for result in allocation.results(claim, driver)}
 
 
+def policies_of(claim: ResourceClaim, driver: str) -> set[str]:
+    """For whose tenants alone devices are that it holds."""
+    return {
+        policy
+        for result in allocation.results(claim, driver)
+        if (policy := names.policy_of_pool(result.pool)) is not None
+    }
+
+
 def _claims_by_node(claims: Iterable[ResourceClaim], driver: str) -> Mapping[str, list[ResourceClaim]]:
     found: defaultdict[str, list[ResourceClaim]] = defaultdict(list)
     for claim in claims:
@@ -98,7 +114,7 @@ def _claims_by_node(claims: Iterable[ResourceClaim], driver: str) -> Mapping[str
     return found
 
 
-def _labels(namespaces: Mapping[str, Namespace], claims: Iterable[ResourceClaim]) -> Mapping[str, Mapping[str, str]]:
+def labels_of(namespaces: Mapping[str, Namespace], claims: Iterable[ResourceClaim]) -> Mapping[str, Mapping[str, str]]:
     wanted = {claim.metadata.namespace for claim in claims}
     return {name: namespaces[name].metadata.labels for name in wanted if name in namespaces}
 
@@ -109,6 +125,13 @@ def _taint_rules_by_node(world: World) -> Mapping[str, list[DeviceTaintRule]] | 
     found: defaultdict[str, list[DeviceTaintRule]] = defaultdict(list)
     for name in sorted(world.taint_rules):
         rule = world.taint_rules[name]
-        if rule.metadata.labels.get(names.MANAGED_BY) == names.OPERATOR:
-            found[names.node_of_pool(rule.spec.device_selector.get("pool", ""))].append(rule)
+        if (node := node_of_rule(rule)) is not None:
+            found[node].append(rule)
     return found
+
+
+def node_of_rule(rule: DeviceTaintRule) -> str | None:
+    """The node of whose device it speaks; None if it is not ours."""
+    if rule.metadata.labels.get(names.MANAGED_BY) != names.OPERATOR:
+        return None
+    return names.node_of_pool(rule.spec.device_selector.get("pool", ""))

@@ -81,6 +81,7 @@ async def operate(
         metrics.watch_store(handlers.WATCHED, store.count)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
+        metrics.watch_settled(lambda: loop.is_ready)
         await ours.enter_async_context(
             serving(
                 listen,

@@ -20,6 +20,7 @@ from building import (
 )
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing import (
+    Allowance,
     ClaimSharing,
     DeviceSettings,
     Enforcement,
@@ -176,3 +177,25 @@ def test_a_gpu_that_is_gone_takes_only_its_own_settings_along() -> None:
     winner: GpuSharing = decided(1, MEDIUM)
     [entry] = claim_entries(view, (winner,), DRIVER)
     assert entry.settings == (sliced("gpu-1-timeslicing", Interval.MEDIUM),)
+
+
+def test_a_claim_is_denied_what_the_policy_does_not_allow_and_keeps_what_it_allowed() -> None:
+    item = claim(configs=[config(interval_config("Short"))])
+    view = NodeView(sharing=node_sharing(gpus=1), labels={}, claims=(item,))
+
+    def told(view: NodeView, *intervals: Interval) -> ClaimSharing:
+        less = decided(0, WHOLE).model_copy(update={"allow": Allowance(intervals=intervals)})
+        [entry] = claim_entries(view, (less,), DRIVER)
+        return entry
+
+    denied, allowed = told(view, Interval.LONG), told(view, Interval.SHORT)
+    assert (denied.verdict, allowed.verdict) == (Verdict.DENIED, Verdict.ALLOWED)
+    assert "is Short, and tenants.allow.intervals has Long in policy thirds" in (denied.reason or "")
+    later = node_sharing(gpus=1, spec=NodeSharingSpec(claims=(allowed,)))
+    assert told(NodeView(sharing=later, labels={}, claims=(item,)), Interval.LONG) == allowed
+
+
+def test_claims_in_pools_of_the_node_are_the_nodes() -> None:
+    view = NodeView(sharing=node_sharing(gpus=1), labels={}, claims=(claim("c1", result(pool="n1/thirds")),))
+    [entry] = claim_entries(view, (decided(0, WHOLE),), DRIVER)
+    assert entry.settings == (plain("gpu-0"),)

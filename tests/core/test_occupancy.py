@@ -41,6 +41,8 @@ def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = ()
         ([claim("a", result("gpu-0", admin_access=True))], []),
         ([claim("a", result("gpu-1"))], []),
         ([claim("a", result("gpu-0", pool="n2"))], []),
+        ([claim("a", result("gpu-0", pool="n1/search"))], [("uid-a", "gpu-0", None)]),
+        ([claim("a", result("gpu-0", pool="n2/search"))], []),
         ([claim("a", result("gpu-0", driver="other"))], []),
         ([claim("a", allocated=False)], []),
         ([claim("a", result("gpu-0-mig-1g10gb-19-6"))], [("uid-a", "gpu-0-mig-1g10gb-19-6", None)]),

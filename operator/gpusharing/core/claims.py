@@ -48,15 +48,17 @@ def _entry(
     for result in allocation.results_on(claim, node, driver):
         slot = names.slot_of_device(result.device)
         gpu, memory_wall = by_slot.get(slot, _NOTHING) if slot is not None else _NOTHING
+        kept = known.get((result.request, result.device))
         if _is_leaving(result, gpu):
             # The policy went on while the claim stayed: it keeps what it was given.
-            kept = known.get((result.request, result.device))
             resolved += [kept] if kept else []
             continue
         try:
             offered = gpu.offers or offers.AS_FOUND
+            # What was allowed before the policy allowed less, stays allowed.
+            allow = None if kept else gpu.allow
             resolved.append(
-                settings.resolve(result, configs, offered, gpu.policy, allow=gpu.allow, memory_wall=memory_wall)
+                settings.resolve(result, configs, offered, gpu.policy, allow=allow, memory_wall=memory_wall)
             )
         except settings.SettingsError as error:
             problems.append(str(error))

@@ -108,15 +108,21 @@ def _places(gpu: GpuSharing) -> int:
 def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
     status = view.sharing.status
     reported = {gpu.uuid: gpu for gpu in status.gpus}
-    not_told = [gpu for gpu in won if gpu.uuid not in reported or reported[gpu.uuid].policy != gpu.policy]
-    if not_told:
+    others = {gpu.uuid for gpu in won if gpu.uuid not in reported or reported[gpu.uuid].policy != gpu.policy}
+    # What goes to another pool is its former policy's until nothing of it is left there.
+    leaving = {uuid for uuid in others if uuid in reported and _is_leaving(reported[uuid])}
+    if others - leaving:
         return "its agent has not acted yet"
-    waiting = [gpu.uuid for gpu in won if not _can_be_had(gpu, reported[gpu.uuid])]
+    waiting = [gpu.uuid for gpu in won if gpu.uuid in leaving or not _can_be_had(gpu, reported[gpu.uuid])]
     held = {names.slot_of_device(device.device) for claim in status.claims for device in claim.settings}
     in_use = [uuid for uuid in waiting if reported[uuid].slot in held]
     if in_use:
         return f"{listed(in_use)} in use: what is offered changes when the last claim has gone"
     return f"{listed(waiting)} withdrawing what was offered before, or being cut" if waiting else None
+
+
+def _is_leaving(status: GpuStatus) -> bool:
+    return bool(status.published) and all(device.closing_since is not None for device in status.published)
 
 
 def _can_be_had(gpu: GpuSharing, status: GpuStatus) -> bool:

@@ -26,10 +26,15 @@ _Key = tuple[str, str]
 class Store:
     def __init__(self, watched: Collection[Kind[Any]], *, on_change: Callable[[], None]) -> None:
         self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
+        self._unreadable: Mapping[Kind[Any], dict[_Key, ObjectMeta]] = {kind: {} for kind in watched}
         self._on_change = on_change
 
     def all(self, kind: Kind[T]) -> Iterator[T]:
         return iter(self._objects[kind].values())
+
+    def unreadable(self, kind: Kind[Any]) -> Collection[str]:
+        """Names of objects that are there, and that cannot be read as they are now."""
+        return {name for _, name in self._unreadable[kind]}
 
     def count(self, kind: Kind[Any]) -> int:
         return len(self._objects[kind])
@@ -41,17 +46,18 @@ class Store:
         except pydantic.ValidationError as error:
             # Whatever was known of it stays: half an object must not look like a deleted one.
             log.error("object cannot be read", kind=kind.kind, object=_display_name(value), error=_sentence(error))  # noqa: TRY400
+            self._hide(kind, value)
             return
-        known = self._objects[kind].get(_key(item.metadata))
-        if known is None or _version(item.metadata) > _version(known.metadata):
+        last = self._last(kind, _key(item.metadata))
+        if last is None or _version(item.metadata) > _version(last):
             self._put(kind, item)
 
     def written(self, kind: Kind[T], item: T) -> None:
         """Takes in what a write of our own returned, so that the next decision does not repeat it."""
         metadata = _metadata(item)
-        known = self._objects[kind].get(_key(metadata))
+        last = self._last(kind, _key(metadata))
         # An object that has gone meanwhile stays gone.
-        if known is not None and known.metadata.uid == metadata.uid and _version(metadata) > _version(known.metadata):
+        if last is not None and last.uid == metadata.uid and _version(metadata) > _version(last):
             self._put(kind, item)
 
     def created(self, kind: Kind[T], item: T) -> None:
@@ -63,16 +69,16 @@ class Store:
         """Forgets an object that was deleted."""
         metadata = value["metadata"]
         key = metadata.get("namespace", ""), metadata["name"]
-        known = self._objects[kind].get(key)
-        if known is not None and known.metadata.uid == metadata["uid"]:
+        last = self._last(kind, key)
+        if last is not None and last.uid == metadata["uid"]:
             self._forget(kind, key)
 
     def only(self, kind: Kind[Any], uids: Collection[str], *, as_of: str) -> None:
         """Forgets what a complete list does not have, unless it is newer than the list."""
         lost = [
             key
-            for key, item in self._objects[kind].items()
-            if item.metadata.uid not in uids and _version(item.metadata) <= int(as_of)
+            for key in self._objects[kind].keys() | self._unreadable[kind].keys()
+            if (last := self._last(kind, key)) and last.uid not in uids and _version(last) <= int(as_of)
         ]
         for key in lost:
             log.info("a deletion was missed", kind=kind.kind, object="/".join(filter(None, key)))
@@ -80,19 +86,45 @@ class Store:
 
     def _put(self, kind: Kind[T], item: T) -> None:
         self._objects[kind][_key(_metadata(item))] = item
+        self._unreadable[kind].pop(_key(_metadata(item)), None)
         self._on_change()
 
+    def _hide(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
+        """Its name is all that may be relied on."""
+        try:
+            metadata = pydantic.TypeAdapter(ObjectMeta).validate_python(value["metadata"])
+            version = _version(metadata)
+        except (pydantic.ValidationError, KeyError, ValueError):
+            return
+        last = self._last(kind, _key(metadata))
+        if last is None or version > _version(last):
+            self._unreadable[kind][_key(metadata)] = metadata
+            self._on_change()
+
+    def _last(self, kind: Kind[Any], key: _Key) -> ObjectMeta | None:
+        """Of the object as it was seen last, whether it could be read or not."""
+        hidden, item = self._unreadable[kind].get(key), self._objects[kind].get(key)
+        return hidden or (_metadata(item) if item is not None else None)
+
     def _forget(self, kind: Kind[Any], key: _Key) -> None:
-        del self._objects[kind][key]
+        self._objects[kind].pop(key, None)
+        self._unreadable[kind].pop(key, None)
         self._on_change()
 
 
 def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT) -> World:
+    unreadable = frozenset(store.unreadable(kinds.SHARING_POLICIES))
     return World(
         driver=driver,
         minor=minor,
         idle_wait=idle_wait,
-        policies={policy.metadata.name: policy for policy in store.all(kinds.SHARING_POLICIES)},
+        # What was known of it earlier may not be what it wants now: what it has stays, and it gets nothing new.
+        policies={
+            policy.metadata.name: policy
+            for policy in store.all(kinds.SHARING_POLICIES)
+            if policy.metadata.name not in unreadable
+        },
+        unreadable_policies=unreadable,
         nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
         node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},
         claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},

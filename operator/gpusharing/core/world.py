@@ -19,6 +19,8 @@ class World:
     idle_wait: float = IDLE_WAIT
     """Seconds for which a device has to be closing before it may be withdrawn from an idle GPU."""
     policies: Mapping[str, SharingPolicy]
+    unreadable_policies: frozenset[str] = frozenset()
+    """Names of those that are there and that this program cannot read."""
     nodes: Mapping[str, Node]
     node_sharings: Mapping[str, NodeSharing]
     claims: Mapping[str, ResourceClaim]

@@ -35,6 +35,7 @@ from gpusharing.api.sharing import (
     Offers,
     PolicyReference,
     PublishedDevice,
+    Rollout,
     SharingPolicy,
     SharingPolicySpec,
     SharingPolicyStatus,
@@ -76,6 +77,7 @@ def policy(
     accepted: bool = True,
     offers: Offers | None = None,
     tenants: Tenants | None = None,
+    rollout: Rollout | None = None,
     status: SharingPolicyStatus | None = None,
 ) -> SharingPolicy:
     return SharingPolicy(
@@ -92,6 +94,7 @@ def policy(
             ),
             offers=offers or time_slicing(),
             tenants=tenants or Tenants(),
+            rollout=rollout or Rollout(),
         ),
         status=status or SharingPolicyStatus(),
     )
@@ -135,7 +138,13 @@ def decided(slot: int, winner: SharingPolicy | None = None, *, node: str = "n1")
     """What the operator decided earlier about a GPU."""
     if winner is None:
         return GpuSharing(uuid=uuid(slot, node))
-    return GpuSharing(uuid=uuid(slot, node), policy=reference(winner), offers=winner.spec.offers)
+    return GpuSharing(
+        uuid=uuid(slot, node),
+        policy=reference(winner),
+        priority=winner.spec.priority,
+        offers=winner.spec.offers,
+        restricted=winner.spec.tenants.namespaces != LabelSelector(),
+    )
 
 
 def reference(of: SharingPolicy) -> PolicyReference:

@@ -216,6 +216,7 @@ def test_an_entry_carries_the_winners_offers_and_generation() -> None:
     assert entry == GpuSharing(
         uuid=uuid(0),
         policy=reference(winner),
+        priority=0,
         offers=winner.spec.offers,
         losers=(Loser(policy="b", reason=LossReason.NAME_SORTS_LATER),),
     )

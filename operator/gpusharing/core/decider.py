@@ -8,14 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpusharing.api.sharing import SharingPolicy
-from gpusharing.core.acceptance import Candidate, examine
+from gpusharing.core.acceptance import Candidate, examine, unreadable
+from gpusharing.core.budget import NO_DEMAND, Budget, Demand, demands
 from gpusharing.core.cluster_decision import Cluster, cluster_intents
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.moments import seconds
-from gpusharing.core.node_decision import NodeDecision, Wanted, decision, wanted
+from gpusharing.core.node_decision import NodeDecision, Wanted, changes, decision, wanted
 from gpusharing.core.node_share import NodeShare
 from gpusharing.core.policy_status import policy_status
 from gpusharing.core.present import Present
+from gpusharing.core.rollout import NodeRollout
 from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
 from gpusharing.core.world import NodeView, Setup, policies_of
@@ -29,6 +31,7 @@ class _Node:
     candidates: tuple[Candidate, ...]
     view: NodeView
     wish: Wanted
+    rollout: NodeRollout
     decision: NodeDecision | None = None
     """None until the first one."""
 
@@ -67,6 +70,9 @@ class Decider:
         self._by_name: dict[str, Candidate] = {}
         self._candidates: tuple[Candidate, ...] = ()
         self._nodes: dict[str, _Node] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._held_back: dict[str, frozenset[str]] = {}
+        """By policy, the nodes on which it may not begin yet; only those of which there are any."""
         self._tallies: dict[str, Tally] = {}
         self._missing: dict[str, ReplaceSpec] = {}
         self._evictions: dict[str, Sequence[Intent]] = {}
@@ -83,9 +89,10 @@ class Decider:
         due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
         # Those that were not written yet get the time of their writing.
         policies = changes.policies | self._unsaid.keys()
+        asked = {candidate.name for candidate in edited}
         for name in due:
-            self._wish(name)
-        for name in due:
+            asked |= self._wish(name)
+        for name in sorted({*due, *self._admit(asked)}):
             policies |= self._settle(name, now)
         if edited or changes.cluster:
             self._cluster_intents = cluster_intents(self._cluster())
@@ -97,19 +104,26 @@ class Decider:
         edited: list[Candidate] = []
         for name in names:
             before, policy = self._by_name.get(name), self.present.policies.get(name)
-            if before and policy and _says_the_same(before.policy, policy):
+            if before and before.is_readable and policy and _says_the_same(before.policy, policy):
                 continue
             edited += [before] if before else []
-            if policy is None:
+            after = self._candidate(name)
+            if after is None:
                 self._by_name.pop(name, None)
                 self._tallies.pop(name, None)
             else:
-                self._by_name[name] = examine(policy, minor=self._setup.minor)
+                self._by_name[name] = after
                 self._tallies.setdefault(name, Tally())
-                edited.append(self._by_name[name])
+                edited.append(after)
         if edited:
             self._candidates = tuple(self._by_name[name] for name in sorted(self._by_name))
         return edited
+
+    def _candidate(self, name: str) -> Candidate | None:
+        policy = self.present.policies.get(name)
+        if policy is not None:
+            return examine(policy, minor=self._setup.minor)
+        return unreadable(name) if name in self.present.unreadable_policies else None
 
     def _due(self, now: str) -> set[str]:
         due: set[str] = set()
@@ -132,24 +146,52 @@ class Decider:
             or any(candidate.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
         )
 
-    def _wish(self, name: str) -> None:
-        """What the node should be; what it was made of may be the same as last time."""
+    def _wish(self, name: str) -> set[str]:
+        """What the node should be, if it were the only one; the policies to whose budgets that is something new. What
+        it was made of may be the same as last time."""
         view, node = self.present.view(name), self._nodes.get(name)
         if view is None:
-            return
-        if node is None:
-            selector = Selector(self._setup.driver)
-            wish = wanted(self._candidates, view, selector)
-            self._nodes[name] = _Node(selector=selector, candidates=self._candidates, view=view, wish=wish)
-            return
-        if not (
+            return self._ask(name, node, None)
+        if node is not None and (
             node.candidates is self._candidates
             and node.view.sharing is view.sharing
             and node.view.labels == view.labels
         ):
-            node.wish = wanted(self._candidates, view, node.selector)
-            node.candidates = self._candidates
-        node.view = view
+            selector, wish = node.selector, node.wish
+        else:
+            selector = node.selector if node else Selector(self._setup.driver)
+            wish = wanted(self._candidates, view, selector)
+        after = _Node(
+            selector=selector,
+            candidates=self._candidates,
+            view=view,
+            wish=wish,
+            rollout=changes(self._by_name, view, wish, self._setup),
+            decision=node.decision if node else None,
+        )
+        self._nodes[name] = after
+        return self._ask(name, node, after)
+
+    def _ask(self, name: str, before: _Node | None, after: _Node | None) -> set[str]:
+        """Tells budgets what becomes of a node; the policies to which that is something new."""
+        old, new = _demands(before), _demands(after)
+        changed = {policy for policy in old.keys() | new.keys() if old.get(policy) != new.get(policy)}
+        for policy in changed:
+            self._budgets.setdefault(policy, Budget()).put(name, new.get(policy, NO_DEMAND))
+        return changed
+
+    def _admit(self, policies: Iterable[str]) -> set[str]:
+        """Nodes on which one of these policies may begin now, or may not any more."""
+        concerned: set[str] = set()
+        for policy in policies:
+            before = self._held_back.pop(policy, frozenset())
+            after: frozenset[str] = frozenset()
+            if policy in self._by_name and policy in self._budgets:
+                after = self._budgets[policy].held_back(self._by_name[policy].policy.spec.rollout)
+            if after:
+                self._held_back[policy] = after
+            concerned |= before ^ after
+        return concerned & self._nodes.keys()
 
     def _settle(self, name: str, now: str) -> set[str]:
         """Decides what is written about the node; the policies to which it is something else than before."""
@@ -161,7 +203,15 @@ class Decider:
         node = self._nodes[name]
         shares, until = node.shares, node.decision.until if node.decision else None
         view = node.view
-        node.decision = decision(self._candidates, view, node.wish, node.wish.gpus, self._setup, now=now)
+        node.decision = decision(
+            self._candidates,
+            view,
+            node.wish,
+            self._setup,
+            rollout=node.rollout,
+            held_back=frozenset(policy for policy, nodes in self._held_back.items() if name in nodes),
+            now=now,
+        )
         if node.decision.spec == view.sharing.spec:
             self._missing.pop(name, None)
             node.decision = replace(node.decision, spec=view.sharing.spec)
@@ -202,6 +252,10 @@ class Decider:
             namespaces=self.present.namespaces,
             setup=self._setup,
         )
+
+
+def _demands(node: _Node | None) -> Mapping[str, Demand]:
+    return demands(node.rollout, node.wish.selected_by) if node else {}
 
 
 def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:

@@ -17,8 +17,9 @@ class Observed:
         self.changes = 0
         self.store = Store(WATCHED, on_change=self._changed)
 
-    def _changed(self) -> None:
+    def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1
+        self.last: list[Any] = [before, after]
 
     def versions(self) -> dict[str, str]:
         return {node.metadata.name: node.metadata.resource_version for node in self.store.all(NODES)}
@@ -46,6 +47,17 @@ def test_what_is_known_already_is_no_change(observed: Observed) -> None:
     observed.store.seen(NODES, node(1))
     observed.store.gone(NODES, node(2, name="other"))
     assert observed.changes == 1
+
+
+def test_a_change_tells_what_was_and_what_is(observed: Observed) -> None:
+    observed.store.seen(NODES, node(1))
+    [first] = observed.store.all(NODES)
+    assert observed.last == [None, first]
+    observed.store.seen(NODES, node(2))
+    [second] = observed.store.all(NODES)
+    assert observed.last == [first, second]
+    observed.store.gone(NODES, node(3))
+    assert observed.last == [second, None]
 
 
 def test_the_end_of_a_predecessor_does_not_end_its_successor(observed: Observed) -> None:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from lupa.lua51 import LuaRuntime
 
-from gpusharing.core.policy_status import ReadyReason
+from gpusharing.core.reasons import ReadyReason
 from harness.gpu_cluster import MANIFESTS
 
 CONFIG: Final = yaml.safe_load((MANIFESTS.parent / "argocd" / "argocd-cm.yaml").read_text())

@@ -9,7 +9,7 @@ from gpusharing.agent.abilities import preparable
 from gpusharing.agent.hardware.facts import GpuState
 from gpusharing.agent.records import GpuRecord, LostGpu, Records
 from gpusharing.api import names
-from gpusharing.api.sharing import UNTOLD, GpuSharing, MemoryWallSupport, Offers, PolicyReference
+from gpusharing.api.sharing import UNTOLD, GpuSharing, MemoryWallSupport, MigMode, Offers, PolicyReference
 from gpusharing.core import cutting, offers
 from gpusharing.core.cutting import Cut
 from gpusharing.core.inventory import Gpu, MigInstance
@@ -70,6 +70,15 @@ class NodeGpus:
         """All, whoever made them."""
         found = self._seen[uuid].state.instances
         return tuple(MigInstance(place=instance.place, uuid=instance.uuid) for instance in found)
+
+    def mig_mode(self, uuid: str) -> MigMode | None:
+        """As it is, and as it was before we switched it. None: there is none."""
+        mode = self._seen[uuid].state.mig_mode
+        if mode is None:
+            return None
+        before = (self._records.journal(uuid).mig_mode, self._records.gpu(uuid).mig_mode_found)
+        found = next((one for one in before if one is not None), mode.current)
+        return MigMode(enabled=mode.current, found=found)
 
     def published(self, uuid: str) -> OfferedGpu:
         """As its devices are described, also those that are on their way out."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -11,11 +13,14 @@ from typing import Any
 
 import aiohttp
 
-from building import gpu_status
+from building import DRIVER, gpu_status
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition
 from gpusharing.api.sharing import NodeSharing, NodeSharingStatus, PublishedDevice, SharingPolicy
+from gpusharing.controller.operate import operate
 from gpusharing.kube import client_credentials
+from gpusharing.kube.address import Address
+from gpusharing.kube.elector import LeaseName
 from gpusharing.kube.kinds import EVENTS, NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api, open_session
 from harness.controlplane import ControlPlane
@@ -117,6 +122,18 @@ class Everybody:
         body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
         return await self.api.create(RESOURCE_CLAIMS, body, "default")
 
+    async def hold(self, name: str, *, device: str, node: str = "n1") -> str:
+        """A claim that the scheduler has given a device; its uid."""
+        claim = await self.make_claim(name)
+        result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device}
+        status = {"status": {"allocation": {"devices": {"results": [result]}}}}
+        await self.api.merge_patch(RESOURCE_CLAIMS, name, status, namespace="default", subresource="status")
+        return claim.metadata.uid
+
+    async def holders(self, node: str) -> set[str]:
+        """The claims on it, as the operator tells its agent."""
+        return {entry.uid for entry in (await self.sharing(node)).spec.claims}
+
     async def sharing(self, name: str) -> NodeSharing:
         return await self.api.get(NODE_SHARINGS, name)
 
@@ -148,6 +165,23 @@ class Everybody:
         for kind in kinds:
             for item in (await self.api.list(kind))[0]:
                 await self.api.delete(kind, item.metadata.name, uid=item.metadata.uid)
+
+
+@asynccontextmanager
+async def operating(kubeconfig: Path) -> AsyncIterator[None]:
+    """The operator in the test's own process, so that a test can get between its parts."""
+    lease = LeaseName(namespace=NAMESPACE, name="gpusharing-operator")
+    address = Address("127.0.0.1", 0)
+    task = asyncio.create_task(
+        operate(kubeconfig=kubeconfig, driver=DRIVER, listen=address, lease=lease, lease_duration=60)
+    )
+    try:
+        yield
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait({task}, timeout=5)
+        # Without Kopf, it is cancelled.
+        assert task.cancelled() or task.result() is None
 
 
 @asynccontextmanager

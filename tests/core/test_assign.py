@@ -13,7 +13,7 @@ from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing import Allowance, GpuSharing, GpuStatus, Loser, LossReason, SharingPolicy, Tenants
 from gpusharing.core.acceptance import examine
 from gpusharing.core.assign import assign
-from gpusharing.core.selection import selections_by_policy
+from gpusharing.core.selection import Selector
 from gpusharing.core.world import NodeView
 
 Outcome = Sequence[GpuSharing]
@@ -32,7 +32,7 @@ def decide_on(
 ) -> Outcome:
     candidates = [examine(policy, minor=MINOR) for policy in policies]
     view = NodeView(sharing=node_sharing(gpus=gpus), labels=labels, claims=())
-    selections = selections_by_policy(candidates, view, DRIVER)
+    selections = Selector(DRIVER).selections(candidates, view)
     return assign(candidates, selections=selections, uuids=[gpu.uuid for gpu in gpus], before=before)
 
 

@@ -34,6 +34,7 @@ from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.agent.watch import Watch
 from gpusharing.core.narrowing import Timing
@@ -116,6 +117,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
     async with open_session(credential, connections=_CONNECTIONS) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
         writer = ClaimStatusWriter(api, arguments.driver, health)
+        verdicts = Verdicts(node=arguments.node_name, driver=arguments.driver)
         preparer = Preparer(
             node=arguments.node_name,
             driver=arguments.driver,
@@ -127,6 +129,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             walls=walls,
             cdi=cdi,
             metadata=MetadataFiles(arguments.state_dir / "metadata", arguments.driver),
+            verdicts=verdicts,
             on_prepared=writer.announce,
             on_change=on_change,
         )
@@ -164,6 +167,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             survey=survey,
             changed=changed,
             preparer=preparer,
+            verdicts=verdicts,
         )
         metrics = NodeMetrics(
             records=records,

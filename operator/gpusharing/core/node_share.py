@@ -19,6 +19,8 @@ class NodeShare:
     selected: bool
     won: int = 0
     """GPUs."""
+    counted: bool = False
+    """Whether GPUs that were won are offered in ways that exclude each other, by counters."""
     places: int = 0
     """Claims that the GPUs won can hold at the same time."""
     clients: int = 0
@@ -71,6 +73,7 @@ def _share(
     return NodeShare(
         selected=selected,
         won=len(won),
+        counted=any(gpu.offers is not None and _is_counted(gpu.offers) for gpu in won),
         places=sum(map(_places, won)),
         clients=clients,
         lost=tuple(
@@ -95,6 +98,12 @@ def _clients_by_policy(view: NodeView, decided: NodeSharingSpec) -> Counter[str]
         if gpu.allocated and gpu.uuid in in_force:
             clients[in_force[gpu.uuid]] += len(gpu.allocated)
     return clients
+
+
+def _is_counted(offers: Offers) -> bool:
+    cut_on_demand = offers.mig is not None and offers.mig.layout is None
+    ways = (offers.exclusive, offers.time_slicing, offers.mps, offers.mig)
+    return cut_on_demand or sum(way is not None for way in ways) > 1
 
 
 def _places(gpu: GpuSharing) -> int:

@@ -1,13 +1,18 @@
 """What became of a policy: conditions with reasons from closed lists, and messages that say what to do."""
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import ClientCount, GpuCount, NodeCount, SharingPolicy, SharingPolicyStatus
 from gpusharing.core.acceptance import Candidate, Objection
 from gpusharing.core.listed import listed
 from gpusharing.core.tally import ByNode, Tally
+
+# The first minor of Kubernetes whose scheduler needs not look at all nodes' counters, and how many it takes before that
+# is felt.
+_COUNTS_FAST: Final = 37
+_COUNTED_NODES: Final = 20
 
 
 class ReadyReason(StrEnum):
@@ -27,14 +32,14 @@ class Finding(NamedTuple):
     message: str = ""
 
 
-def policy_status(candidate: Candidate, tally: Tally, *, now: str) -> SharingPolicyStatus:
+def policy_status(candidate: Candidate, tally: Tally, *, minor: int, now: str) -> SharingPolicyStatus:
     """The status to be; where nothing but the time would change, it is the one that is there."""
     policy = candidate.policy
     findings = {
         "Accepted": _accepted(candidate.objection),
         "Ready": _ready(candidate.objection, tally),
         "Conflicted": _conflicted(tally),
-        "Degraded": _degraded(tally),
+        "Degraded": _degraded(tally, minor),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
     return SharingPolicyStatus(
@@ -89,7 +94,7 @@ def _conflicted(tally: Tally) -> Finding:
     return Finding(ConditionStatus.TRUE, "LostGpus", message)
 
 
-def _degraded(tally: Tally) -> Finding:
+def _degraded(tally: Tally, minor: int) -> Finding:
     if tally.failed.count:
         message = (
             f"a selector has no answer for {_count(tally.failed.count, 'GPU')}, which stay as they are: "
@@ -100,6 +105,13 @@ def _degraded(tally: Tally) -> Finding:
         first = tally.refused.first
         told = listed([said for _, said in first], of=tally.refused.count, separator="; ")
         return Finding(ConditionStatus.TRUE, first[0][0], f"not offered in every way: {told}")
+    if minor < _COUNTS_FAST and tally.counted > _COUNTED_NODES:
+        message = (
+            f"the scheduler of Kubernetes 1.{minor} looks at the counters of all nodes for each pod and node, and "
+            f"{_count(tally.counted, 'node')} offer GPUs in ways that exclude each other: upgrade to 1.{_COUNTS_FAST}, "
+            "or offer one way on each GPU"
+        )
+        return Finding(ConditionStatus.TRUE, "SlowScheduler", message)
     return Finding(ConditionStatus.FALSE, "NotDegraded")
 
 

@@ -53,6 +53,8 @@ class Tally:
     """Selected nodes on which something was won."""
     won: int = 0
     """GPUs."""
+    counted: int = 0
+    """Nodes on which GPUs that were won are offered in ways that exclude each other."""
     places: int = 0
     clients: int = 0
     lost: ByNode[str] = field(default_factory=ByNode)
@@ -79,5 +81,6 @@ class Tally:
         self.ready += sign * share.is_ready
         self.winning += sign * (share.selected and share.won > 0)
         self.won += sign * share.won
+        self.counted += sign * share.counted
         self.places += sign * share.places
         self.clients += sign * share.clients

@@ -1,10 +1,11 @@
 """The real API server takes every slice that we can produce, and gives it back as we compare it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from building.boards import ALL, MIG_CAPABLE, board
 from core.offers.test_menu import COMBINATIONS, MODES, POLICY, instance, offered
@@ -15,7 +16,7 @@ from gpusharing.core.offers import Entry, OfferedGpu, PublishedGpu, Standing, fu
 from gpusharing.core.pool import plan_pool, slice_name
 from harness.controlplane import ControlPlane
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 
 NODE, DRIVER = "n1", "gpu.nvidia.com"
 
@@ -91,10 +92,19 @@ async def accepted(server: ControlPlane, specs: list[dict[str, Any]]) -> list[di
     return stored
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["1.37", "1.36"])
+async def server(request: pytest.FixtureRequest, control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    if request.param == "1.37":
+        yield control_plane
+        return
+    async with ControlPlane(emulated_version=request.param) as older:
+        yield older
+
+
 @pytest.mark.parametrize("model", ALL)
-async def test_every_model_in_every_way(control_plane: ControlPlane, model: str) -> None:
+async def test_every_model_in_every_way(server: ControlPlane, model: str) -> None:
     pools = [pool_of(gpu) for gpu in everything(model)]
-    stored = iter(await accepted(control_plane, [spec for pool in pools for spec in pool]))
+    stored = iter(await accepted(server, [spec for pool in pools for spec in pool]))
     for pool in pools:
         slices = [
             ResourceSlice(metadata=ObjectMeta(name=slice_name(index, pool=NODE, driver=DRIVER)), spec=next(stored))
@@ -105,6 +115,6 @@ async def test_every_model_in_every_way(control_plane: ControlPlane, model: str)
         assert again.writes == ()
 
 
-async def test_a_node_with_sixteen_of_the_largest(control_plane: ControlPlane) -> None:
+async def test_a_node_with_sixteen_of_the_largest(server: ControlPlane) -> None:
     gpus = [standing(offered("RTX-PRO-6000", MODES, slot), Standing.CLOSING) for slot in range(16)]
-    assert len(await accepted(control_plane, pool_of(*gpus))) == 18
+    assert len(await accepted(server, pool_of(*gpus))) == 18

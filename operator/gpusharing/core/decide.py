@@ -46,7 +46,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
         Cluster(candidates=candidates, classes=world.classes, namespaces=world.namespaces, setup=world.setup)
     )
     for candidate in candidates:
-        status = policy_status(candidate, tallies[candidate.name], now=now)
+        status = policy_status(candidate, tallies[candidate.name], minor=world.minor, now=now)
         if candidate.is_readable and status != candidate.policy.status:
             intents.append(PatchStatus(candidate.policy, status))
     return intents

@@ -241,7 +241,7 @@ class Decider:
         if policy is None:
             return
         candidate = replace(self._by_name[name], policy=policy)
-        status = policy_status(candidate, self._tallies[name], now=now)
+        status = policy_status(candidate, self._tallies[name], minor=self._setup.minor, now=now)
         if status != policy.status:
             self._unsaid[name] = PatchStatus(policy, status)
 

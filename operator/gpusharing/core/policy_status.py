@@ -28,6 +28,10 @@ from gpusharing.core.reasons import (
 from gpusharing.core.tally import ByNode, Tally
 
 _MOST_LAGGING: Final = 10
+# The first minor of Kubernetes whose scheduler needs not look at all nodes' counters, and how many it takes before that
+# is felt.
+_COUNTS_FAST: Final = 37
+_COUNTED_NODES: Final = 20
 
 
 class Finding(NamedTuple):
@@ -38,7 +42,7 @@ class Finding(NamedTuple):
     message: str = ""
 
 
-def policy_status(candidate: Candidate, tally: Tally, *, now: str) -> SharingPolicyStatus:
+def policy_status(candidate: Candidate, tally: Tally, *, minor: int, now: str) -> SharingPolicyStatus:
     """The status to be; where nothing but the time would change, it is the one that is there."""
     policy = candidate.policy
     ready = _ready(candidate, tally)
@@ -47,7 +51,7 @@ def policy_status(candidate: Candidate, tally: Tally, *, now: str) -> SharingPol
         ConditionType.READY: ready,
         ConditionType.PROGRESSING: _progressing(candidate, tally),
         ConditionType.CONFLICTED: _conflicted(tally),
-        ConditionType.DEGRADED: _degraded(tally),
+        ConditionType.DEGRADED: _degraded(tally, minor),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
     is_planned = candidate.objection is None and policy.spec.rollout.mode is RolloutMode.PLAN
@@ -163,14 +167,14 @@ def _conflicted(tally: Tally) -> Finding:
     return Finding(ConditionStatus.TRUE, ConflictedReason.LOST_GPUS, message)
 
 
-def _degraded(tally: Tally) -> Finding:
-    found = list(_degradations(tally))
+def _degraded(tally: Tally, minor: int) -> Finding:
+    found = list(_degradations(tally, minor))
     if not found:
         return Finding(ConditionStatus.FALSE, DegradedReason.NOT_DEGRADED)
     return Finding(ConditionStatus.TRUE, found[0][0], "; ".join(message for _, message in found))
 
 
-def _degradations(tally: Tally) -> Iterator[tuple[DegradedReason, str]]:
+def _degradations(tally: Tally, minor: int) -> Iterator[tuple[DegradedReason, str]]:
     if tally.failing.count:
         yield DegradedReason.NODES_FAILING, f"{_count(tally.broken, 'node')} failing: {_failing(tally)}"
     if tally.failed.count:
@@ -181,6 +185,13 @@ def _degradations(tally: Tally) -> Iterator[tuple[DegradedReason, str]]:
         first = tally.refused.first()
         told = listed([said for _, said in first], of=tally.refused.count, separator="; ")
         yield DegradedReason(first[0][0]), f"not offered in every way: {told}"
+    if minor < _COUNTS_FAST and tally.counted > _COUNTED_NODES:
+        message = (
+            f"the scheduler of Kubernetes 1.{minor} looks at the counters of all nodes for each pod and node, and "
+            f"{_count(tally.counted, 'node')} offer GPUs in ways that exclude each other: upgrade to 1.{_COUNTS_FAST}, "
+            "or offer one way on each GPU"
+        )
+        yield DegradedReason.SLOW_SCHEDULER, message
 
 
 def _failing(tally: Tally) -> str:

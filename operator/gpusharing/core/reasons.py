@@ -55,3 +55,4 @@ class DegradedReason(StrEnum):
     LAYOUT_DOES_NOT_FIT = "LayoutDoesNotFit"
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
+    SLOW_SCHEDULER = "SlowScheduler"

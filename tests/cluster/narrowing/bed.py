@@ -81,8 +81,8 @@ class Workload:
 class Bed:
     """A control plane with the operator; agents come and go with their nodes."""
 
-    def __init__(self, *, taken_wait: float = 2, idle_wait: float = 3) -> None:
-        self.control_plane = LateControlPlane()
+    def __init__(self, *, taken_wait: float = 2, idle_wait: float = 3, emulated_version: str | None = None) -> None:
+        self.control_plane = LateControlPlane(emulated_version=emulated_version)
         self.admin = Admin(self.control_plane)
         self.allocations: Allocations
         self.bound: defaultdict[str, asyncio.Future[str]] = defaultdict(asyncio.Future)

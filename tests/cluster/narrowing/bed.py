@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +161,16 @@ class Bed:
             )
         else:
             await self.admin.call("POST", _POLICIES, policy(_POLICY, offers=offers))
+
+    async def restrict(self, *, to: Mapping[str, str] | None) -> None:
+        """The policy's GPUs are for namespaces with these labels only; None: for everybody."""
+        tenants = {"namespaces": {"matchLabels": dict(to)}} if to else None
+        await self.admin.merge(f"{_POLICIES}/{_POLICY}", {"spec": {"tenants": tenants}})
+
+    async def device_class(self, name: str, expression: str) -> None:
+        """Also of other makers."""
+        spec = {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}" && {expression}'}}]}
+        await self.admin.call("POST", f"{RESOURCE}/deviceclasses", {"metadata": {"name": name}, "spec": spec})
 
     # ----------------------------------------------------------------------------------------------------- users
 

@@ -19,6 +19,9 @@ SHARING_ATTRIBUTE: Final = f"{GROUP}/sharing"
 POLICY_ATTRIBUTE: Final = f"{GROUP}/policy"
 RESTRICTED_ATTRIBUTE: Final = f"{GROUP}/restricted"
 MEMORY_WALL_ATTRIBUTE: Final = f"{GROUP}/memoryWall"
+# On what the operator makes for a policy.
+POLICY_LABEL: Final = f"{GROUP}/policy"
+QUOTA_PREFIX: Final = "gpusharing-"
 CLOSING: Final = f"{GROUP}/closing"
 DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
@@ -108,3 +111,16 @@ def pool(node: str, *, restricted_to: str | None = None) -> str:
 def node_of_pool(pool: str) -> str:
     """The node whose devices are in a pool of ours."""
     return pool.partition("/")[0]
+
+
+_CLASS_SUFFIXES: Final = {
+    Sharing.EXCLUSIVE: "exclusive",
+    Sharing.TIME_SLICING: "timeslicing",
+    Sharing.MPS: "mps",
+    Sharing.MIG: "mig",
+}
+
+
+def policy_class(policy: str, sharing: Sharing) -> str:
+    """The device class of a policy's own devices."""
+    return f"{policy}-{_CLASS_SUFFIXES[sharing]}"

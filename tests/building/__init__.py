@@ -17,6 +17,7 @@ from gpusharing.api.dra import (
 from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing import (
     CelSelector,
+    Classes,
     DeviceSelector,
     ExclusiveOffer,
     GpuSelection,
@@ -29,9 +30,11 @@ from gpusharing.api.sharing import (
     Offers,
     PolicyReference,
     PublishedDevice,
+    Rollout,
     SharingPolicy,
     SharingPolicySpec,
     SharingPolicyStatus,
+    Tenants,
     TimeSlicingOffer,
 )
 from gpusharing.core import offers as core_offers
@@ -66,6 +69,9 @@ def policy(
     selectors: Sequence[str] = (),
     accepted: bool = True,
     offers: Offers | None = None,
+    tenants: Tenants | None = None,
+    classes: Classes | None = None,
+    rollout: Rollout | None = None,
     status: SharingPolicyStatus | None = None,
 ) -> SharingPolicy:
     return SharingPolicy(
@@ -81,6 +87,9 @@ def policy(
                 max_per_node=max_per_node,
             ),
             offers=offers or time_slicing(),
+            tenants=tenants or Tenants(),
+            classes=classes or Classes(create=False),
+            rollout=rollout or Rollout(),
         ),
         status=status or SharingPolicyStatus(),
     )

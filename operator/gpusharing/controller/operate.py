@@ -14,7 +14,7 @@ import kopf
 import structlog
 
 from gpusharing import __version__
-from gpusharing.controller import handlers, kopf_settings, listing, server_version
+from gpusharing.controller import guards, handlers, kopf_settings, listing, server_version
 from gpusharing.controller.endpoints import serving
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
@@ -60,8 +60,9 @@ async def operate(*, kubeconfig: Path | None, driver: str, idle_wait: float = ID
         kubernetes = await patiently(lambda: server_version.require_supported(api))
         log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
         await patiently(lambda: listing.prime(api, store, handlers.WATCHED))
+        await patiently(lambda: guards.prime(api, store))
         async with asyncio.TaskGroup() as tasks:
-            for work in (loop.run(), listing.audit(api, store, relists)):
+            for work in (loop.run(), listing.audit(api, store, relists), *guards.following(api, store)):
                 ours.push_async_callback(_cancel, {tasks.create_task(work)})
             ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
             await kopf.operator(

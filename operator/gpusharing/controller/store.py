@@ -5,11 +5,12 @@ come after the beginning of its successor, and what a write returned may come be
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pydantic
 import structlog
 
+from gpusharing.api import names
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
@@ -22,10 +23,13 @@ log = structlog.get_logger(__name__)
 
 _Key = tuple[str, str]
 
+# Beside what is watched as a whole.
+_ASKED_FOR: Final = (kinds.ADMISSION_POLICIES,)
+
 
 class Store:
     def __init__(self, watched: Collection[Kind[Any]], *, on_change: Callable[[], None]) -> None:
-        self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
+        self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in (*watched, *_ASKED_FOR)}
         self._on_change = on_change
 
     def all(self, kind: Kind[T]) -> Iterator[T]:
@@ -36,6 +40,9 @@ class Store:
 
     def seen(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Takes in an object as it was listed or watched."""
+        # Those of others change with each of their pods.
+        if kind is kinds.RESOURCE_QUOTAS and not value["metadata"]["name"].startswith(names.QUOTA_PREFIX):
+            return
         try:
             item = kind.from_json(value)
         except pydantic.ValidationError as error:
@@ -44,6 +51,15 @@ class Store:
             return
         known = self._objects[kind].get(_key(item.metadata))
         if known is None or _version(item.metadata) > _version(known.metadata):
+            self._put(kind, item)
+
+    def found(self, kind: Kind[T], name: str, item: T | None) -> None:
+        """Takes in a cluster-scoped object that was asked for by name."""
+        known = self._objects[kind].get(("", name))
+        if item is None:
+            if known is not None:
+                self._forget(kind, ("", name))
+        elif known is None or _version(_metadata(item)) > _version(known.metadata):
             self._put(kind, item)
 
     def written(self, kind: Kind[T], item: T) -> None:
@@ -98,6 +114,8 @@ def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT
         claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
         classes={class_.metadata.name: class_ for class_ in store.all(kinds.DEVICE_CLASSES)},
         namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
+        guards={guard.metadata.name: guard for guard in store.all(kinds.ADMISSION_POLICIES)},
+        quotas={_key(quota.metadata): quota for quota in store.all(kinds.RESOURCE_QUOTAS)},
     )
 
 

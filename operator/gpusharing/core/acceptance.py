@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpusharing import cel
-from gpusharing.api.sharing import SharingPolicy
+from gpusharing.api.sharing import RolloutMode, SharingPolicy
 
 
 class Objection(NamedTuple):
@@ -24,6 +24,12 @@ class Candidate:
     @property
     def name(self) -> str:
         return self.policy.metadata.name
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether what is in force stays so, whatever the policy says now."""
+        rollout = self.policy.spec.rollout
+        return self.objection is not None or rollout.paused or rollout.mode is RolloutMode.PLAN
 
 
 def examine(policy: SharingPolicy, *, minor: int) -> Candidate:

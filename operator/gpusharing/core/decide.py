@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from gpusharing.api.sharing import GpuSharing
 from gpusharing.core.acceptance import examine
-from gpusharing.core.cluster_decision import Cluster, cluster_intents
+from gpusharing.core.cluster_decision import Cluster, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.node_decision import Wanted, decision, wanted
 from gpusharing.core.policy_status import policy_status
@@ -31,11 +31,21 @@ def decide(world: World, *, now: str) -> list[Intent]:
         for view in views
         if decisions[view.name].spec != view.sharing.spec
     ]
-    intents += cluster_intents(
-        Cluster(candidates=candidates, classes=world.classes, namespaces=world.namespaces, setup=world.setup)
+    cluster = cluster_decision(
+        Cluster(
+            candidates=candidates,
+            classes=world.classes,
+            namespaces=world.namespaces,
+            guards=world.guards,
+            quotas=world.quotas,
+            setup=world.setup,
+        )
     )
+    intents += cluster.intents
     for candidate in candidates:
-        status = policy_status(candidate, tallies[candidate.name], now=now)
+        name = candidate.name
+        complaints, untold = cluster.complaints.get(name, ()), name in cluster.untold
+        status = policy_status(candidate, tallies[name], complaints, untold=untold, now=now)
         if status != candidate.policy.status:
             intents.append(PatchStatus(candidate.policy, status))
     return intents

@@ -1,11 +1,13 @@
 """What became of a policy: conditions with reasons from closed lists, and messages that say what to do."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import ClientCount, GpuCount, NodeCount, SharingPolicy, SharingPolicyStatus
 from gpusharing.core.acceptance import Candidate, Objection
+from gpusharing.core.complaints import Complaint
 from gpusharing.core.listed import listed
 from gpusharing.core.tally import ByNode, Tally
 
@@ -16,6 +18,7 @@ class ReadyReason(StrEnum):
     NO_MATCHING_NODES = "NoMatchingNodes"
     NO_MATCHING_GPUS = "NoMatchingGpus"
     LOST_ALL_GPUS = "LostAllGpus"
+    WAITING_FOR_GUARDS = "WaitingForGuards"
     WAITING_FOR_NODES = "WaitingForNodes"
 
 
@@ -27,14 +30,17 @@ class Finding(NamedTuple):
     message: str = ""
 
 
-def policy_status(candidate: Candidate, tally: Tally, *, now: str) -> SharingPolicyStatus:
-    """The status to be; where nothing but the time would change, it is the one that is there."""
+def policy_status(
+    candidate: Candidate, tally: Tally, complaints: Sequence[Complaint] = (), *, untold: bool = False, now: str
+) -> SharingPolicyStatus:
+    """The status to be; where nothing but the time would change, it is the one that is there. `untold`: admission does
+    not know yet what it says of its tenants."""
     policy = candidate.policy
     findings = {
         "Accepted": _accepted(candidate.objection),
-        "Ready": _ready(candidate.objection, tally),
+        "Ready": _ready(candidate.objection, tally, untold=untold),
         "Conflicted": _conflicted(tally),
-        "Degraded": _degraded(tally),
+        "Degraded": _degraded(tally, complaints),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
     return SharingPolicyStatus(
@@ -52,7 +58,7 @@ def _accepted(objection: Objection | None) -> Finding:
     return Finding(ConditionStatus.TRUE, "Accepted")
 
 
-def _ready(objection: Objection | None, tally: Tally) -> Finding:
+def _ready(objection: Objection | None, tally: Tally, *, untold: bool) -> Finding:
     def not_ready(reason: ReadyReason, message: str) -> Finding:
         return Finding(ConditionStatus.FALSE, reason, message)
 
@@ -73,6 +79,8 @@ def _ready(objection: Objection | None, tally: Tally) -> Finding:
             ReadyReason.LOST_ALL_GPUS,
             f"other policies won {_count(tally.lost.count, 'GPU')} that it wants: see Conflicted",
         )
+    if untold:
+        return not_ready(ReadyReason.WAITING_FOR_GUARDS, "admission does not know yet what it says of its tenants")
     if tally.lagging.count:
         return not_ready(
             ReadyReason.WAITING_FOR_NODES,
@@ -89,7 +97,10 @@ def _conflicted(tally: Tally) -> Finding:
     return Finding(ConditionStatus.TRUE, "LostGpus", message)
 
 
-def _degraded(tally: Tally) -> Finding:
+def _degraded(tally: Tally, complaints: Sequence[Complaint]) -> Finding:
+    if complaints:
+        told = listed([complaint.message for complaint in complaints], separator="; ")
+        return Finding(ConditionStatus.TRUE, complaints[0].reason, told)
     if tally.failed.count:
         message = (
             f"a selector has no answer for {_count(tally.failed.count, 'GPU')}, which stay as they are: "

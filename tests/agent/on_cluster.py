@@ -186,6 +186,10 @@ class GpuNode:
         return self.directory / "state"
 
     @property
+    def shm(self) -> Path:
+        return self.directory / "shm"
+
+    @property
     def cdi(self) -> Path:
         return self.directory / "cdi"
 
@@ -214,6 +218,7 @@ class GpuNode:
             "kubelet_root": self.directory / "kubelet",
             "cdi_dir": self.cdi,
             "state_dir": self.state,
+            "shm_dir": self.shm,
         }
         given = [f"--{name.replace('_', '-')}={value}" for name, value in (flags | changes).items()]
         return [sys.executable, "-m", "gpusharing", "agent", *given, f"--cdi-dir={self.sim.cdi}"]

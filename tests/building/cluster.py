@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pydantic
 
 from building import NOW
 from gpusharing.api import names
-from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing import (
     ClaimStatus,
@@ -30,10 +30,12 @@ from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_Q
 T = TypeVar("T")
 K = TypeVar("K")
 
+_TAINT_RULES: Final = pydantic.TypeAdapter(DeviceTaintRule)
+
 
 def apply(world: World, intents: Iterable[Intent]) -> World:
     """The world after the writes: a new spec is a new generation."""
-    policies, sharings = dict(world.policies), dict(world.node_sharings)
+    policies, sharings, rules = dict(world.policies), dict(world.node_sharings), dict(world.taint_rules or {})
     for intent in intents:
         match intent:
             case ReplaceSpec(before, spec):
@@ -41,9 +43,18 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
                 sharings[metadata.name] = before.model_copy(update={"metadata": metadata, "spec": spec})
             case PatchStatus(before=policy, status=status):
                 policies[policy.metadata.name] = policy.model_copy(update={"status": status})
+            case Create(target=Target.DEVICE_TAINT_RULE, body=body):
+                rules[body["metadata"]["name"]] = _TAINT_RULES.validate_python(body)
+            case Delete(target=Target.DEVICE_TAINT_RULE, before=metadata):
+                del rules[metadata.name]
             case Create() | Patch() | Delete():
                 world = _written(world, intent)
-    return replace(world, policies=policies, node_sharings=sharings)
+    return replace(
+        world,
+        policies=policies,
+        node_sharings=sharings,
+        taint_rules=None if world.taint_rules is None else rules,
+    )
 
 
 def _written(world: World, intent: Create | Patch | Delete) -> World:

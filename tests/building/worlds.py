@@ -17,12 +17,14 @@ from building import (
     policy,
     reference,
     result,
+    taint_rule,
     time_slicing,
     world,
 )
 from building import claim as build_claim
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.sharing import Interval, NodeSharing, NodeSharingSpec, SharingPolicy
+from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing import Interval, NodeSharing, NodeSharingSpec, SharingPolicy, Tenants
 from gpusharing.core.world import World
 
 NODES = ("n1", "n2", "n3")
@@ -32,6 +34,14 @@ offers = st.one_of(
     st.just(EXCLUSIVE),
     st.builds(time_slicing, st.integers(min_value=2, max_value=8), st.sampled_from(Interval), exclusive=st.booleans()),
 )
+selectors = st.sampled_from(
+    [
+        'device.attributes["gpu.nvidia.com"].architecture == "Hopper"',
+        'device.attributes["gpu.nvidia.com"].uuid != "GPU-n1-0"',
+        'device.attributes["gpu.nvidia.com"].nowhere == "x"',
+        'device.attributes["gpu.nvidia.com"].uuid == "GPU-n2-1" && device.attributes["gpu.nvidia.com"].nowhere == "x"',
+    ]
+)
 policies = st.builds(
     policy,
     name=st.sampled_from(POLICIES),
@@ -39,14 +49,16 @@ policies = st.builds(
     generation=st.integers(min_value=1, max_value=3),
     nodes=st.sampled_from([{}, {"pool": "x"}]),
     max_per_node=st.sampled_from([None, 1, 2, "50%"]),
+    selectors=st.lists(selectors, max_size=1),
     accepted=st.sampled_from([True, True, True, False]),
     offers=offers,
+    tenants=st.sampled_from([None, None, Tenants(namespaces=LabelSelector(match_labels={"team": "x"}))]),
 )
 devices = st.builds(
     result,
     st.sampled_from(["gpu-0", "gpu-1", "gpu-0-timeslicing", "gpu-1-timeslicing", "gpu-7", "nic-0"]),
     request=st.sampled_from(["gpu", "gpu/big", "other"]),
-    pool=st.sampled_from(["n1", "n1", *NODES, "n9"]),
+    pool=st.sampled_from(["n1", "n1", *NODES, "n1/a", "n9"]),
     driver=st.sampled_from(["gpu.nvidia.com", "gpu.nvidia.com", "other"]),
     admin_access=st.sampled_from([None, None, True]),
 )
@@ -66,7 +78,16 @@ def claims(draw: st.DrawFn, names: Sequence[str] = ("c1", "c2", "c3")) -> Resour
         *results,
         configs=draw(st.lists(configs, max_size=2)),
         allocated=draw(st.integers(0, 5)) > 0,
+        namespace=draw(st.sampled_from(["team", "team", "default", "unknown"])),
+        pods=draw(st.sampled_from([(), ("p1",)])),
     )
+
+
+namespaces = st.fixed_dictionaries({"team": st.sampled_from([{"team": "x"}, {}]), "default": st.just({})})
+taint_rules = st.lists(
+    st.builds(taint_rule, st.sampled_from(["gpu-0", "gpu-0-timeslicing", "gpu-7"]), pool=st.sampled_from(["n1", "n9"])),
+    max_size=1,
+)
 
 
 @st.composite
@@ -96,4 +117,6 @@ def worlds(draw: st.DrawFn) -> World:
         nodes=[node(name, **draw(st.sampled_from([{}, {"pool": "x"}]))) for name in names],
         node_sharings=[draw(node_sharings(name, known)) for name in names],
         claims=draw(st.lists(claims(), max_size=3)),
+        namespaces=draw(namespaces),
+        taint_rules=draw(taint_rules | st.none()),
     )

@@ -4,9 +4,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from building import node_sharing
+from gpusharing.api.meta import Identity
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store, snapshot
-from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
+from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
 class Observed:
@@ -14,10 +15,11 @@ class Observed:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.store = Store(WATCHED, on_change=self._changed)
+        self.store = Store((*WATCHED, ADMISSION_POLICIES), on_change=self._changed)
 
-    def _changed(self) -> None:
+    def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1
+        self.last: list[Any] = [before, after]
 
     def versions(self) -> dict[str, str]:
         return {node.metadata.name: node.metadata.resource_version for node in self.store.all(NODES)}
@@ -45,6 +47,17 @@ def test_what_is_known_already_is_no_change(observed: Observed) -> None:
     observed.store.seen(NODES, node(1))
     observed.store.gone(NODES, node(2, name="other"))
     assert observed.changes == 1
+
+
+def test_a_change_tells_what_was_and_what_is(observed: Observed) -> None:
+    observed.store.seen(NODES, node(1))
+    [first] = observed.store.all(NODES)
+    assert observed.last == [None, first]
+    observed.store.seen(NODES, node(2))
+    [second] = observed.store.all(NODES)
+    assert observed.last == [first, second]
+    observed.store.gone(NODES, node(3))
+    assert observed.last == [second, None]
 
 
 def test_the_end_of_a_predecessor_does_not_end_its_successor(observed: Observed) -> None:
@@ -103,8 +116,19 @@ def test_an_unreadable_object_can_be_deleted(observed: Observed) -> None:
 def test_a_list_shows_what_was_deleted_unseen_but_not_what_is_newer(observed: Observed) -> None:
     for name, version in (("stays", 1), ("deleted", 2), ("new", 11)):
         observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
-    observed.store.only(NODES, {"uid-stays"}, as_of="10")
+    observed.store.only(NODES, [identity("stays", 1)], as_of="10")
     assert set(observed.versions()) == {"stays", "new"}
+
+
+def identity(name: str, version: int) -> Identity:
+    return Identity(name=name, uid=f"uid-{name}", resource_version=str(version))
+
+
+def test_a_list_shows_what_is_not_known_or_only_as_it_was(observed: Observed) -> None:
+    for name, version in (("same", 9), ("older", 9), ("newer", 10)):
+        observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
+    unknown, newer = identity("unknown", 1), identity("older", 10)
+    assert observed.store.behind(NODES, [identity("same", 9), newer, identity("newer", 9), unknown]) == [newer, unknown]
 
 
 def test_a_snapshot_does_not_change(observed: Observed) -> None:

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import DRIVER, MINOR, decided, gpu_status, node_sharing, policy, reference, time_slicing, uuid
-from gpusharing.api.sharing import GpuSharing, GpuStatus, Loser, LossReason, SharingPolicy
+from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing import Allowance, GpuSharing, GpuStatus, Loser, LossReason, SharingPolicy, Tenants
 from gpusharing.core.acceptance import examine
 from gpusharing.core.assign import assign
-from gpusharing.core.selection import selections_by_policy
+from gpusharing.core.selection import Selector
 from gpusharing.core.world import NodeView
 
 Outcome = Sequence[GpuSharing]
@@ -31,7 +32,7 @@ def decide_on(
 ) -> Outcome:
     candidates = [examine(policy, minor=MINOR) for policy in policies]
     view = NodeView(sharing=node_sharing(gpus=gpus), labels=labels, claims=())
-    selections = selections_by_policy(candidates, view, DRIVER)
+    selections = Selector(DRIVER).selections(candidates, view)
     return assign(candidates, selections=selections, uuids=[gpu.uuid for gpu in gpus], before=before)
 
 
@@ -218,6 +219,22 @@ def test_an_entry_carries_the_winners_offers_and_generation() -> None:
         offers=winner.spec.offers,
         losers=(Loser(policy="b", reason=LossReason.NAME_SORTS_LATER),),
     )
+
+
+@pytest.mark.parametrize(
+    ("tenants", "restricted", "allow"),
+    [
+        pytest.param(Tenants(), False, None, id="everyone, as much as is offered"),
+        pytest.param(Tenants(namespaces=LabelSelector(match_labels={"team": "x"})), True, None, id="namespaces"),
+        pytest.param(Tenants(allow=Allowance(max_shares=1)), False, Allowance(max_shares=1), id="everyone, and less"),
+        pytest.param(Tenants(allow=Allowance(gpu_config=())), False, Allowance(gpu_config=()), id="nothing"),
+    ],
+)
+def test_an_entry_says_whether_it_is_for_tenants_and_what_they_may_ask_for(
+    tenants: Tenants, restricted: bool, allow: Allowance | None
+) -> None:
+    [entry] = run([policy("a", tenants=tenants)], gpus=1)
+    assert (entry.restricted, entry.allow) == (restricted, allow)
 
 
 def test_what_is_not_accepted_leaves_the_offers_in_force() -> None:

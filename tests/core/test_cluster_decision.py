@@ -1,12 +1,13 @@
 """Classes, guards and quotas together: in which order they come, and what a policy says of what is in the way."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from building import LATER, NOW, node_sharing, policy, world
 from building.cluster import agents_act, apply
 from building.guards import installed
 from core.test_classes import device_class
+from core.test_decider import Kept
 from gpusharing.api.dra import Namespace
 from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
 from gpusharing.api.sharing import Classes, Quota, SharingPolicyStatus, Tenants
@@ -90,6 +91,29 @@ def test_without_guards_a_policy_with_tenants_says_so_and_opens_no_door() -> Non
     open_ = settled(replace(at_first(guards=False), policies={"open": policy("open", classes=Classes())}))
     assert conditions(open_.policies["open"].status)["Degraded"] == (ConditionStatus.FALSE, "NotDegraded")
     assert set(open_.classes) == {"open-timeslicing"}
+
+
+def test_it_is_kept_up_to_date() -> None:
+    """What changes beside nodes is decided on as if from nothing, and said by the policies that it concerns."""
+    at = at_first()
+    kept = Kept(at)
+    foreign = device_class("open-timeslicing", "TimeSlicing", of=None)
+    steps: list[Callable[[World], World]] = [
+        lambda of: replace(of, guards={}),
+        lambda of: replace(of, guards=installed()),
+        lambda of: replace(of, classes={**of.classes, "open-timeslicing": foreign}),
+        lambda of: replace(of, namespaces={}),
+        lambda of: replace(of, quotas={}, namespaces={"search": TENANT}),
+        lambda of: replace(of, policies={"search": of.policies["search"]}),
+    ]
+    for step in steps:
+        for _ in range(3):
+            assert kept.decider.decide(now=NOW) == decide(at, now=NOW)
+            at = agents_act(apply(at, decide(at, now=NOW)))
+            kept.become(at)
+        at = step(at)
+        kept.become(at)
+    assert kept.decider.decide(now=NOW) == decide(at, now=NOW)
 
 
 def test_classes_that_are_there_stay_when_the_guards_go() -> None:

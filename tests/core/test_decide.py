@@ -31,6 +31,9 @@ from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.world import World
 
+BEFORE_APPROVALS = "2026-11-18T12:59:59Z"
+"""An hour after NOW, what has been closing since then may be withdrawn."""
+
 THIRDS = policy("thirds", offers=time_slicing(3, Interval.SHORT))
 
 
@@ -55,7 +58,7 @@ def settle(at: World) -> World:
     """Until nobody has anything to do. Three rounds: what is in force, what is said of it, and nothing."""
     for _ in range(3):
         at = agents_act(apply(at, decide(at, now=NOW)))
-    assert decide(at, now=LATER) == []
+    assert decide(at, now=BEFORE_APPROVALS) == []
     return at
 
 
@@ -185,9 +188,8 @@ def test_operator_and_agents_come_to_rest(at: World) -> None:
 
 @given(worlds())
 def test_deciding_is_a_function_of_what_is_there(at: World) -> None:
-    backwards = World(
-        driver=at.driver,
-        minor=at.minor,
+    backwards = replace(
+        at,
         policies={name: at.policies[name] for name in [*at.policies][::-1]},
         nodes={name: at.nodes[name] for name in [*at.nodes][::-1]},
         node_sharings={name: at.node_sharings[name] for name in [*at.node_sharings][::-1]},

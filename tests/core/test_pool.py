@@ -28,7 +28,7 @@ def plan(existing: Slices, gpus: Sequence[OfferedGpu], *, last_generation: int =
         published = [PublishedGpu(item, full_menu(item)) for item in gpus]
         return slice_specs(published, node="n1", pool="n1", driver=DRIVER, generation=generation)
 
-    return plan_pool([*existing.values()], specs_at, node="n1", driver=DRIVER, last_generation=last_generation)
+    return plan_pool([*existing.values()], specs_at, pool="n1", driver=DRIVER, last_generation=last_generation)
 
 
 def stored(name: str, spec: dict[str, Any]) -> ResourceSlice:
@@ -114,7 +114,7 @@ def test_a_gpu_changes_what_it_offers_by_one_write_in_the_same_generation() -> N
     after = plan(before, [offered(0), offered(1, time_slicing(exclusive=True))])
     [write] = after.writes
     assert isinstance(write, Update)
-    assert write.before.metadata.name == slice_name(2, node="n1", driver=DRIVER)
+    assert write.before.metadata.name == slice_name(2, pool="n1", driver=DRIVER)
     assert after.generation == write.spec["pool"]["generation"] == 1
 
 
@@ -162,6 +162,6 @@ def test_a_slice_that_somebody_edited_is_repaired(key: str) -> None:
 
 
 def test_slices_are_named_in_the_order_in_which_the_scheduler_shall_fill_them() -> None:
-    names = [slice_name(index, node="n1", driver=DRIVER) for index in (0, 1, 9, 10, 15, 16, 4_000)]
+    names = [slice_name(index, pool="n1", driver=DRIVER) for index in (0, 1, 9, 10, 15, 16, 4_000)]
     assert names == sorted(names)
     assert names[0] == "00000-gpu.nvidia.com-n1"

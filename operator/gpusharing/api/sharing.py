@@ -478,6 +478,8 @@ class RefusalReason(StrEnum):
     """The GPU cannot be cut in this way."""
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     """Containers cannot be held to a part of the GPU's memory, and the policy requires that they are."""
+    ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
+    """Who does not ask for an amount would get more than a claim may have."""
 
 
 class Refusal(ApiModel):

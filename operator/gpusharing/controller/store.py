@@ -4,14 +4,14 @@ Events of one name can come out of order: Kopf handles each uid in a task of its
 come after the beginning of its successor, and what a write returned may come before or after its event.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 import pydantic
 import structlog
 
-from gpusharing.api import names
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.dra import DeviceTaintRule
+from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
 from gpusharing.kube import kinds
@@ -23,13 +23,15 @@ log = structlog.get_logger(__name__)
 
 _Key = tuple[str, str]
 
-# Beside what is watched as a whole.
-_ASKED_FOR: Final = (kinds.ADMISSION_POLICIES,)
+
+class OnChange(Protocol):
+    def __call__(self, *, before: Any | None, after: Any | None) -> None:
+        """An object has come (there was none before), changed, or gone (there is none after)."""
 
 
 class Store:
-    def __init__(self, watched: Collection[Kind[Any]], *, on_change: Callable[[], None]) -> None:
-        self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in (*watched, *_ASKED_FOR)}
+    def __init__(self, watched: Collection[Kind[Any]], *, on_change: OnChange) -> None:
+        self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
         self._on_change = on_change
 
     def all(self, kind: Kind[T]) -> Iterator[T]:
@@ -40,8 +42,8 @@ class Store:
 
     def seen(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Takes in an object as it was listed or watched."""
-        # Those of others change with each of their pods.
-        if kind is kinds.RESOURCE_QUOTAS and not value["metadata"]["name"].startswith(names.QUOTA_PREFIX):
+        if self._is_old(kind, value):
+            # Lists come twice, and what we wrote ourselves comes back: it need not be read.
             return
         try:
             item = kind.from_json(value)
@@ -49,9 +51,7 @@ class Store:
             # Whatever was known of it stays: half an object must not look like a deleted one.
             log.error("object cannot be read", kind=kind.kind, object=_display_name(value), error=_sentence(error))  # noqa: TRY400
             return
-        known = self._objects[kind].get(_key(item.metadata))
-        if known is None or _version(item.metadata) > _version(known.metadata):
-            self._put(kind, item)
+        self._put(kind, item)
 
     def found(self, kind: Kind[T], name: str, item: T | None) -> None:
         """Takes in a cluster-scoped object that was asked for by name."""
@@ -83,8 +83,9 @@ class Store:
         if known is not None and known.metadata.uid == metadata["uid"]:
             self._forget(kind, key)
 
-    def only(self, kind: Kind[Any], uids: Collection[str], *, as_of: str) -> None:
+    def only(self, kind: Kind[Any], listed: Iterable[Identity], *, as_of: str) -> None:
         """Forgets what a complete list does not have, unless it is newer than the list."""
+        uids = {identity.uid for identity in listed}
         lost = [
             key
             for key, item in self._objects[kind].items()
@@ -94,16 +95,39 @@ class Store:
             log.info("a deletion was missed", kind=kind.kind, object="/".join(filter(None, key)))
             self._forget(kind, key)
 
+    def _is_old(self, kind: Kind[Any], value: Mapping[str, Any]) -> bool:
+        metadata = value["metadata"]
+        known = self._objects[kind].get((metadata.get("namespace", ""), metadata["name"]))
+        return known is not None and int(metadata["resourceVersion"]) <= _version(known.metadata)
+
+    def behind(self, kind: Kind[Any], listed: Iterable[Identity]) -> list[Identity]:
+        """What of a list is not known here, or only in an older version."""
+        objects = self._objects[kind]
+        return [
+            identity
+            for identity in listed
+            if (known := objects.get(_key(identity))) is None or _version(known.metadata) < _version(identity)
+        ]
+
     def _put(self, kind: Kind[T], item: T) -> None:
-        self._objects[kind][_key(_metadata(item))] = item
-        self._on_change()
+        key = _key(_metadata(item))
+        before = self._objects[kind].get(key)
+        self._objects[kind][key] = item
+        self._on_change(before=before, after=item)
 
     def _forget(self, kind: Kind[Any], key: _Key) -> None:
-        del self._objects[kind][key]
-        self._on_change()
+        self._on_change(before=self._objects[kind].pop(key), after=None)
 
 
-def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT) -> World:
+def snapshot(
+    store: Store,
+    driver: str,
+    minor: int,
+    idle_wait: float = IDLE_WAIT,
+    *,
+    taint_rules: Kind[DeviceTaintRule] | None = None,
+) -> World:
+    """`taint_rules`: as which kind the API server has them, if it does."""
     return World(
         driver=driver,
         minor=minor,
@@ -116,6 +140,7 @@ def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT
         namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
         guards={guard.metadata.name: guard for guard in store.all(kinds.ADMISSION_POLICIES)},
         quotas={_key(quota.metadata): quota for quota in store.all(kinds.RESOURCE_QUOTAS)},
+        taint_rules={rule.metadata.name: rule for rule in store.all(taint_rules)} if taint_rules else None,
     )
 
 
@@ -124,11 +149,11 @@ def _metadata(item: Any) -> ObjectMeta:
     return metadata
 
 
-def _key(metadata: ObjectMeta) -> _Key:
+def _key(metadata: ObjectMeta | Identity) -> _Key:
     return metadata.namespace, metadata.name
 
 
-def _version(metadata: ObjectMeta) -> int:
+def _version(metadata: ObjectMeta | Identity) -> int:
     # Kubernetes promises (since 1.35) that versions of one resource compare as numbers.
     return int(metadata.resource_version)
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpusharing.api.sharing import GpuSharing, Loser, LossReason, PolicyReference, SharingPolicy
+from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing import Allowance, GpuSharing, Loser, LossReason, PolicyReference, SharingPolicy
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.selection import Selection
 
@@ -109,5 +110,12 @@ def _untouched(uuid: str, contest: Contest) -> GpuSharing:
 def _entry(uuid: str, winner: SharingPolicy | None, losers: Sequence[Loser]) -> GpuSharing:
     if winner is None:
         return GpuSharing(uuid=uuid, losers=tuple(losers))
-    reference = PolicyReference(name=winner.metadata.name, generation=winner.metadata.generation)
-    return GpuSharing(uuid=uuid, policy=reference, losers=tuple(losers), offers=winner.spec.offers)
+    tenants = winner.spec.tenants
+    return GpuSharing(
+        uuid=uuid,
+        policy=PolicyReference(name=winner.metadata.name, generation=winner.metadata.generation),
+        losers=tuple(losers),
+        offers=winner.spec.offers,
+        restricted=tenants.namespaces != LabelSelector(),
+        allow=tenants.allow if tenants.allow != Allowance() else None,
+    )

@@ -80,7 +80,8 @@ def plan(candidates: Sequence[Candidate], existing: Mapping[str, DeviceClass]) -
             if not candidate.policy.spec.classes.create:
                 unwanted += [found.before] if found.before and is_ours else []
             elif found.before is not None and not is_ours:
-                complaints[candidate.name] += [_not_ours(found)] if is_offered else []
+                if is_offered:
+                    complaints[candidate.name].append(_not_ours(found))
             elif is_offered or is_ours:
                 planned.append(found)
     classes = tuple(_with_resources(planned, existing, complaints))

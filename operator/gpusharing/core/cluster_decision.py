@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpusharing.api.dra import DeviceClass, Namespace
 from gpusharing.core import classes
@@ -30,11 +30,18 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDecision:
-    intents: Sequence[Intent]
-    complaints: Mapping[str, Sequence[Complaint]]
+    intents: Sequence[Intent] = ()
+    complaints: Mapping[str, Sequence[Complaint]] = field(default_factory=dict)
     """By policy."""
-    untold: frozenset[str]
+    untold: frozenset[str] = frozenset()
     """Policies of whose tenants admission does not know yet what they say now."""
+
+    def differs_for(self, other: "ClusterDecision") -> set[str]:
+        """The policies of which it says something else."""
+        named = self.complaints.keys() | other.complaints.keys()
+        return {name for name in named if self.complaints.get(name) != other.complaints.get(name)} | (
+            self.untold ^ other.untold
+        )
 
 
 def cluster_decision(cluster: Cluster) -> ClusterDecision:
@@ -42,11 +49,13 @@ def cluster_decision(cluster: Cluster) -> ClusterDecision:
     kept = upkeep(cluster.candidates, planned.classes, cluster.guards)
     quota = quotas(cluster.candidates, cluster.namespaces, cluster.quotas)
     complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
-    for candidate in cluster.candidates:
-        if kept.missing and needs_guards(candidate.policy):
-            complaints[candidate.name].append(_guard_missing(kept.missing))
-        for found in (planned.complaints, quota.complaints):
-            complaints[candidate.name] += found.get(candidate.name, ())
+    if kept.missing:
+        for candidate in cluster.candidates:
+            if needs_guards(candidate.policy):
+                complaints[candidate.name].append(_guard_missing(kept.missing))
+    for found in (planned.complaints, quota.complaints):
+        for name, said in found.items():
+            complaints[name] += said
     return ClusterDecision(
         intents=[
             *kept.intents,

@@ -8,6 +8,7 @@ from gpusharing.core.cluster_decision import Cluster, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.node_decision import Wanted, decision, wanted
 from gpusharing.core.policy_status import policy_status
+from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
 from gpusharing.core.world import World, node_views
 
@@ -16,7 +17,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
     """Intents, nodes before statuses. Where the world is as it should be, there are none."""
     candidates = tuple(examine(world.policies[name], minor=world.minor) for name in sorted(world.policies))
     views = node_views(world)
-    wishes = {view.name: wanted(candidates, view, world.setup) for view in views}
+    wishes = {view.name: wanted(candidates, view, Selector(world.driver)) for view in views}
     admitted = _admitted(wishes)
     decisions = {
         view.name: decision(candidates, view, wishes[view.name], admitted[view.name], world.setup, now=now)
@@ -31,6 +32,8 @@ def decide(world: World, *, now: str) -> list[Intent]:
         for view in views
         if decisions[view.name].spec != view.sharing.spec
     ]
+    for view in views:
+        intents += decisions[view.name].taint_rules
     cluster = cluster_decision(
         Cluster(
             candidates=candidates,

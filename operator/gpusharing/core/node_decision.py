@@ -11,10 +11,14 @@ from gpusharing.core.acceptance import Candidate
 from gpusharing.core.amounts import mebibytes
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
+from gpusharing.core.conflicts import losses
+from gpusharing.core.intents import Intent
 from gpusharing.core.node_share import NodeShare, node_shares
-from gpusharing.core.occupancy import with_occupancy
+from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
 from gpusharing.core.resolution import resolve
-from gpusharing.core.selection import Selection, selections_by_policy
+from gpusharing.core.selection import Selection, Selector
+from gpusharing.core.taint_rules import rule_intents
+from gpusharing.core.tenancy import Registry
 from gpusharing.core.world import NodeView, Setup
 
 
@@ -34,11 +38,15 @@ class NodeDecision:
     """As it should be written."""
     shares: Mapping[str, NodeShare]
     """What the node adds to the statuses of policies."""
+    until: float | None
+    """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
+    taint_rules: Sequence[Intent] = ()
+    """Those to be made and to be taken away."""
 
 
-def wanted(candidates: Sequence[Candidate], view: NodeView, setup: Setup) -> Wanted:
+def wanted(candidates: Sequence[Candidate], view: NodeView, selector: Selector) -> Wanted:
     statuses = view.gpus
-    selections = selections_by_policy(candidates, view, setup.driver)
+    selections = selector.selections(candidates, view)
     won = assign(
         candidates,
         selections=selections,
@@ -59,12 +67,21 @@ def decision(
     now: str,
 ) -> NodeDecision:
     """`admitted`: for each of the wanted GPUs, how it is to be now."""
+    allocated = allocated_by_slot(view, setup.driver)
     gpus = tuple(
-        with_occupancy(gpu, status, view, setup.driver, idle_wait=setup.idle_wait, now=now)
+        with_occupancy(gpu, status, allocated.get(status.slot, ()), idle_wait=setup.idle_wait, now=now)
         for gpu, status in zip(admitted, view.gpus, strict=True)
     )
-    spec = NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, setup.driver))
-    return NodeDecision(spec=spec, shares=node_shares(candidates, view, spec, wish.selections, setup.driver))
+    policies = {candidate.name: candidate.policy for candidate in candidates}
+    lost = losses(view, setup.driver)
+    claims = claim_entries(view, gpus, Registry(policies, view.namespaces), lost, setup.driver)
+    spec = NodeSharingSpec(gpus=gpus, claims=claims)
+    return NodeDecision(
+        spec=spec,
+        shares=node_shares(candidates, view, spec, wish.selections),
+        until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
+        taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
+    )
 
 
 def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:
@@ -75,6 +92,7 @@ def _resolved(gpu: GpuSharing, status: GpuStatus) -> GpuSharing:
         memory_mib=mebibytes(status.memory),
         mig_profiles=status.mig_profiles,
         memory_wall=status.memory_wall,
+        allow=gpu.allow,
     )
     # What stayed as it was is resolved already, and keeps what was said of it then.
     return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})

@@ -7,7 +7,7 @@ from building import node_sharing
 from gpusharing.api.meta import Identity
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store, snapshot
-from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
+from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
 class Observed:
@@ -15,7 +15,7 @@ class Observed:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.store = Store(WATCHED, on_change=self._changed)
+        self.store = Store((*WATCHED, ADMISSION_POLICIES), on_change=self._changed)
 
     def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1

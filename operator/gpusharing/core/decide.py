@@ -2,7 +2,7 @@
 
 from gpusharing.core.acceptance import Candidate, examine, unreadable
 from gpusharing.core.budget import held_back
-from gpusharing.core.cluster_decision import Cluster, cluster_intents
+from gpusharing.core.cluster_decision import Cluster, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.node_decision import changes, decision, wanted
 from gpusharing.core.policy_status import policy_status
@@ -42,11 +42,21 @@ def decide(world: World, *, now: str) -> list[Intent]:
     ]
     for view in views:
         intents += decisions[view.name].taint_rules
-    intents += cluster_intents(
-        Cluster(candidates=candidates, classes=world.classes, namespaces=world.namespaces, setup=world.setup)
+    cluster = cluster_decision(
+        Cluster(
+            candidates=candidates,
+            classes=world.classes,
+            namespaces=world.namespaces,
+            guards=world.guards,
+            quotas=world.quotas,
+            setup=world.setup,
+        )
     )
+    intents += cluster.intents
     for candidate in candidates:
-        status = policy_status(candidate, tallies[candidate.name], minor=world.minor, now=now)
+        name = candidate.name
+        complaints, untold = cluster.complaints.get(name, ()), name in cluster.untold
+        status = policy_status(candidate, tallies[name], complaints, untold=untold, minor=world.minor, now=now)
         if candidate.is_readable and status != candidate.policy.status:
             intents.append(PatchStatus(candidate.policy, status))
     return intents

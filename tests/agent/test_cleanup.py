@@ -27,7 +27,7 @@ def clean_up(node: GpuNode) -> tuple[int, str, str]:
 
 
 def left_on(node: GpuNode) -> list[Path]:
-    ours = [*node.state.iterdir(), *node.cdi.iterdir(), node.endpoint, node.registration]
+    ours = [*node.state.iterdir(), *node.cdi.iterdir(), node.endpoint, node.registration, node.shm]
     return [path for path in ours if path.exists()]
 
 

@@ -9,15 +9,21 @@ from gpusharing.api.dra import (
     AllocationConfig,
     AllocationResult,
     DeviceAllocation,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    Namespace,
     Node,
     OpaqueConfig,
     ResourceClaim,
+    ResourceClaimConsumer,
     ResourceClaimStatus,
 )
 from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing import (
     CelSelector,
+    ClaimStatus,
     DeviceSelector,
+    DeviceSettings,
     ExclusiveOffer,
     GpuSelection,
     GpuSharing,
@@ -37,8 +43,10 @@ from gpusharing.api.sharing import (
     TimeSlicingOffer,
 )
 from gpusharing.core import offers as core_offers
+from gpusharing.core.intents import Create
 from gpusharing.core.inventory import Gpu
-from gpusharing.core.world import World
+from gpusharing.core.taint_rules import Place, rule_intents
+from gpusharing.core.world import NodeView, World
 
 DRIVER: Final = "gpu.nvidia.com"
 NOW: Final = "2026-11-18T12:00:00Z"
@@ -154,12 +162,13 @@ def node_sharing(
     spec: NodeSharingSpec | None = None,
     generation: int = 1,
     observed_generation: int | None = None,
+    claims: Sequence[ClaimStatus] = (),
 ) -> NodeSharing:
     reported = [gpu_status(slot, node=name) for slot in range(gpus)] if isinstance(gpus, int) else gpus
     return NodeSharing(
         metadata=ObjectMeta(name=name, uid=f"uid-{name}", resource_version="1", generation=generation),
         spec=spec or NodeSharingSpec(),
-        status=NodeSharingStatus(observed_generation=observed_generation, gpus=tuple(reported)),
+        status=NodeSharingStatus(observed_generation=observed_generation, gpus=tuple(reported), claims=tuple(claims)),
     )
 
 
@@ -171,9 +180,18 @@ def result(
     driver: str = DRIVER,
     admin_access: bool | None = None,
     share_id: str | None = None,
+    consumed: Mapping[str, str] | None = None,
+    tolerations: Sequence[Mapping[str, Any]] = (),
 ) -> AllocationResult:
     return AllocationResult(
-        request=request, driver=driver, pool=pool, device=device, admin_access=admin_access, share_id=share_id
+        request=request,
+        driver=driver,
+        pool=pool,
+        device=device,
+        admin_access=admin_access,
+        share_id=share_id,
+        consumed_capacity=dict(consumed or {}),
+        tolerations=tuple(map(dict, tolerations)),
     )
 
 
@@ -200,12 +218,34 @@ def claim(
     *results: AllocationResult,
     configs: Iterable[AllocationConfig] = (),
     allocated: bool = True,
+    allocated_at: str | None = None,
+    made_at: str = NOW,
     namespace: str = "default",
+    pods: Sequence[str] = (),
 ) -> ResourceClaim:
     devices = DeviceAllocation(results=results or (result(),), config=tuple(configs))
+    allocation = Allocation(devices=devices, allocation_timestamp=allocated_at)
     return ResourceClaim(
-        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}"),
-        status=ResourceClaimStatus(allocation=Allocation(devices=devices) if allocated else None),
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", creation_timestamp=made_at),
+        status=ResourceClaimStatus(
+            allocation=allocation if allocated else None,
+            reserved_for=tuple(ResourceClaimConsumer(resource="pods", name=pod, uid=f"uid-{pod}") for pod in pods),
+        ),
+    )
+
+
+def prepared(*claims: ResourceClaim) -> tuple[ClaimStatus, ...]:
+    """What an agent says that has prepared all that they were allocated."""
+    return tuple(
+        ClaimStatus(
+            uid=claim.metadata.uid,
+            claim=f"{claim.metadata.namespace}/{claim.metadata.name}",
+            settings=tuple(
+                DeviceSettings(request=result.request, device=result.device)
+                for result in (claim.status.allocation.devices.results if claim.status.allocation else ())
+            ),
+        )
+        for claim in claims
     )
 
 
@@ -215,6 +255,8 @@ def world(
     nodes: Iterable[Node] = (),
     node_sharings: Iterable[NodeSharing] = (),
     claims: Iterable[ResourceClaim] = (),
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    taint_rules: Iterable[DeviceTaintRule] | None = (),
 ) -> World:
     """NodeSharings without a Node of their own get one."""
     sharings = {sharing.metadata.name: sharing for sharing in node_sharings}
@@ -226,4 +268,21 @@ def world(
         nodes=named,
         node_sharings=sharings,
         claims={item.metadata.uid: item for item in claims},
+        namespaces={
+            name: Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+            for name, labels in (namespaces or {}).items()
+        },
+        taint_rules=None if taint_rules is None else {item.metadata.name: item for item in taint_rules},
+    )
+
+
+def taint_rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:
+    """As the operator makes it, and the API server keeps it."""
+    view = NodeView(sharing=node_sharing(names.node_of_pool(pool)), labels={}, claims=(), taint_rules=())
+    [intent] = rule_intents(view, [Place(pool, device)], DRIVER)
+    assert isinstance(intent, Create)
+    metadata, spec = intent.body["metadata"], intent.body["spec"]
+    return DeviceTaintRule(
+        metadata=ObjectMeta(name=metadata["name"], labels=metadata["labels"]),
+        spec=DeviceTaintRuleSpec(device_selector=spec["deviceSelector"], taint=spec["taint"] | {"timeAdded": NOW}),
     )

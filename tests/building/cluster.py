@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import Final
+
+import pydantic
 
 from building import NOW
 from gpusharing.api import names
-from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
 from gpusharing.api.sharing import (
     ClaimStatus,
     DeviceSettings,
@@ -19,14 +22,16 @@ from gpusharing.api.sharing import (
 )
 from gpusharing.core import allocation
 from gpusharing.core.disturbance import gpu_views, in_the_way
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import Create, Delete, Intent, PatchStatus, ReplaceSpec, Target
 from gpusharing.core.offers import AS_FOUND
 from gpusharing.core.world import World, node_views
+
+_TAINT_RULES: Final = pydantic.TypeAdapter(DeviceTaintRule)
 
 
 def apply(world: World, intents: Iterable[Intent]) -> World:
     """The world after the writes: a new spec is a new generation."""
-    policies, sharings = dict(world.policies), dict(world.node_sharings)
+    policies, sharings, rules = dict(world.policies), dict(world.node_sharings), dict(world.taint_rules or {})
     for intent in intents:
         match intent:
             case ReplaceSpec(before, spec):
@@ -34,7 +39,16 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
                 sharings[metadata.name] = before.model_copy(update={"metadata": metadata, "spec": spec})
             case PatchStatus(before=policy, status=status):
                 policies[policy.metadata.name] = policy.model_copy(update={"status": status})
-    return replace(world, policies=policies, node_sharings=sharings)
+            case Create(target=Target.DEVICE_TAINT_RULE, body=body):
+                rules[body["metadata"]["name"]] = _TAINT_RULES.validate_python(body)
+            case Delete(target=Target.DEVICE_TAINT_RULE, before=metadata):
+                del rules[metadata.name]
+    return replace(
+        world,
+        policies=policies,
+        node_sharings=sharings,
+        taint_rules=None if world.taint_rules is None else rules,
+    )
 
 
 def agents_act(world: World) -> World:

@@ -17,6 +17,7 @@ from building import (
     policy,
     reference,
     result,
+    taint_rule,
     time_slicing,
     world,
 )
@@ -32,6 +33,7 @@ from gpusharing.api.sharing import (
     RolloutMode,
     SharingPolicy,
     Tenants,
+    UnreadablePolicy,
 )
 from gpusharing.core.disturbance import EVICT
 from gpusharing.core.world import World
@@ -42,6 +44,14 @@ POLICIES = ("a", "b", "c")
 offers = st.one_of(
     st.just(EXCLUSIVE),
     st.builds(time_slicing, st.integers(min_value=2, max_value=8), st.sampled_from(Interval), exclusive=st.booleans()),
+)
+selectors = st.sampled_from(
+    [
+        'device.attributes["gpu.nvidia.com"].architecture == "Hopper"',
+        'device.attributes["gpu.nvidia.com"].uuid != "GPU-n1-0"',
+        'device.attributes["gpu.nvidia.com"].nowhere == "x"',
+        'device.attributes["gpu.nvidia.com"].uuid == "GPU-n2-1" && device.attributes["gpu.nvidia.com"].nowhere == "x"',
+    ]
 )
 rollouts = st.builds(
     Rollout,
@@ -57,6 +67,7 @@ policies = st.builds(
     generation=st.integers(min_value=1, max_value=3),
     nodes=st.sampled_from([{}, {"pool": "x"}]),
     max_per_node=st.sampled_from([None, 1, 2, "50%"]),
+    selectors=st.lists(selectors, max_size=1),
     accepted=st.sampled_from([True, True, True, False]),
     offers=offers,
     tenants=st.sampled_from([None, None, Tenants(namespaces=LabelSelector(match_labels={"team": "x"}))]),
@@ -86,7 +97,16 @@ def claims(draw: st.DrawFn, names: Sequence[str] = ("c1", "c2", "c3")) -> Resour
         *results,
         configs=draw(st.lists(configs, max_size=2)),
         allocated=draw(st.integers(0, 5)) > 0,
+        namespace=draw(st.sampled_from(["team", "team", "default", "unknown"])),
+        pods=draw(st.sampled_from([(), ("p1",)])),
     )
+
+
+namespaces = st.fixed_dictionaries({"team": st.sampled_from([{"team": "x"}, {}]), "default": st.just({})})
+taint_rules = st.lists(
+    st.builds(taint_rule, st.sampled_from(["gpu-0", "gpu-0-timeslicing", "gpu-7"]), pool=st.sampled_from(["n1", "n9"])),
+    max_size=1,
+)
 
 
 @st.composite
@@ -114,13 +134,21 @@ def node_sharings(draw: st.DrawFn, name: str, known: list[SharingPolicy]) -> Nod
     )
 
 
+# One in eight is of another version.
+policies_or_unreadable = st.tuples(policies, st.integers(0, 7)).map(
+    lambda drawn: drawn[0] if drawn[1] else UnreadablePolicy.of(drawn[0].metadata)
+)
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    known = draw(st.lists(policies, max_size=3, unique_by=lambda item: item.metadata.name))
+    known = draw(st.lists(policies_or_unreadable, max_size=3, unique_by=lambda item: item.metadata.name))
     names = NODES[: draw(st.integers(min_value=0, max_value=3))]
     return world(
         policies=known,
         nodes=[node(name, **draw(st.sampled_from([{}, {"pool": "x"}]))) for name in names],
         node_sharings=[draw(node_sharings(name, known)) for name in names],
         claims=draw(st.lists(claims(), max_size=3)),
+        namespaces=draw(namespaces),
+        taint_rules=draw(taint_rules | st.none()),
     )

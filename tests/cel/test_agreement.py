@@ -33,6 +33,20 @@ _PARTS_OF_LISTS_AND_MAPS = (
     'sets.contains({?semver("1.0.0"): optional.none(), device.attributes["d"].x: [1]}[0], []) && false',
     'sets.contains({?semver("1.0.0"): 1, device.attributes["d"].x: [1]}[0], []) && false',
 )  # fmt: skip
+# What is repeated no times counts for nothing in Go, but has to be right by itself.
+_ABSENT = tuple(
+    f"'{text}'.matches('{pattern}')"
+    for text in ("", "ab", "-")
+    for pattern in (
+        "((s{3}){0}){1000}-", "((s{3}){0,0}){1000}-", "((s{3}){0}?){1000}-", "((s{3}){0,}){1000}",
+        "((s{3}){0,1}){1000}",
+        "((s{1000}){2}){0}", "(((s{3}){0}){1000}){0}", "([a]{0}b{3}){1000}", "((?:s{3}){0}a){1000}",
+        "((s{3}){0}{2}){1000}",
+        "((s{3}){0}*){1000}", "((s{3}){0}+){1000}", "((?i){0}s{3}){1000}", "((s{3}|b){0}){1000}", "(s{3}|{0}){1000}",
+        "((?P<n>s{3}){0}(?P<n>a)){1000}", "(\\\\{0}s{2}){600}", "([}]{0}(s{2}){0}){1000}", "((s**){0}){1000}",
+        "((\\\\Qa(\\\\E{0}){0}s{2}){600}", "((\\\\pL{3}){0}){1000}", "((s{3}){00}){1000}", "(){0}(s{3}){400}",
+    )
+)  # fmt: skip
 _LARGE_PATTERNS = (
     "matches(device.attributes['d'].x, '(\\x28\\u005cp{Greek})){1000}')", 'device.driver.matches("(\\pL){100}")',
     'device.attributes["d"].x.matches("((\\p{L}{100}))")', '"" in device.attributes["d"].x.findAll("\\pL{100}")',
@@ -86,6 +100,7 @@ _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
         pytest.param(_NULLABLE, id="nullable"),
         pytest.param(_PARTS_OF_LISTS_AND_MAPS, id="parts of lists and maps"),
         pytest.param(_LARGE_PATTERNS, id="large patterns"),
+        pytest.param(_ABSENT, id="repeated no times"),
         pytest.param(_TYPES_OF_KUBERNETES, id="types of Kubernetes"),
         pytest.param(_PRESENCE, id="presence"),
         pytest.param(_NULLABLE_INSIDE, id="nullable inside"),

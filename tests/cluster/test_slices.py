@@ -97,10 +97,10 @@ async def test_every_model_in_every_way(control_plane: ControlPlane, model: str)
     stored = iter(await accepted(control_plane, [spec for pool in pools for spec in pool]))
     for pool in pools:
         slices = [
-            ResourceSlice(metadata=ObjectMeta(name=slice_name(index, node=NODE, driver=DRIVER)), spec=next(stored))
+            ResourceSlice(metadata=ObjectMeta(name=slice_name(index, pool=NODE, driver=DRIVER)), spec=next(stored))
             for index in range(len(pool))
         ]
-        again = plan_pool(slices, lambda _, pool=pool: pool, node=NODE, driver=DRIVER, last_generation=1)  # type: ignore[misc]
+        again = plan_pool(slices, lambda _, pool=pool: pool, pool=NODE, driver=DRIVER, last_generation=1)  # type: ignore[misc]
         # What is read back would not be written again.
         assert again.writes == ()
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,7 +17,10 @@ from building import DRIVER, gpu_status
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import NodeSharing, NodeSharingStatus, PublishedDevice, SharingPolicy
+from gpusharing.controller.operate import operate
 from gpusharing.kube import client_credentials
+from gpusharing.kube.address import Address
+from gpusharing.kube.elector import LeaseName
 from gpusharing.kube.kinds import EVENTS, NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api, open_session
 from harness.controlplane import ControlPlane
@@ -33,7 +38,7 @@ async def install(control_plane: ControlPlane) -> None:
 class Operator(Process):
     """The operator as a program, with the rights that its ServiceAccount has."""
 
-    def __init__(self, *, kubeconfig: Path, address: str, log: Path) -> None:
+    def __init__(self, *options: str, kubeconfig: Path, address: str, log: Path) -> None:
         (port,) = free_ports(address, 1)
         self.kubeconfig = kubeconfig
         self.url = f"http://{address}:{port}"
@@ -47,22 +52,29 @@ class Operator(Process):
                 kubeconfig,
                 "--listen",
                 f"{address}:{port}",
+                *options,
             ],
             log=log,
             ready=lambda: answers(f"{self.url}/readyz"),
         )
 
     @classmethod
-    async def of(cls, control_plane: ControlPlane, *, log: str = "operator") -> "Operator":
+    async def of(cls, control_plane: ControlPlane, *options: str, log: str = "operator") -> "Operator":
         kubeconfig = await control_plane.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
         return cls(
-            kubeconfig=kubeconfig, address=control_plane.address, log=control_plane.directory / "logs" / f"{log}.log"
+            *options,
+            kubeconfig=kubeconfig,
+            address=control_plane.address,
+            log=control_plane.directory / "logs" / f"{log}.log",
         )
 
     async def metric(self, name: str) -> float:
         async with aiohttp.ClientSession() as session, session.get(f"{self.url}/metrics") as response:
             lines = (await response.text()).splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    async def leads(self) -> bool:
+        return await self.metric("gpusharing_leading") == 1
 
     def logged(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
@@ -132,12 +144,17 @@ class Everybody:
         body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
         return await self.api.create(RESOURCE_CLAIMS, body, "default")
 
-    async def hold(self, name: str, device: str, *, node: str) -> ResourceClaim:
-        """A claim that the scheduler has given a device."""
-        await self.make_claim(name)
+    async def hold(self, name: str, *, device: str, node: str = "n1") -> str:
+        """A claim that the scheduler has given a device; its uid."""
+        claim = await self.make_claim(name)
         result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device}
         status = {"status": {"allocation": {"devices": {"results": [result]}}}}
-        return await self.api.merge_patch(RESOURCE_CLAIMS, name, status, namespace="default", subresource="status")
+        await self.api.merge_patch(RESOURCE_CLAIMS, name, status, namespace="default", subresource="status")
+        return claim.metadata.uid
+
+    async def holders(self, node: str) -> set[str]:
+        """The claims on it, as the operator tells its agent."""
+        return {entry.uid for entry in (await self.sharing(node)).spec.claims}
 
     async def leave(self, name: str) -> None:
         """The claim goes, with its pod."""
@@ -208,6 +225,23 @@ class Everybody:
             for item in (await self.api.list(kind))[0]:
                 metadata = item.metadata
                 await self.api.delete(kind, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
+
+
+@asynccontextmanager
+async def operating(kubeconfig: Path) -> AsyncIterator[None]:
+    """The operator in the test's own process, so that a test can get between its parts."""
+    lease = LeaseName(namespace=NAMESPACE, name="gpusharing-operator")
+    address = Address("127.0.0.1", 0)
+    task = asyncio.create_task(
+        operate(kubeconfig=kubeconfig, driver=DRIVER, listen=address, lease=lease, lease_duration=60)
+    )
+    try:
+        yield
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait({task}, timeout=5)
+        # Without Kopf, it is cancelled.
+        assert task.cancelled() or task.result() is None
 
 
 @asynccontextmanager

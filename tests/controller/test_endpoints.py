@@ -2,7 +2,7 @@ import aiohttp
 
 from building import policy
 from gpusharing.api.sharing import SharingPolicyStatus
-from gpusharing.controller.endpoints import serving
+from gpusharing.controller.endpoints import Readiness, serving
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.core.intents import PatchStatus
 from gpusharing.kube.address import Address
@@ -10,14 +10,14 @@ from gpusharing.kube.address import Address
 
 class Health:
     alive = True
-    ready = False
+    readiness = Readiness.NOT_READY
 
 
 async def test_health_and_metrics() -> None:
     health, metrics = Health(), Metrics()
     async with (
         serving(
-            Address("127.0.0.1", 0), is_alive=lambda: health.alive, is_ready=lambda: health.ready, metrics=metrics
+            Address("127.0.0.1", 0), is_alive=lambda: health.alive, readiness=lambda: health.readiness, metrics=metrics
         ) as address,
         aiohttp.ClientSession(f"http://{address.host}:{address.port}") as client,
     ):
@@ -27,7 +27,9 @@ async def test_health_and_metrics() -> None:
                 return response.status
 
         assert (await code("/healthz"), await code("/readyz")) == (200, 503)
-        health.alive, health.ready = False, True
+        health.readiness = Readiness.STANDING_BY
+        assert await code("/readyz") == 200
+        health.alive, health.readiness = False, Readiness.READY
         assert (await code("/healthz"), await code("/readyz")) == (503, 200)
         metrics.applied(PatchStatus(policy(), SharingPolicyStatus()), Result.CONFLICT)
         async with client.get("/metrics") as response:

@@ -1,16 +1,12 @@
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
-from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing.controller import listing
 from gpusharing.controller.patience import NotYetError, patiently
-from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import NODES, SHARING_POLICIES
 from gpusharing.kube.transport import Api
@@ -18,7 +14,7 @@ from gpusharing.kube.transport import Api
 
 @pytest.fixture
 def store() -> Store:
-    return Store((NODES, SHARING_POLICIES), on_change=lambda: None)
+    return Store((NODES, SHARING_POLICIES), on_change=lambda **_: None)
 
 
 def node(number: int) -> dict[str, Any]:
@@ -71,52 +67,3 @@ async def test_patience_says_what_it_waits_for(api: Api, store: Store, server: A
     warnings = [entry["error"] for entry in logs if entry["log_level"] == "warning"]
     assert ["403 Forbidden" in warnings[0], "404 NotFound" in warnings[1]] == [True, True]
     assert store.count(NODES) == 1
-
-
-async def test_what_was_deleted_unseen_is_forgotten(api: Api, store: Store, server: ApiServer) -> None:
-    server.answer = in_pages([node(1)], [node(3)])
-    for number in (1, 2, 3, 101):
-        store.seen(NODES, node(number))
-    await listing.forget_deleted(api, store, NODES)
-    assert sorted(item.metadata.name for item in store.all(NODES)) == ["n1", "n101", "n3"]
-
-
-async def test_each_list_of_kopfs_is_audited_when_its_watch_begins(api: Api, store: Store, server: ApiServer) -> None:
-    refusals = iter([status(403, "Forbidden")])
-    fine = in_pages([node(1)])
-    server.answer = lambda request: next(refusals, None) or fine(request)
-    relists = Relists([NODES, SHARING_POLICIES], "https://example.com/clusters/a/")
-    store.seen(NODES, node(2))
-    audit = asyncio.create_task(listing.audit(api, store, relists))
-    await _asks(relists, "/clusters/a/api/v1/nodes?limit=500", "/clusters/a/api/v1/nodes?limit=500&continue=1")
-    await asyncio.sleep(0.1)
-    assert store.count(NODES) == 1
-    # Kopf has the whole list now. The audit is refused once, and does not give up.
-    await _asks(relists, "/clusters/a/api/v1/nodes?watch=true&resourceVersion=7")
-    async with asyncio.timeout(5):
-        while store.count(NODES):  # noqa: ASYNC110 (the store knows no events)
-            await asyncio.sleep(0.01)
-    audit.cancel()
-    await asyncio.wait([audit])
-
-
-async def test_a_watch_that_goes_on_needs_no_audit() -> None:
-    relists = Relists([NODES], "https://example.com")
-    await _asks(relists, "/api/v1/nodes", "/api/v1/nodes?watch=true", "/api/v1/nodes?watch=true", "/api/v1/pods")
-    assert await relists.next() is NODES
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(relists.next(), timeout=0.05)
-
-
-async def _asks(relists: Relists, *paths: str) -> None:
-    """Kopf's requests, as they pass through its session."""
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response()
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    async with TestServer(app) as server, ClientSession(middlewares=(relists.middleware,)) as session:
-        for path in paths:
-            async with session.get(server.make_url(path)) as response:
-                assert response.status == 200

@@ -4,12 +4,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from building import world
 from gpusharing.controller import loop as module
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.core.intents import Intent
-from gpusharing.core.world import World
 
 
 class Applier:
@@ -25,8 +23,24 @@ class Applier:
             await self.work()
 
 
-def nothing(_: World, *, now: str) -> Sequence[Intent]:
-    return ()
+class Decider:
+    """Has nothing to write, and wants to look again when it is told."""
+
+    again: float | None = None
+
+    def __init__(self) -> None:
+        self.moments: list[str] = []
+        self.broken = False
+
+    def decide(self, *, now: str) -> Sequence[Intent]:
+        self.moments.append(now)
+        if self.broken:
+            raise RuntimeError("a world that nobody thought of")
+        return ()
+
+    def next_in(self, *, now: str) -> float | None:
+        assert now == self.moments[-1]
+        return self.again
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -36,8 +50,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def running(loop: Loop) -> AsyncIterator[None]:
-    task = asyncio.create_task(loop.run())
+async def running(loop: Loop, decider: Decider | None = None) -> AsyncIterator[None]:
+    task = asyncio.create_task(loop.run(decider or Decider()))
     yield
     task.cancel()
     await asyncio.wait([task])
@@ -55,7 +69,7 @@ def changes() -> Changes:
 
 @pytest.fixture
 def loop(applier: Applier, changes: Changes) -> Loop:
-    return Loop(world, nothing, applier, Metrics(), changes)
+    return Loop(applier, Metrics(), changes)
 
 
 async def test_decides_once_at_start_and_then_only_when_something_has_changed(
@@ -99,21 +113,15 @@ async def test_what_failed_is_tried_again_without_a_change(loop: Loop, applier: 
 
 
 async def test_a_decision_that_raises_is_made_again_on_the_next_change(applier: Applier, changes: Changes) -> None:
-    broken = True
-
-    def decide(_: World, *, now: str) -> Sequence[Intent]:
-        if broken:
-            raise RuntimeError("a world that nobody thought of")
-        return ()
-
-    metrics = Metrics()
-    loop = Loop(world, decide, applier, metrics, changes)
-    async with running(loop):
+    decider, metrics = Decider(), Metrics()
+    decider.broken = True
+    loop = Loop(applier, metrics, changes)
+    async with running(loop, decider):
         await until(lambda: b'gpusharing_decisions_total{result="failed"} 1.0' in metrics.exposition())
         assert not loop.is_ready
         assert not loop.is_stuck
         assert applier.rounds == 0
-        broken = False
+        decider.broken = False
         changes.happened()
         await until(lambda: loop.is_ready)
         assert applier.rounds == 1
@@ -142,14 +150,16 @@ async def test_the_age_of_a_change_is_that_of_the_oldest(changes: Changes) -> No
     assert changes.age == 0
 
 
-async def test_times_are_as_kubernetes_writes_them(applier: Applier, changes: Changes) -> None:
-    seen: list[str] = []
+async def test_times_are_as_kubernetes_writes_them(loop: Loop) -> None:
+    decider = Decider()
+    async with running(loop, decider):
+        await until(lambda: bool(decider.moments))
+    assert len(decider.moments[0]) == len("2026-11-18T12:00:00Z")
+    assert decider.moments[0].endswith("Z")
 
-    def decide(_: World, *, now: str) -> Sequence[Intent]:
-        seen.append(now)
-        return ()
 
-    async with running(Loop(world, decide, applier, Metrics(), changes)):
-        await until(lambda: bool(seen))
-    assert len(seen[0]) == len("2026-11-18T12:00:00Z")
-    assert seen[0].endswith("Z")
+async def test_looks_again_when_time_alone_may_change_something(loop: Loop, applier: Applier) -> None:
+    decider = Decider()
+    decider.again = 0.01
+    async with running(loop, decider):
+        await until(lambda: applier.rounds == 3)

@@ -115,7 +115,7 @@ async def rolling_out(they: Everybody, nodes: int = 2) -> None:
     """Two nodes on which somebody is to be evicted, one after the other."""
     for number in range(1, nodes + 1):
         await they.make_node(f"n{number}")
-        await they.hold(f"c{number}", "gpu-0", node=f"n{number}")
+        await they.hold(f"c{number}", device="gpu-0", node=f"n{number}")
     await they.apply_policy("p", offers=EXCLUSIVE, rollout=EVICT)
     for number in range(1, nodes + 1):
         await eventually(lambda n=number: they.winners(f"n{n}"), ["p"])  # type: ignore[misc]
@@ -130,7 +130,7 @@ async def stopped(they: Everybody) -> None:
     await they.fails("n1", "the GPU is lost")
 
 
-def of_h100s(offers: Mapping[str, Any]) -> Callable[[Everybody], Awaitable[None]]:
+def of_h100s(offers: Mapping[str, Any], **spec: Any) -> Callable[[Everybody], Awaitable[None]]:
     """What cannot be had on an H100 that does not say whether memory can be walled."""
 
     async def arrange(they: Everybody) -> None:
@@ -139,12 +139,13 @@ def of_h100s(offers: Mapping[str, Any]) -> Callable[[Everybody], Awaitable[None]
         gpu = gpu_status(0).model_copy(update=update)
         report = NodeSharingStatus(observed_generation=1, gpus=(gpu,), models=models.described([board]))
         await they.make_node("n1", report=report)
-        await they.apply_policy("p", offers=offers)
+        await they.apply_policy("p", offers=offers, **spec)
 
     return arrange
 
 
 SHARES_WITH_MEMORY: Final = {"timeSlicing": {"maxClients": 2, "memory": {"default": "8Gi"}}}
+QUARTERS: Final = {"mps": {"maxClients": 4, "memory": {"default": "8Gi"}, "threads": {"default": 25}}}
 TOO_MUCH: Final = {
     "mps": {"maxClients": 2, "memory": {"default": "500Gi"}, "threads": {"default": 10}},
     "timeSlicing": None,
@@ -176,6 +177,9 @@ SITUATIONS: Final[Mapping[tuple[ConditionType, str], Callable[[Everybody], Await
         (ConditionType.DEGRADED, DegradedReason.MEMORY_TOO_SMALL): of_h100s(TOO_MUCH),
         (ConditionType.DEGRADED, DegradedReason.UNKNOWN_MIG_PROFILE): of_h100s({"mig": {"profiles": ["9g.99gb"]}}),
         (ConditionType.DEGRADED, DegradedReason.LAYOUT_DOES_NOT_FIT): of_h100s({"mig": {"layout": {"3g.40gb": 3}}}),
+        (ConditionType.DEGRADED, DegradedReason.ALLOWANCE_TOO_SMALL): of_h100s(
+            QUARTERS, tenants={"allow": {"maxThreads": 10}}
+        ),
         (ConditionType.DEGRADED, DegradedReason.MEMORY_WALL_UNSUPPORTED): of_h100s(SHARES_WITH_MEMORY),
     }
 )
@@ -212,7 +216,7 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
 ) -> None:
     for node in NODES:
         await they.make_node(node)
-        await they.hold(f"c-{node}", "gpu-0", node=node)
+        await they.hold(f"c-{node}", device="gpu-0", node=node)
     await they.apply_policy("p", offers=EXCLUSIVE, rollout={"disruption": "Evict", "maxUnavailable": "10%"})
     for node in NODES:
         await eventually(lambda node=node: they.winners(node), ["p"])  # type: ignore[misc]

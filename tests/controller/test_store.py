@@ -4,6 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from building import node_sharing
+from gpusharing.api.meta import Identity
+from gpusharing.api.sharing import UnreadablePolicy
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store, snapshot
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
@@ -16,8 +18,9 @@ class Observed:
         self.changes = 0
         self.store = Store(WATCHED, on_change=self._changed)
 
-    def _changed(self) -> None:
+    def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1
+        self.last: list[Any] = [before, after]
 
     def versions(self) -> dict[str, str]:
         return {node.metadata.name: node.metadata.resource_version for node in self.store.all(NODES)}
@@ -47,6 +50,17 @@ def test_what_is_known_already_is_no_change(observed: Observed) -> None:
     assert observed.changes == 1
 
 
+def test_a_change_tells_what_was_and_what_is(observed: Observed) -> None:
+    observed.store.seen(NODES, node(1))
+    [first] = observed.store.all(NODES)
+    assert observed.last == [None, first]
+    observed.store.seen(NODES, node(2))
+    [second] = observed.store.all(NODES)
+    assert observed.last == [first, second]
+    observed.store.gone(NODES, node(3))
+    assert observed.last == [second, None]
+
+
 def test_the_end_of_a_predecessor_does_not_end_its_successor(observed: Observed) -> None:
     observed.store.seen(NODES, node(1, uid="old"))
     observed.store.seen(NODES, node(3, uid="new"))
@@ -73,24 +87,43 @@ def test_a_late_answer_does_not_bring_back_what_is_gone(observed: Observed, uid:
     assert list(observed.store.all(NODE_SHARINGS)) == before
 
 
+def of_policy(version: int, max_clients: object) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "thirds", "uid": "p", "resourceVersion": str(version)},
+        "spec": {"offers": {"timeSlicing": {"maxClients": max_clients}}},
+    }
+
+
 def test_an_unreadable_object_is_named_and_changes_nothing(observed: Observed) -> None:
-    good = {
-        "metadata": {"name": "thirds", "uid": "p", "resourceVersion": "1"},
-        "spec": {"offers": {"timeSlicing": {"maxClients": 3}}},
-    }
-    bad = {
-        "metadata": {"name": "thirds", "uid": "p", "resourceVersion": "2"},
-        "spec": {"offers": {"timeSlicing": {"maxClients": "three"}}},
-    }
-    observed.store.seen(SHARING_POLICIES, good)
+    observed.store.seen(NODES, node(1))
     with capture_logs() as logs:
-        observed.store.seen(SHARING_POLICIES, bad)
-    (policy,) = observed.store.all(SHARING_POLICIES)
-    assert policy.metadata.resource_version == "1"
+        observed.store.seen(NODES, {"metadata": {**node(2)["metadata"], "labels": 7}})
+    assert observed.versions() == {"n1": "1"}
     (entry,) = logs
-    assert entry["object"] == "thirds"
-    assert entry["kind"] == "SharingPolicy"
-    assert "spec.offers.timeSlicing.maxClients" in entry["error"]
+    assert entry["object"] == "n1"
+    assert entry["kind"] == "Node"
+    assert "metadata.labels" in entry["error"]
+
+
+def test_an_unreadable_policy_is_there_all_the_same(observed: Observed) -> None:
+    """Whether it was known before or not: what it has must not look as if nobody wanted it."""
+    for versions in ((1, 2), (4,)):
+        for version in versions[:-1]:
+            observed.store.seen(SHARING_POLICIES, of_policy(version, 3))
+        with capture_logs() as logs:
+            observed.store.seen(SHARING_POLICIES, of_policy(versions[-1], "three"))
+        (policy,) = observed.store.all(SHARING_POLICIES)
+        assert isinstance(policy, UnreadablePolicy)
+        assert policy.metadata.resource_version == str(versions[-1])
+        assert "spec.offers.timeSlicing.maxClients" in logs[0]["error"]
+        # An older event that comes late makes it readable again as little as one of the same age.
+        observed.store.seen(SHARING_POLICIES, of_policy(versions[-1] - 1, 3))
+        assert list(observed.store.all(SHARING_POLICIES)) == [policy]
+        observed.store.seen(SHARING_POLICIES, of_policy(versions[-1] + 1, 3))
+        (policy,) = observed.store.all(SHARING_POLICIES)
+        assert not isinstance(policy, UnreadablePolicy)
+        observed.store.gone(SHARING_POLICIES, of_policy(9, "three"))
+        assert observed.store.count(SHARING_POLICIES) == 0
 
 
 def test_an_unreadable_object_can_be_deleted(observed: Observed) -> None:
@@ -103,8 +136,19 @@ def test_an_unreadable_object_can_be_deleted(observed: Observed) -> None:
 def test_a_list_shows_what_was_deleted_unseen_but_not_what_is_newer(observed: Observed) -> None:
     for name, version in (("stays", 1), ("deleted", 2), ("new", 11)):
         observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
-    observed.store.only(NODES, {"uid-stays"}, as_of="10")
+    observed.store.only(NODES, [identity("stays", 1)], as_of="10")
     assert set(observed.versions()) == {"stays", "new"}
+
+
+def identity(name: str, version: int) -> Identity:
+    return Identity(name=name, uid=f"uid-{name}", resource_version=str(version))
+
+
+def test_a_list_shows_what_is_not_known_or_only_as_it_was(observed: Observed) -> None:
+    for name, version in (("same", 9), ("older", 9), ("newer", 10)):
+        observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
+    unknown, newer = identity("unknown", 1), identity("older", 10)
+    assert observed.store.behind(NODES, [identity("same", 9), newer, identity("newer", 9), unknown]) == [newer, unknown]
 
 
 def test_a_snapshot_does_not_change(observed: Observed) -> None:

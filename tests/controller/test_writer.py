@@ -30,7 +30,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store(WATCHED, on_change=lambda: None)
+    return Store(WATCHED, on_change=lambda **_: None)
 
 
 @pytest.fixture

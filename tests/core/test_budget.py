@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from building import policy
 from gpusharing.api.sharing import Rollout
 from gpusharing.core.acceptance import Candidate
-from gpusharing.core.budget import Budget, held_back
+from gpusharing.core.budget import Budget, Part, held_back
 from gpusharing.core.rollout import NodeRollout
 
 
@@ -74,7 +74,7 @@ def test_each_policy_has_a_budget_of_its_own() -> None:
 
 def test_the_part_of_a_node_can_be_exchanged() -> None:
     budget = Budget()
-    budget.put("n1", NodeRollout(changes=(), asking=frozenset("a"), failing=frozenset("a")), "a", selected=True)
+    budget.put("n1", Part(selected=True, asking=True, changing=False, failing=True))
     assert budget == Budget(selected={"n1"}, asking={"n1"}, failing={"n1"})
-    budget.put("n1", NodeRollout(changes=(), changing=frozenset("a")), "a", selected=False)
+    budget.put("n1", Part(selected=False, asking=False, changing=True, failing=False))
     assert budget == Budget(changing={"n1"})

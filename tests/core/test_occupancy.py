@@ -16,8 +16,9 @@ from gpusharing.api.sharing import (
 )
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
+from gpusharing.core.moments import seconds
 from gpusharing.core.narrowing import IDLE_WAIT
-from gpusharing.core.occupancy import next_approval, with_occupancy
+from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
 from gpusharing.core.world import NodeView
 
 SHARE = "gpu-0-timeslicing"
@@ -26,7 +27,8 @@ SHARE = "gpu-0-timeslicing"
 def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = (), now: str = LATER) -> GpuSharing:
     status = gpu_status(0).model_copy(update={"published": published})
     view = NodeView(sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
-    return with_occupancy(decided(0), status, view, DRIVER, idle_wait=IDLE_WAIT, now=now)
+    allocated = allocated_by_slot(view, DRIVER).get(0, ())
+    return with_occupancy(decided(0), status, allocated, idle_wait=IDLE_WAIT, now=now)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,8 @@ def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = ()
         ([claim("a", result("gpu-0", pool="n2"))], []),
         ([claim("a", result("gpu-0", pool="n1/thirds"))], [("uid-a", "gpu-0", None)]),
         ([claim("a", result("gpu-0", pool="n11/thirds"))], []),
+        ([claim("a", result("gpu-0", pool="n1/search"))], [("uid-a", "gpu-0", None)]),
+        ([claim("a", result("gpu-0", pool="n2/search"))], []),
         ([claim("a", result("gpu-0", driver="other"))], []),
         ([claim("a", allocated=False)], []),
         ([claim("a", result("gpu-0-mig-1g10gb-19-6"))], [("uid-a", "gpu-0-mig-1g10gb-19-6", None)]),
@@ -89,7 +93,8 @@ def test_what_may_be_withdrawn(
 def test_when_the_operator_has_to_look_again(since: list[str | None], expected: float | None) -> None:
     published = tuple(closing(SHARE, moment) for moment in since)
     status = gpu_status(0).model_copy(update={"published": published})
-    assert next_approval(world(node_sharings=[node_sharing(gpus=[status])]), now=NOW) == expected
+    moment = next_approval([gpu_status(1), status], idle_wait=IDLE_WAIT, now=NOW)
+    assert (moment and moment - seconds(NOW)) == expected
 
 
 def test_offers_are_resolved_for_each_gpu_and_the_policy_says_what_was_refused() -> None:

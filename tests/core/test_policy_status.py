@@ -233,6 +233,20 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
         ),
         pytest.param(
             Case(
+                world(policies=[THIRDS], node_sharings=[closing(node_with("n1", [THIRDS], [RIVAL]), 0)]),
+                ready=(
+                    "False",
+                    "WaitingForNodes",
+                    "1 of 1 node not there yet: n1: GPU-n1-0 withdrawing what was offered before",
+                ),
+                nodes=(1, 0),
+                gpus=(1, 0),
+                clients=(0, 4),
+            ),
+            id="a GPU on its way to the pool of this policy",
+        ),
+        pytest.param(
+            Case(
                 world(policies=[THIRDS, RIVAL], node_sharings=[node_with("n1", [RIVAL, RIVAL])]),
                 ready=("False", "LostAllGpus", "other policies won 2 GPUs that it wants: see Conflicted"),
                 conflicted=(
@@ -349,6 +363,7 @@ SHARED = "gpu-0-timeslicing"
         pytest.param([claim("c1", result(SHARED, admin_access=True))], 0, id="admin access does not use anything"),
         pytest.param([claim("c1", result(SHARED, driver="other"))], 0, id="another driver"),
         pytest.param([claim("c1", result(SHARED, pool="n9"))], 0, id="a pool that nobody has"),
+        pytest.param([claim("c1", result(SHARED, pool="n1/thirds"))], 1, id="the policy's own pool"),
         pytest.param([claim("c1", result("gpu-2-timeslicing"))], 0, id="a GPU of another policy"),
         pytest.param([claim("c1", result("gpu-3-timeslicing"))], 0, id="a GPU of no policy"),
         pytest.param([claim("c1", result("gpu-9"))], 0, id="a GPU that is gone"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from building import boards, gpu, gpu_status
 from gpusharing.api.sharing import (
     UNTOLD,
+    Allowance,
     Enforcement,
     ExclusiveOffer,
     MemoryWallSupport,
@@ -102,6 +103,38 @@ def test_what_does_not_fit_is_not_offered(offers: Offers, told: str) -> None:
     [refusal] = result.refused
     assert refusal.reason == "MemoryTooSmall"
     assert refusal.message.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("offers", "allow", "told"),
+    [
+        (shares("8Gi"), Allowance(max_memory="8Gi"), None),
+        (
+            shares("25%"),
+            Allowance(max_memory="8Gi"),
+            (
+                "offers.timeSlicing.memory.default: 10240Mi on this GPU, and tenants.allow.maxMemory is 8Gi: allow "
+                "more, or give less"
+            ),
+        ),
+        (shares("4Gi", "4Gi"), Allowance(max_memory="4095Mi"), "offers.timeSlicing.memory.default: 4096Mi on this GPU"),
+        (mps("8Gi"), Allowance(max_memory="8Gi", max_threads=25, max_shares=1), None),
+        (mps("8Gi"), Allowance(max_memory="4Gi"), "offers.mps.memory.default: 8192Mi on this GPU, and tenants.allow"),
+        (
+            mps("8Gi"),
+            Allowance(max_threads=24),
+            "offers.mps.threads.default: 25, and tenants.allow.maxThreads is 24: allow more, or give less",
+        ),
+        # What is not divided gives nobody an amount.
+        (Offers(time_slicing=TimeSlicingOffer(max_clients=4)), Allowance(max_memory="1Gi", max_threads=1), None),
+    ],
+)
+def test_who_does_not_ask_gets_no_more_than_is_allowed(offers: Offers, allow: Allowance, told: str | None) -> None:
+    gpu = Reported(memory_mib=GPU, mig=None)
+    result = resolve(offers, gpu=gpu, mig_profiles=(), memory_wall=SUPPORTED, allow=allow)
+    assert [refusal.reason for refusal in result.refused] == (["AllowanceTooSmall"] if told else [])
+    assert all(refusal.message.startswith(told or "") for refusal in result.refused)
+    assert (result.offers == Offers()) == bool(told)
 
 
 @pytest.mark.parametrize("enforcement", Enforcement)

@@ -20,6 +20,7 @@ NAMESPACE = "gpusharing-system"
 # An hour, before what is not offered any more is withdrawn, is too long for tests.
 _NO_WAIT = ("--idle-wait", "0")
 _ANY_PORT = ("--listen", "127.0.0.1:0")
+_RESTARTED = ("sh", Path(__file__).with_name("restarted.sh"))
 # As an image has it: modules are compiled when it is built, not each time a program starts, and nobody trusts the
 # authorities of the public web.
 _ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "", "SSL_CERT_FILE": os.devnull}
@@ -51,6 +52,9 @@ class GpuCluster(Cluster):
     def state_directory(self, node: Node) -> Path:
         return node.directory / "agent"
 
+    def shm_directory(self, node: Node) -> Path:
+        return node.directory / "shm"
+
     async def _start(self, stack: AsyncExitStack) -> None:
         await super()._start(stack)
         await self.kubectl("apply", "--kustomize", str(MANIFESTS))
@@ -71,6 +75,7 @@ class GpuCluster(Cluster):
 
     async def _operator(self) -> Process:
         kubeconfig = await self.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
+        # It ends when the API server is away for long.
         return _program(
             sys.executable,
             "operator",
@@ -79,6 +84,7 @@ class GpuCluster(Cluster):
             *_ANY_PORT,
             *_NO_WAIT,
             log=self.directory / "logs",
+            start=_RESTARTED,
         )
 
     async def _agent(self, node: Node) -> Process:
@@ -95,11 +101,15 @@ class GpuCluster(Cluster):
             *arguments,
             "--state-dir",
             self.state_directory(node),
+            "--shm-dir",
+            self.shm_directory(node),
             *self.agent_options,
             log=node.directory / "logs",
         )
 
 
-def _program(python: str | Path, command: str, *arguments: str | Path, log: Path) -> Process:
-    argv = [python, "-m", "gpusharing", command, *arguments]
+def _program(
+    python: str | Path, command: str, *arguments: str | Path, log: Path, start: Sequence[str | Path] = ()
+) -> Process:
+    argv = [*start, python, "-m", "gpusharing", command, *arguments]
     return Process(argv, log=log / f"{command}.log", env=_ENVIRONMENT)

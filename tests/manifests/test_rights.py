@@ -28,6 +28,8 @@ BETA_SLICES: Final = "/apis/resource.k8s.io/v1beta2/resourceslices"
 CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 ALL_CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+TAINT_RULES: Final = "/apis/resource.k8s.io/v1/devicetaintrules"
 EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 _numbers: Iterator[int] = itertools.count()
@@ -51,6 +53,11 @@ def sharing(name: str = "node-1", **changes: Any) -> dict[str, Any]:
     metadata = {"name": name, "ownerReferences": changes.get("owners", [owner(name)])}
     api_version = "gpusharing.dev/v1alpha1"
     return {"apiVersion": api_version, "kind": "NodeSharing", "metadata": metadata, "spec": changes.get("spec", {})}
+
+
+def lease(name: str = "gpusharing-operator") -> dict[str, Any]:
+    spec = {"holderIdentity": "me", "leaseDurationSeconds": 15}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec}
 
 
 def slice_of(node: str | None = "node-1", **changes: Any) -> dict[str, Any]:
@@ -80,6 +87,22 @@ def event(kind: str = "SharingPolicy", name: str = "one") -> dict[str, Any]:
         "reportingController": "test",
         "reportingInstance": "test",
         "regarding": {"apiVersion": "gpusharing.dev/v1alpha1", "kind": kind, "name": name},
+    }
+
+
+def taint_rule(name: str = "", *, ours: bool = True, key: str = "gpusharing.dev/conflict", **selector: str) -> Any:
+    """For device gpu-0 of node-1, if nothing else is said."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {
+            "name": name or f"t{next(_numbers)}",
+            "labels": {"app.kubernetes.io/managed-by": "gpusharing-operator" if ours else "somebody"},
+        },
+        "spec": {
+            "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "node-1", "device": "gpu-0"} | selector,
+            "taint": {"key": key, "effect": "NoExecute"},
+        },
     }
 
 
@@ -172,6 +195,22 @@ OPERATOR = (
     Row("a Node", "PATCH", f"{NODES}/node-1", LABEL, 403, "cannot patch"),
     Row("a Namespace", "PATCH", "/api/v1/namespaces/default", LABEL, 403, "cannot patch"),
     Row("a slice", "POST", SLICES, slice_of(), 403, "cannot create"),
+    Row("the lease", "POST", LEASES, lease(), 201),
+    Row("the lease of another program", "GET", f"{LEASES}/other", None, 403, "cannot get"),
+    Row("another program's lease", "PATCH", f"{LEASES}/other", {"spec": {"holderIdentity": "me"}}, 403, "cannot patch"),
+    Row("the lease to go", "DELETE", f"{LEASES}/gpusharing-operator", None, 403, "cannot delete"),
+    Row("a lease elsewhere", "POST", LEASES.replace(NAMESPACE, "kube-system"), lease(), 403, "cannot create"),
+    Row("all leases", "GET", LEASES, None, 403, "cannot list"),
+    Row("an eviction", "POST", TAINT_RULES, taint_rule(), 201),
+    Row("an eviction of tenants", "POST", TAINT_RULES, taint_rule(pool="node-1/search"), 201),
+    Row("an eviction without its label", "POST", TAINT_RULES, taint_rule(ours=False), 403, "managed-by"),
+    Row("an eviction from all devices", "POST", TAINT_RULES, taint_rule(device=""), 422),
+    Row("an eviction from another driver", "POST", TAINT_RULES, taint_rule(driver="d.example.com"), 403, "one device"),
+    Row("another taint", "POST", TAINT_RULES, taint_rule(key="a.example.com/b"), 403, "only the taint"),
+    Row("its eviction to end", "DELETE", f"{TAINT_RULES}/ours", None, 200),
+    Row("another's taint to go", "DELETE", f"{TAINT_RULES}/others", None, 403, "managed-by"),
+    Row("an eviction by patch", "PATCH", f"{TAINT_RULES}/ours", LABEL, 403, "cannot patch"),
+    Row("all evictions to end", "DELETE", TAINT_RULES, None, 403, "cannot deletecollection"),
     Row("all claims", "GET", ALL_CLAIMS, None, 200),
     Row("all classes", "GET", CLASSES, None, 200),
     Row("all Nodes", "GET", NODES, None, 200),
@@ -218,6 +257,8 @@ async def inhabited(installed: ControlPlane) -> ControlPlane:
         sharing("node-2", owners=[]),
         slice_of("node-1", name="of-node-1"),
         slice_of("node-2", name="of-node-2"),
+        taint_rule("ours", device="gpu-7"),
+        taint_rule("others", ours=False, device="gpu-7"),
         {
             "apiVersion": "gpusharing.dev/v1alpha1",
             "kind": "SharingPolicy",

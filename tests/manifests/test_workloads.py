@@ -55,6 +55,29 @@ async def test_the_operator_understands_its_flags(installed: ControlPlane) -> No
     assert arguments.listen.port == operator["ports"][0]["containerPort"]
 
 
+async def test_the_operator_may_hold_the_lease_that_it_asks_for(installed: ControlPlane) -> None:
+    operator = await container(installed, "deployment/gpusharing-operator")
+    arguments = parsed(operator_command, operator["command"])
+    user = "--as=system:serviceaccount:gpusharing-system:gpusharing-operator"
+    for verb, name in {"get": f"/{arguments.lease_name}", "patch": f"/{arguments.lease_name}", "create": ""}.items():
+        asked = ["auth", "can-i", verb, f"leases.coordination.k8s.io{name}"]
+        answer = await installed.kubectl(*asked, f"--namespace={arguments.lease_namespace}", user)
+        assert answer == "yes\n"
+
+
+async def test_a_replica_more_is_ready_before_one_less_is_and_a_drain_leaves_one(installed: ControlPlane) -> None:
+    namespace = "--namespace=gpusharing-system"
+    found = json.loads(await installed.kubectl("get", namespace, "deployment,poddisruptionbudget", "--output=json"))[
+        "items"
+    ]
+    deployment, budget = (item["spec"] for item in sorted(found, key=lambda item: str(item["kind"])))
+    assert deployment["replicas"] > budget["maxUnavailable"]
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    labels = deployment["template"]["metadata"]["labels"]
+    [spread] = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert budget["selector"] == spread["labelSelector"] == {"matchLabels": labels}
+
+
 @pytest.mark.parametrize("workload", ["deployment/gpusharing-operator", "daemonset/gpusharing-agent"])
 async def test_probes_ask_for_what_is_served(installed: ControlPlane, workload: str) -> None:
     probed = await container(installed, workload)
@@ -78,4 +101,5 @@ async def test_the_agent_understands_its_flags_and_its_directories_are_mounted(i
         written: False,
         **dict.fromkeys(read, True),
         str(arguments.state_dir): False,
+        str(arguments.shm_dir): False,
     }, shlex.join(agent["command"])

@@ -124,6 +124,7 @@ async def test_all_four_ways_one_after_the_other(user: User) -> None:
         assert told["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == threads
         assert told["CUDA_MPS_PIPE_DIRECTORY"] == "/tmp/nvidia-mps"
         assert "control" in await user.shell(name, "ls /tmp/nvidia-mps")
+    await _have_shared_memory(user, "mps-1", "mps-2")
     await user.delete("pod", "mps-1", "mps-2")
 
     # The whole GPU at last.
@@ -138,9 +139,25 @@ async def test_all_four_ways_one_after_the_other(user: User) -> None:
     async def as_before() -> None:
         assert gpus.gpus() == [before]
         assert not (state / "mps").exists() or list((state / "mps").iterdir()) == []
+        assert list(user.cluster.shm_directory(user.cluster.node).iterdir()) == []
 
     await eventually(as_before)
     await user.published("gpu-0")
+
+
+async def _have_shared_memory(user: User, *names: str) -> None:
+    """With each other and with their daemon, and with nobody else on the node."""
+    await user.shell(names[0], "echo hello > /dev/shm/of-mps")
+    for name in names:
+        assert await user.shell(name, "cat /dev/shm/of-mps") == "hello\n"
+    (daemon,) = user.cluster.sim_node.mps_daemons()
+    assert _reads("/dev/shm/of-mps", f"/proc/{daemon.pid}/root") == "hello\n"
+    assert _reads("/dev/shm/of-mps") is None
+
+
+def _reads(file: str, root: str = "") -> str | None:
+    path = Path(root + file)
+    return path.read_text() if path.exists() else None
 
 
 async def test_the_example_of_a_layout(user: User) -> None:

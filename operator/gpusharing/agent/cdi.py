@@ -17,7 +17,9 @@ _SUFFIX: Final = ".json"
 _LIKE_ITS_GPU: Final = re.compile("-(timeslicing|mps)$")
 _GPU_NODE: Final = re.compile("/dev/nvidia[0-9]+")
 _REMEDY: Final = "run `nvidia-ctk cdi generate` on the node, or enable nvidia-cdi-refresh.service"
-_MPS_PIPE: Final = "/tmp/nvidia-mps"  # noqa: S108 (in the container, where programs look for it of themselves)
+# In the container, where programs look for them of themselves.
+_MPS_PIPE: Final = "/tmp/nvidia-mps"  # noqa: S108
+_SHM: Final = "/dev/shm"  # noqa: S108
 
 
 class UnresolvableError(Exception):
@@ -122,6 +124,19 @@ def _of_mps(device: PreparedDevice) -> dict[str, str]:
     return variables
 
 
+def _mounts(device: PreparedDevice) -> list[dict[str, Any]]:
+    """What clients of MPS have in common with their daemon, and what programs may read of their devices."""
+    places = {_MPS_PIPE: device.mps_pipe, _SHM: device.mps_shm}
+    mounts = [_mount(host, container, "rw", "nosuid", "nodev") for container, host in places.items() if host]
+    if device.metadata:
+        mounts.append(_mount(device.metadata.file, device.metadata.path, "ro"))
+    return mounts
+
+
+def _mount(host: str, container: str, *options: str) -> dict[str, Any]:
+    return {"hostPath": host, "containerPath": container, "options": [*options, "bind"]}
+
+
 def _edits(device: PreparedDevice) -> dict[str, Any]:
     edits: dict[str, Any] = {"env": environment(device)}
     if device.device_nodes:
@@ -129,9 +144,8 @@ def _edits(device: PreparedDevice) -> dict[str, Any]:
             {"path": node.path, "type": "c", "major": node.major, "minor": node.minor, "permissions": "rw"}
             for node in device.device_nodes
         ]
-    if device.mps_pipe:
-        options = ["rw", "nosuid", "nodev", "bind"]
-        edits["mounts"] = [{"hostPath": device.mps_pipe, "containerPath": _MPS_PIPE, "options": options}]
+    if mounts := _mounts(device):
+        edits["mounts"] = mounts
     if device.wall:
         edits["hooks"] = [cdi_hook(Path(device.wall.program), Path(device.wall.directory))]
     return edits

@@ -14,7 +14,7 @@ from gpusharing.core.cutting import Cut
 
 
 async def clean_up(
-    hardware: GpuNode, *, state: Path, proc_root: Path, cdi: CdiDirectory, kubelet_root: Path, driver: str
+    hardware: GpuNode, *, state: Path, shm: Path, proc_root: Path, cdi: CdiDirectory, kubelet_root: Path, driver: str
 ) -> list[str]:
     """What is left, and why: then nothing is forgotten, and it can be tried again."""
     await hardware.open()
@@ -25,22 +25,23 @@ async def clean_up(
         "at the GPU or claim of this name, then delete the file"
         for file in quarantined(state)
     ]
-    left += await _settled(hardware, records, state)
+    left += await _settled(hardware, records, state, shm)
     await hardware.close()
     if not left:
         for uid in cdi.claims():
             cdi.delete(uid)
         for socket in sockets(kubelet_root, driver):
             socket.unlink(missing_ok=True)
+        shutil.rmtree(shm, ignore_errors=True)
         _empty(state)
     return left
 
 
-async def _settled(hardware: GpuNode, records: Records, state: Path) -> list[str]:
+async def _settled(hardware: GpuNode, records: Records, state: Path, shm: Path) -> list[str]:
     def at_rest(uuid: str) -> Cut:
         return Cut(mig_mode=records.gpu(uuid).mig_mode_found)
 
-    settler = Settler(hardware, records, mps_home=state / "mps", at_rest=at_rest)
+    settler = Settler(hardware, records, mps_home=state / "mps", shm_home=shm, at_rest=at_rest)
     left: list[str] = []
     found = {board.uuid for board in (await hardware.inventory()).boards}
     for uuid in sorted(found | set(records.changed_gpus)):

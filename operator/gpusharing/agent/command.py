@@ -61,6 +61,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="has to have the same path on the host (default: %(default)s)",
     )
     parser.add_argument(
+        "--shm-dir",
+        type=Path,
+        default=Path("/dev/shm/gpusharing"),  # noqa: S108 (nobody else makes it)
+        help="in memory, for what clients of MPS have in common with their daemon; has to have the same path on the "
+        "host (default: %(default)s)",
+    )
+    parser.add_argument(
         "--wall-program",
         type=Path,
         default=PACKAGED,
@@ -161,6 +168,7 @@ def _cleanup(arguments: argparse.Namespace) -> int:
                 clean_up(
                     hardware_of(arguments),
                     state=arguments.state_dir,
+                    shm=arguments.shm_dir,
                     proc_root=arguments.proc_root,
                     cdi=CdiDirectory(cdi_directories(arguments)),
                     kubelet_root=arguments.kubelet_root,

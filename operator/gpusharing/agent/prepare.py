@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from gpusharing.agent import conflicts
 from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, is_alone
+from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.errors import HardwareError
 from gpusharing.agent.hardware.protocol import GpuNode
@@ -16,11 +17,12 @@ from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records
 from gpusharing.agent.settling import targets
 from gpusharing.agent.settling.mps import daemon_name
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.verdicts import VerdictError, Verdicts
 from gpusharing.agent.walls.walls import NoWallError, Walls
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 from gpusharing.api.sharing import DeviceSettings
-from gpusharing.core import allocation, settings
+from gpusharing.core import allocation, offers, settings
 from gpusharing.core.narrowing import Holder
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
@@ -32,7 +34,7 @@ class PrepareError(Exception):
     """This claim cannot be prepared. The message reaches the pod's events."""
 
 
-_REFUSALS: Final = (HardwareError, NoWallError, settings.SettingsError, UnresolvableError, OSError)
+_REFUSALS: Final = (HardwareError, NoWallError, settings.SettingsError, UnresolvableError, VerdictError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Preparer:
         settler: Settler,
         walls: Walls,
         cdi: CdiDirectory,
+        metadata: MetadataFiles,
+        verdicts: Verdicts,
         on_prepared: Callable[[PreparedClaim], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -73,6 +77,8 @@ class Preparer:
         self._settler = settler
         self._walls = walls
         self._cdi = cdi
+        self._metadata = metadata
+        self._verdicts = verdicts
         self._on_prepared = on_prepared
         self._on_change = on_change
         # Claims, offers and settings of the node change one at a time.
@@ -81,6 +87,10 @@ class Preparer:
     async def prepare(self, ref: ClaimRef) -> PreparedClaim:
         try:
             claim = await self._claim(ref)
+            _named_in_logs(allocation.users(claim))
+            if not self._is_known(claim):
+                # Without the gate, so that others do not wait as well.
+                await self._verdicts.wait(claim)
             async with self.gate:
                 if others := self._records.lost_claims - {ref.uid}:
                     raise PrepareError(
@@ -96,6 +106,8 @@ class Preparer:
             raise PrepareError(f"claim {ref.namespace}/{ref.name} cannot be read: {error}") from error
 
     async def unprepare(self, ref: ClaimRef) -> None:
+        if known := self._records.claims.get(ref.uid):
+            _named_in_logs(known.users)
         try:
             async with self.gate:
                 await self._unprepare(ref.uid)
@@ -105,9 +117,9 @@ class Preparer:
     async def recover(self) -> None:
         """After a start: walls, CDI specs and GPU settings follow from the claims on disk, whatever was half done."""
         async with self.gate:
-            for uid in self._cdi.claims():
-                if uid not in self._records.claims and uid not in self._records.lost_claims:
-                    self._cdi.delete(uid)
+            for uid in {*self._cdi.claims(), *self._metadata.claims()} - self._records.claims.keys():
+                if uid not in self._records.lost_claims:
+                    self._forget(uid)
             self._walls.renew()
             self.follow()
             for claim in self._records.claims.values():
@@ -155,10 +167,28 @@ class Preparer:
 
     def _renew_spec(self, claim: PreparedClaim) -> None:
         try:
-            self._cdi.write(claim.uid, claim.devices)
+            self._lead_to(claim)
         except UnresolvableError as error:
             # No container of it starts before NVIDIA's specs are there again.
             log.warning("CDI spec is missing", claim=claim.display_name, error=str(error))
+
+    def _lead_to(self, claim: PreparedClaim) -> None:
+        """Writes its CDI spec, after all that containers find by it."""
+        # A GPU that is not there is described as it was.
+        if all(device.uuid in self._gpus.uuids for device in claim.devices) or not self._metadata.has(claim.uid):
+            self._metadata.write(claim, [self._attributes(device) for device in claim.devices])
+        self._cdi.write(claim.uid, claim.devices)
+
+    def _attributes(self, device: PreparedDevice) -> dict[str, Any]:
+        if device.uuid not in self._gpus.uuids:
+            return {}
+        attributes = offers.attributes_of(self._gpus.published(device.uuid), device.device)
+        return attributes | ({"uuid": {"string": device.mig_uuid}} if device.mig_uuid else {})
+
+    def _forget(self, uid: str) -> None:
+        """What is there for its containers."""
+        self._cdi.delete(uid)
+        self._metadata.delete(uid)
 
     def _followed(self, device: PreparedDevice) -> PreparedDevice:
         shared = names.sharing_of_device(device.device) is names.Sharing.TIME_SLICING
@@ -178,9 +208,14 @@ class Preparer:
             if error.status != 404:
                 raise
             return False
+        # The same device of another pool is another device.
+        held = {
+            (device.pool, device.device, device.share_id)
+            for device in prepared.devices
+            if (device.device, device.share_id) == (holder.device, holder.share_id)
+        }
         return claim.metadata.uid == holder.claim and any(
-            (result.device, result.share_id) == (holder.device, holder.share_id)
-            for result in allocation.results(claim, self._driver)
+            (result.pool, result.device, result.share_id) in held for result in allocation.results(claim, self._driver)
         )
 
     async def _claim(self, ref: ClaimRef) -> ResourceClaim:
@@ -197,6 +232,12 @@ class Preparer:
             )
         return claim
 
+    def _is_known(self, claim: ResourceClaim) -> bool:
+        """Whether containers of it may run. They are not disturbed, whatever anybody says."""
+        uid, known = claim.metadata.uid, self._records.claims.get(claim.metadata.uid)
+        is_prepared = known is not None and known.allocation_hash == allocation.digest(claim, self._driver)
+        return is_prepared or uid in self._records.lost_claims
+
     async def _prepare(self, claim: ResourceClaim) -> PreparedClaim:
         uid, digest = claim.metadata.uid, allocation.digest(claim, self._driver)
         known = self._records.claims.get(uid)
@@ -211,6 +252,8 @@ class Preparer:
             namespace=claim.metadata.namespace,
             name=claim.metadata.name,
             allocation_hash=digest,
+            pod_claim_name=allocation.pod_claim_name(claim),
+            users=allocation.users(claim),
             devices=await self._devices(claim),
         )
         try:
@@ -221,7 +264,7 @@ class Preparer:
             prepared = await self._completed(prepared)
             # What a spec leads to is there before it.
             self._walls.build(prepared)
-            self._cdi.write(uid, prepared.devices)
+            self._lead_to(prepared)
         except (HardwareError, NoWallError, UnresolvableError, OSError):
             if is_new:
                 await self._give_up(prepared)
@@ -252,14 +295,14 @@ class Preparer:
 
     async def _give_up(self, prepared: PreparedClaim) -> None:
         self._records.drop_claim(prepared.uid)
-        self._cdi.delete(prepared.uid)
+        self._forget(prepared.uid)
         self._walls.delete(prepared.uid)
         await self._settler.settle_all({device.uuid for device in prepared.devices})
 
     async def _unprepare(self, uid: str) -> None:
         claim = self._records.claims.get(uid)
         was_lost = uid in self._records.lost_claims
-        self._cdi.delete(uid)
+        self._forget(uid)
         self._walls.delete(uid)
         # Also of a claim that is not known: its record may be on disk although the write has failed.
         self._records.drop_claim(uid)
@@ -280,6 +323,8 @@ class Preparer:
                 conflicts.refuse_held(claim, result, gpu, self._records.claims_on(uuid), devices)
             chosen = await self._settings(result, configs, uuid)
             daemon = daemon_name(claim.metadata.uid, result.device) if chosen.mps else None
+            is_first = all(device.request != result.request for device in devices)
+            shm = self._settler.mps_shm(daemon) if daemon else None
             devices.append(
                 PreparedDevice(
                     request=result.request,
@@ -290,6 +335,8 @@ class Preparer:
                     admin=bool(result.admin_access),
                     settings=chosen,
                     mps_pipe=str(self._settler.mps_pipe(daemon)) if daemon else None,
+                    mps_shm=str(shm) if shm else None,
+                    metadata=self._metadata.mount(claim, result.request) if is_first else None,
                     wall=self._walls.hook(claim.metadata.uid, index) if chosen.memory else None,
                     cdi_devices=self._cdi.devices(
                         claim.metadata.uid,
@@ -305,11 +352,17 @@ class Preparer:
 
     def _uuid(self, result: AllocationResult) -> str:
         slot = names.slot_of_device(result.device)
-        uuid = self._gpus.uuid_at(slot) if slot is not None and result.pool == self._node else None
+        is_here = names.node_of_pool(result.pool) == self._node
+        uuid = self._gpus.uuid_at(slot) if slot is not None and is_here else None
         if uuid is None:
             raise settings.SettingsError(
                 f"request {result.request}: device {result.pool}/{result.device} is not on node {self._node}: "
                 "delete the pod, so that it is scheduled again"
+            )
+        if result.pool != self._gpus.pool(uuid):
+            raise settings.SettingsError(
+                f"request {result.request}: device {result.pool}/{result.device} is not there any more, its GPU "
+                f"belongs to pool {self._gpus.pool(uuid)} now: delete the pod, so that it is scheduled again"
             )
         return uuid
 
@@ -324,4 +377,11 @@ class Preparer:
         if published.wants_walls and names.sharing_of_device(result.device) is names.Sharing.TIME_SLICING:
             # What was published may be a minute old.
             wall = await self._walls.support(uuid)
-        return settings.resolve(result, configs, published.offers, published.policy, memory_wall=wall)
+        return settings.resolve(
+            result, configs, published.offers, published.policy, allow=published.allow, memory_wall=wall
+        )
+
+
+def _named_in_logs(users: tuple[str, ...]) -> None:
+    """The kubelet does not tell whose claim it is; the claim does."""
+    structlog.contextvars.bind_contextvars(pods=users)

@@ -5,6 +5,7 @@ import asyncio
 import gc
 import signal
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -13,6 +14,7 @@ from gpusharing.agent import endpoints
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
 from gpusharing.agent.claim_status import ClaimStatusWriter
+from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.dra.service import DraService
@@ -32,6 +34,7 @@ from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.agent.watch import Watch
 from gpusharing.core.narrowing import Timing
@@ -40,6 +43,10 @@ from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
+
+# Two for what is watched. Many pods that start at once are no reason for as many connections: their claims are prepared
+# one after the other.
+_CONNECTIONS: Final = 6
 
 
 def hardware_of(arguments: argparse.Namespace) -> Hardware:
@@ -89,7 +96,13 @@ async def _agent(arguments: argparse.Namespace) -> None:
     )
     specs = CdiSpecs(cdi_directories(arguments))
     walls = Walls(hardware, records, specs, state=arguments.state_dir, packaged=arguments.wall_program)
-    settler = Settler(hardware, records, mps_home=arguments.state_dir / "mps", at_rest=gpus.at_rest)
+    settler = Settler(
+        hardware,
+        records,
+        mps_home=arguments.state_dir / "mps",
+        shm_home=arguments.shm_dir,
+        at_rest=gpus.at_rest,
+    )
     health = NodeHealth(records, problem=settler.problem)
     survey = Survey(hardware=hardware, walls=walls, gpus=gpus, health=health)
     await survey.take()
@@ -101,9 +114,10 @@ async def _agent(arguments: argparse.Namespace) -> None:
         stream.tell()
         changed.set()
 
-    async with open_session(credential) as session:
+    async with open_session(credential, connections=_CONNECTIONS) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
         writer = ClaimStatusWriter(api, arguments.driver, health)
+        verdicts = Verdicts(node=arguments.node_name, driver=arguments.driver)
         preparer = Preparer(
             node=arguments.node_name,
             driver=arguments.driver,
@@ -114,6 +128,8 @@ async def _agent(arguments: argparse.Namespace) -> None:
             settler=settler,
             walls=walls,
             cdi=cdi,
+            metadata=MetadataFiles(arguments.state_dir / "metadata", arguments.driver),
+            verdicts=verdicts,
             on_prepared=writer.announce,
             on_change=on_change,
         )
@@ -151,6 +167,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             survey=survey,
             changed=changed,
             preparer=preparer,
+            verdicts=verdicts,
         )
         metrics = NodeMetrics(
             records=records,

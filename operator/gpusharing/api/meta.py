@@ -29,6 +29,7 @@ class ObjectMeta:
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: StringMap = field(default_factory=dict)
     annotations: StringMap = field(default_factory=dict)
@@ -46,6 +47,23 @@ class ObjectMeta:
             "finalizers": list(self.finalizers),
             "ownerReferences": [dict(reference) for reference in self.owner_references],
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class Identity:
+    """Which object it is, and in which version."""
+
+    name: str
+    namespace: str = ""
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class PartialObjectMetadata:
+    """An object of any kind, without what it says."""
+
+    metadata: Identity
 
 
 class ConditionStatus(StrEnum):

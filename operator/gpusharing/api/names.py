@@ -2,6 +2,7 @@
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 GROUP: Final = "gpusharing.dev"
@@ -23,6 +24,11 @@ CLOSING: Final = f"{GROUP}/closing"
 DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
 UNHEALTHY_TAINT: Final = f"{GROUP}/unhealthy"
+CONFLICT_TAINT: Final = f"{GROUP}/conflict"
+
+# On objects that the operator makes and takes away again.
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+OPERATOR: Final = "gpusharing-operator"
 
 
 class Sharing(StrEnum):
@@ -77,6 +83,7 @@ def mig_device(slot: int, profile: str, place: MigPlace) -> str:
     return f"gpu-{slot}-mig-{label}-{place.profile_id}-{place.start}"
 
 
+@lru_cache(4096)  # A fleet has few different names of devices, and they are read for each claim again and again.
 def read_device(device: str) -> DeviceName | None:
     """None for a name that we never give."""
     match = _DEVICE_NAME.fullmatch(device)
@@ -106,5 +113,10 @@ def pool(node: str, *, restricted_to: str | None = None) -> str:
 
 
 def node_of_pool(pool: str) -> str:
-    """The node whose devices are in a pool of ours."""
+    """Names of nodes have no slash."""
     return pool.partition("/")[0]
+
+
+def policy_of_pool(pool: str) -> str | None:
+    """The policy whose tenants its devices are for; None: they are for everybody."""
+    return pool.partition("/")[2] or None

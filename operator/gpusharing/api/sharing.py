@@ -1,7 +1,7 @@
 """Our own objects: SharingPolicy (what a platform team wants) and NodeSharing (operator and agent about one node)."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -555,6 +555,14 @@ class SharingPolicy(ApiModel):
     """What has become of it, written by the operator."""
 
 
+class UnreadablePolicy(SharingPolicy):
+    """One of which this program understands no more than that it is there: it was written for another version."""
+
+    @classmethod
+    def of(cls, metadata: Any) -> Self:
+        return cls(metadata=metadata, spec=SharingPolicySpec(offers=Offers()))
+
+
 # ----------------------------------------------------------------------------------------------------- NodeSharing
 
 
@@ -588,6 +596,8 @@ class RefusalReason(StrEnum):
     """So many instances of these kinds have no room on the GPU."""
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     """Containers cannot be held to a part of the GPU's memory, and the policy requires that they are."""
+    ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
+    """Who does not ask for an amount would get more than a claim may have."""
 
 
 class Refusal(ApiModel):

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -15,8 +15,12 @@ from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
 from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import CredentialsError
+from gpusharing.kube.elector import LeaseLostError, LeaseName
 
 log = structlog.get_logger(__name__)
+
+# Shorter ones would be lost while the API server is only slow.
+_SHORTEST_LEASE: Final = 3
 
 
 def register(subparsers: Any) -> None:
@@ -41,6 +45,20 @@ def register(subparsers: Any) -> None:
         metavar="SECONDS",
         help="before what is not offered any more is withdrawn from an idle GPU (default: %(default)s)",
     )
+    parser.add_argument(
+        "--lease-namespace",
+        default="gpusharing-system",
+        metavar="NAMESPACE",
+        help="of the Lease of whoever leads; others stand by (default: %(default)s)",
+    )
+    parser.add_argument("--lease-name", default="gpusharing-operator", metavar="NAME", help="default: %(default)s")
+    parser.add_argument(
+        "--lease-duration",
+        type=_lease_duration,
+        default=15,
+        metavar="SECONDS",
+        help="after which one that stands by takes the place of a leader that is not heard of (default: %(default)s)",
+    )
     parser.add_argument("--log-format", choices=logs.FORMATS, default="json", help="default: %(default)s")
     parser.set_defaults(run=run)
 
@@ -50,11 +68,28 @@ def run(args: argparse.Namespace) -> int:
     kopf_settings.quieten()
     try:
         asyncio.run(
-            operate(kubeconfig=args.kubeconfig, driver=args.driver, idle_wait=args.idle_wait, listen=args.listen)
+            operate(
+                kubeconfig=args.kubeconfig,
+                driver=args.driver,
+                idle_wait=args.idle_wait,
+                listen=args.listen,
+                lease=LeaseName(namespace=args.lease_namespace, name=args.lease_name),
+                lease_duration=args.lease_duration,
+            )
         )
     except asyncio.CancelledError:
         log.info("stopped before the start")
+    except LeaseLostError as error:
+        log.error("lease lost", error=str(error))  # noqa: TRY400
+        return 1
     except (CredentialsError, UnsupportedVersionError, OSError) as error:
         log.error("cannot run", error=str(error))  # noqa: TRY400
         return 1
     return 0
+
+
+def _lease_duration(text: str) -> int:
+    seconds = int(text)
+    if seconds < _SHORTEST_LEASE:
+        raise argparse.ArgumentTypeError(f"{seconds} s is too short: at least {_SHORTEST_LEASE}")
+    return seconds

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from enum import StrEnum
 
 import structlog
 from aiohttp import web
@@ -12,17 +13,25 @@ from gpusharing.kube.address import Address
 log = structlog.get_logger(__name__)
 
 
+class Readiness(StrEnum):
+    READY = "ok"
+    STANDING_BY = "standing by"
+    NOT_READY = "not ready"
+
+
 @asynccontextmanager
 async def serving(
-    address: Address, *, is_alive: Callable[[], bool], is_ready: Callable[[], bool], metrics: Metrics
+    address: Address, *, is_alive: Callable[[], bool], readiness: Callable[[], Readiness], metrics: Metrics
 ) -> AsyncIterator[Address]:
     """Serves them; gives the address, with the port that the system chose where none was asked for."""
 
     async def healthz(_: web.Request) -> web.Response:
-        return _answer(is_alive(), "stuck")
+        good = is_alive()
+        return _answer(good, "ok" if good else "stuck")
 
     async def readyz(_: web.Request) -> web.Response:
-        return _answer(is_ready(), "not ready")
+        state = readiness()
+        return _answer(state is not Readiness.NOT_READY, state)
 
     async def exposition(_: web.Request) -> web.Response:
         headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
@@ -41,5 +50,5 @@ async def serving(
         await runner.cleanup()
 
 
-def _answer(good: bool, otherwise: str) -> web.Response:
-    return web.Response(text="ok\n") if good else web.Response(text=f"{otherwise}\n", status=503)
+def _answer(good: bool, says: str) -> web.Response:
+    return web.Response(text=f"{says}\n", status=200 if good else 503)

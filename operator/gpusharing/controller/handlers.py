@@ -1,7 +1,7 @@
 """What Kopf calls: events of all kinds into the store, sessions for its own requests, and the end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 import kopf
@@ -26,11 +26,16 @@ _LOGIN_INTERVAL: Final = 1.0
 
 
 def registry(
-    store: Store, credentials: Credentials, relists: Relists, *, on_stop: Callable[[], Awaitable[None]]
+    watched: Iterable[Kind[Any]],
+    store: Store,
+    credentials: Credentials,
+    relists: Relists,
+    *,
+    on_stop: Callable[[], Awaitable[None]],
 ) -> kopf.OperatorRegistry:
     result = kopf.OperatorRegistry()
     kopf.on.login(registry=result, id="login")(_Logins(credentials, relists).login)
-    for kind in WATCHED:
+    for kind in watched:
         kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural)(_observer(store, kind))
 
     # Kopf takes every task that began after its own for one of its own and waits for them at the end: ours go first.

@@ -1,17 +1,15 @@
-"""One loop for all events: look at everything, decide, write what is missing; then wait for the next change."""
+"""One loop for all events: decide on what has changed, write what is missing; then wait for the next change."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import structlog
 
 from gpusharing.controller.metrics import Metrics
 from gpusharing.core.intents import Intent
-from gpusharing.core.occupancy import next_approval
-from gpusharing.core.world import World
 from gpusharing.kube.clock import now
 
 log = structlog.get_logger(__name__)
@@ -22,8 +20,12 @@ _SETTLE: Final = 0.05
 _STUCK_AFTER: Final = 180.0
 
 
-class Decide(Protocol):
-    def __call__(self, world: World, /, *, now: str) -> Sequence[Intent]: ...
+class Decides(Protocol):
+    def decide(self, *, now: str) -> Sequence[Intent]:
+        """All writes that are missing."""
+
+    def next_in(self, *, now: str) -> float | None:
+        """In how many seconds to look again although nothing has changed."""
 
 
 class Applier(Protocol):
@@ -34,11 +36,7 @@ class Applier(Protocol):
 
 
 class Loop:
-    def __init__(
-        self, look: Callable[[], World], decide: Decide, applier: Applier, metrics: Metrics, changes: "Changes"
-    ) -> None:
-        self._look = look
-        self._decide = decide
+    def __init__(self, applier: Applier, metrics: Metrics, changes: "Changes") -> None:
         self._applier = applier
         self._metrics = metrics
         self._changes = changes
@@ -55,21 +53,21 @@ class Loop:
     def is_stuck(self) -> bool:
         return self._round_began is not None and time.monotonic() - self._round_began > _STUCK_AFTER
 
-    async def run(self) -> None:
+    async def run(self, decider: Decides) -> None:
         while True:
             self._round_began = time.monotonic()
-            await self._round()
+            await self._round(decider)
             self._round_began = None
             moments = (self._applier.retry_in, self._look_again)
             await self._changes.wait(min((moment for moment in moments if moment is not None), default=None))
 
-    async def _round(self) -> None:
+    async def _round(self, decider: Decides) -> None:
         self._changes.seen()
         began = time.perf_counter()
         try:
-            world, moment = self._look(), now()
-            intents = self._decide(world, now=moment)
-            self._look_again = next_approval(world, now=moment)
+            moment = now()
+            intents = decider.decide(now=moment)
+            self._look_again = decider.next_in(now=moment)
         except Exception:
             # Nothing to try again: on the same world it would fail the same way.
             log.exception("cannot decide")

@@ -4,13 +4,14 @@ Events of one name can come out of order: Kopf handles each uid in a task of its
 come after the beginning of its successor, and what a write returned may come before or after its event.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 import pydantic
 import structlog
 
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.dra import DeviceTaintRule
+from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
 from gpusharing.kube import kinds
@@ -23,41 +24,43 @@ log = structlog.get_logger(__name__)
 _Key = tuple[str, str]
 
 
+class OnChange(Protocol):
+    def __call__(self, *, before: Any | None, after: Any | None) -> None:
+        """An object has come (there was none before), changed, or gone (there is none after)."""
+
+
 class Store:
-    def __init__(self, watched: Collection[Kind[Any]], *, on_change: Callable[[], None]) -> None:
+    def __init__(self, watched: Collection[Kind[Any]], *, on_change: OnChange) -> None:
         self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
-        self._unreadable: Mapping[Kind[Any], dict[_Key, ObjectMeta]] = {kind: {} for kind in watched}
         self._on_change = on_change
 
     def all(self, kind: Kind[T]) -> Iterator[T]:
         return iter(self._objects[kind].values())
-
-    def unreadable(self, kind: Kind[Any]) -> Collection[str]:
-        """Names of objects that are there, and that cannot be read as they are now."""
-        return {name for _, name in self._unreadable[kind]}
 
     def count(self, kind: Kind[Any]) -> int:
         return len(self._objects[kind])
 
     def seen(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Takes in an object as it was listed or watched."""
+        if self._is_old(kind, value):
+            # Lists come twice, and what we wrote ourselves comes back: it need not be read.
+            return
         try:
             item = kind.from_json(value)
         except pydantic.ValidationError as error:
-            # Whatever was known of it stays: half an object must not look like a deleted one.
             log.error("object cannot be read", kind=kind.kind, object=_display_name(value), error=_sentence(error))  # noqa: TRY400
-            self._hide(kind, value)
-            return
-        last = self._last(kind, _key(item.metadata))
-        if last is None or _version(item.metadata) > _version(last):
-            self._put(kind, item)
+            if kind.unreadable is None:
+                # Whatever was known of it stays: half an object must not look like a deleted one.
+                return
+            item = kind.unreadable(value["metadata"])
+        self._put(kind, item)
 
     def written(self, kind: Kind[T], item: T) -> None:
         """Takes in what a write of our own returned, so that the next decision does not repeat it."""
         metadata = _metadata(item)
-        last = self._last(kind, _key(metadata))
+        known = self._objects[kind].get(_key(metadata))
         # An object that has gone meanwhile stays gone.
-        if last is not None and last.uid == metadata.uid and _version(metadata) > _version(last):
+        if known is not None and known.metadata.uid == metadata.uid and _version(metadata) > _version(known.metadata):
             self._put(kind, item)
 
     def created(self, kind: Kind[T], item: T) -> None:
@@ -69,67 +72,66 @@ class Store:
         """Forgets an object that was deleted."""
         metadata = value["metadata"]
         key = metadata.get("namespace", ""), metadata["name"]
-        last = self._last(kind, key)
-        if last is not None and last.uid == metadata["uid"]:
+        known = self._objects[kind].get(key)
+        if known is not None and known.metadata.uid == metadata["uid"]:
             self._forget(kind, key)
 
-    def only(self, kind: Kind[Any], uids: Collection[str], *, as_of: str) -> None:
+    def only(self, kind: Kind[Any], listed: Iterable[Identity], *, as_of: str) -> None:
         """Forgets what a complete list does not have, unless it is newer than the list."""
+        uids = {identity.uid for identity in listed}
         lost = [
             key
-            for key in self._objects[kind].keys() | self._unreadable[kind].keys()
-            if (last := self._last(kind, key)) and last.uid not in uids and _version(last) <= int(as_of)
+            for key, item in self._objects[kind].items()
+            if item.metadata.uid not in uids and _version(item.metadata) <= int(as_of)
         ]
         for key in lost:
             log.info("a deletion was missed", kind=kind.kind, object="/".join(filter(None, key)))
             self._forget(kind, key)
 
+    def _is_old(self, kind: Kind[Any], value: Mapping[str, Any]) -> bool:
+        metadata = value["metadata"]
+        known = self._objects[kind].get((metadata.get("namespace", ""), metadata["name"]))
+        return known is not None and int(metadata["resourceVersion"]) <= _version(known.metadata)
+
+    def behind(self, kind: Kind[Any], listed: Iterable[Identity]) -> list[Identity]:
+        """What of a list is not known here, or only in an older version."""
+        objects = self._objects[kind]
+        return [
+            identity
+            for identity in listed
+            if (known := objects.get(_key(identity))) is None or _version(known.metadata) < _version(identity)
+        ]
+
     def _put(self, kind: Kind[T], item: T) -> None:
-        self._objects[kind][_key(_metadata(item))] = item
-        self._unreadable[kind].pop(_key(_metadata(item)), None)
-        self._on_change()
-
-    def _hide(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
-        """Its name is all that may be relied on."""
-        try:
-            metadata = pydantic.TypeAdapter(ObjectMeta).validate_python(value["metadata"])
-            version = _version(metadata)
-        except (pydantic.ValidationError, KeyError, ValueError):
-            return
-        last = self._last(kind, _key(metadata))
-        if last is None or version > _version(last):
-            self._unreadable[kind][_key(metadata)] = metadata
-            self._on_change()
-
-    def _last(self, kind: Kind[Any], key: _Key) -> ObjectMeta | None:
-        """Of the object as it was seen last, whether it could be read or not."""
-        hidden, item = self._unreadable[kind].get(key), self._objects[kind].get(key)
-        return hidden or (_metadata(item) if item is not None else None)
+        key = _key(_metadata(item))
+        before = self._objects[kind].get(key)
+        self._objects[kind][key] = item
+        self._on_change(before=before, after=item)
 
     def _forget(self, kind: Kind[Any], key: _Key) -> None:
-        self._objects[kind].pop(key, None)
-        self._unreadable[kind].pop(key, None)
-        self._on_change()
+        self._on_change(before=self._objects[kind].pop(key), after=None)
 
 
-def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT) -> World:
-    unreadable = frozenset(store.unreadable(kinds.SHARING_POLICIES))
+def snapshot(
+    store: Store,
+    driver: str,
+    minor: int,
+    idle_wait: float = IDLE_WAIT,
+    *,
+    taint_rules: Kind[DeviceTaintRule] | None = None,
+) -> World:
+    """`taint_rules`: as which kind the API server has them, if it does."""
     return World(
         driver=driver,
         minor=minor,
         idle_wait=idle_wait,
-        # What was known of it earlier may not be what it wants now: what it has stays, and it gets nothing new.
-        policies={
-            policy.metadata.name: policy
-            for policy in store.all(kinds.SHARING_POLICIES)
-            if policy.metadata.name not in unreadable
-        },
-        unreadable_policies=unreadable,
+        policies={policy.metadata.name: policy for policy in store.all(kinds.SHARING_POLICIES)},
         nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
         node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},
         claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
         classes={class_.metadata.name: class_ for class_ in store.all(kinds.DEVICE_CLASSES)},
         namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
+        taint_rules={rule.metadata.name: rule for rule in store.all(taint_rules)} if taint_rules else None,
     )
 
 
@@ -138,11 +140,11 @@ def _metadata(item: Any) -> ObjectMeta:
     return metadata
 
 
-def _key(metadata: ObjectMeta) -> _Key:
+def _key(metadata: ObjectMeta | Identity) -> _Key:
     return metadata.namespace, metadata.name
 
 
-def _version(metadata: ObjectMeta) -> int:
+def _version(metadata: ObjectMeta | Identity) -> int:
     # Kubernetes promises (since 1.35) that versions of one resource compare as numbers.
     return int(metadata.resource_version)
 

@@ -54,6 +54,11 @@ class Writer:
         self._metrics = metrics
         self._backoff = Backoff()
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._kinds = dict(_KINDS)
+
+    def write_as(self, target: Target, kind: Kind[Any]) -> None:
+        """For a kind of which the API server has another version."""
+        self._kinds[target] = kind
 
     @property
     def retry_in(self) -> float | None:
@@ -114,7 +119,7 @@ class Writer:
         log.info("spec written", object=metadata.name, generation=written.metadata.generation)
 
     async def _write(self, intent: Create | Patch | Delete) -> None:
-        kind = _KINDS[intent.target]
+        kind = self._kinds[intent.target]
         match intent:
             case Create(body=body):
                 namespace = body["metadata"].get("namespace", "")
@@ -129,7 +134,7 @@ class Writer:
 
     async def _tell(self, intent: Tell) -> None:
         await self._events.tell(
-            _KINDS[intent.target],
+            self._kinds[intent.target],
             intent.about,
             type_=EventType.WARNING if intent.warning else EventType.NORMAL,
             action=intent.action,

@@ -3,13 +3,18 @@
 import hashlib
 from typing import Any
 
-from gpusharing.api import strict_json
+from gpusharing.api import names, strict_json
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 
 
 def results(claim: ResourceClaim, driver: str) -> tuple[AllocationResult, ...]:
     allocation = claim.status.allocation
     return tuple(result for result in allocation.devices.results if result.driver == driver) if allocation else ()
+
+
+def results_on(claim: ResourceClaim, node: str, driver: str) -> tuple[AllocationResult, ...]:
+    """Those of the node, in whichever of its pools."""
+    return tuple(result for result in results(claim, driver) if names.node_of_pool(result.pool) == node)
 
 
 def configs(claim: ResourceClaim, driver: str) -> tuple[AllocationConfig, ...]:
@@ -37,6 +42,24 @@ def digest(claim: ResourceClaim, driver: str) -> str:
 def _readable(parameters: Any) -> Any:
     # They are refused however they go on, and Python cannot write them.
     return "nested too deeply" if strict_json.is_too_deep(parameters) else parameters
+
+
+def base_request(request: str) -> str:
+    """Of `gpu/big`, the alternative `big` of request `gpu`, as the kubelet knows it."""
+    return request.partition("/")[0]
+
+
+def pod_claim_name(claim: ResourceClaim) -> str | None:
+    """What a pod calls it that has its claims made from templates."""
+    return claim.metadata.annotations.get("resource.kubernetes.io/pod-claim-name")
+
+
+def users(claim: ResourceClaim) -> tuple[str, ...]:
+    """Who it is reserved for: pods, as a rule."""
+    return tuple(
+        consumer.name if consumer.resource == "pods" else f"{consumer.resource}/{consumer.name}"
+        for consumer in claim.status.reserved_for
+    )
 
 
 def display_name(claim: ResourceClaim) -> str:

@@ -2,29 +2,50 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from gpusharing.api.sharing import Rollout
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.rollout import NodeRollout
 
 
+class Part(NamedTuple):
+    """What a node says of one policy."""
+
+    selected: bool
+    asking: bool
+    """Whether it would begin there."""
+    changing: bool
+    failing: bool
+
+
+NO_PART: Final = Part(selected=False, asking=False, changing=False, failing=False)
+
+
+def parts(rollout: NodeRollout, selected_by: Collection[str]) -> Mapping[str, Part]:
+    """By policy. `selected_by`: those that select the node."""
+    return {
+        policy: Part(
+            selected=policy in selected_by,
+            asking=policy in rollout.asking,
+            changing=policy in rollout.changing,
+            failing=policy in rollout.failing,
+        )
+        for policy in {*selected_by, *rollout.asking, *rollout.changing, *rollout.failing}
+    }
+
+
 @dataclass(slots=True)
 class Budget:
-    """What all nodes together say of one policy, kept so that the part of one node can be exchanged."""
+    """What all nodes together say of one policy, kept so that the part of one can be exchanged."""
 
     selected: set[str] = field(default_factory=set)
     asking: set[str] = field(default_factory=set)
-    """Nodes on which it would begin."""
     changing: set[str] = field(default_factory=set)
     failing: set[str] = field(default_factory=set)
 
-    def put(self, node: str, rollout: NodeRollout, policy: str, *, selected: bool) -> None:
-        for nodes, belongs in (
-            (self.selected, selected),
-            (self.asking, policy in rollout.asking),
-            (self.changing, policy in rollout.changing),
-            (self.failing, policy in rollout.failing),
-        ):
+    def put(self, node: str, part: Part) -> None:
+        for nodes, belongs in zip((self.selected, self.asking, self.changing, self.failing), part, strict=True):
             if belongs:
                 nodes.add(node)
             else:
@@ -45,8 +66,9 @@ def held_back(
     """By node, the policies that may not begin there. `selected`: by node, the policies that select it."""
     budgets = {candidate.name: Budget() for candidate in candidates}
     for node, rollout in rollouts.items():
-        for policy in {*rollout.asking, *rollout.changing, *rollout.failing, *selected[node]} & budgets.keys():
-            budgets[policy].put(node, rollout, policy, selected=policy in selected[node])
+        for policy, part in parts(rollout, selected[node]).items():
+            if policy in budgets:
+                budgets[policy].put(node, part)
     held = {
         candidate.name: budgets[candidate.name].held_back(candidate.policy.spec.rollout) for candidate in candidates
     }

@@ -1,20 +1,21 @@
 """The operator's decision: from one look at the world to the writes that are missing."""
 
-from gpusharing.core.acceptance import Candidate, examine, unreadable
+from gpusharing.core.acceptance import examine
 from gpusharing.core.budget import held_back
 from gpusharing.core.cluster_decision import Cluster, cluster_intents
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.node_decision import changes, decision, wanted
 from gpusharing.core.policy_status import policy_status
+from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
 from gpusharing.core.world import World, node_views
 
 
 def decide(world: World, *, now: str) -> list[Intent]:
     """Intents, nodes before statuses. Where the world is as it should be, there are none."""
-    candidates = _candidates(world)
+    candidates = tuple(examine(world.policies[name], minor=world.minor) for name in sorted(world.policies))
     views = node_views(world)
-    wishes = {view.name: wanted(candidates, view, world.setup) for view in views}
+    wishes = {view.name: wanted(candidates, view, Selector(world.driver)) for view in views}
     rollouts = {view.name: changes(candidates, view, wishes[view.name], world.setup) for view in views}
     held = held_back(candidates, rollouts, {node: wish.selected_by for node, wish in wishes.items()})
     decisions = {
@@ -38,6 +39,8 @@ def decide(world: World, *, now: str) -> list[Intent]:
         for view in views
         if decisions[view.name].spec != view.sharing.spec
     ]
+    for view in views:
+        intents += decisions[view.name].taint_rules
     intents += cluster_intents(
         Cluster(candidates=candidates, classes=world.classes, namespaces=world.namespaces, setup=world.setup)
     )
@@ -46,10 +49,3 @@ def decide(world: World, *, now: str) -> list[Intent]:
         if candidate.is_readable and status != candidate.policy.status:
             intents.append(PatchStatus(candidate.policy, status))
     return intents
-
-
-def _candidates(world: World) -> tuple[Candidate, ...]:
-    """In the order of their names, also of those of which nothing else is known."""
-    readable = [examine(policy, minor=world.minor) for policy in world.policies.values()]
-    rest = [unreadable(name) for name in world.unreadable_policies - world.policies.keys()]
-    return tuple(sorted([*readable, *rest], key=lambda candidate: candidate.name))

@@ -73,7 +73,10 @@ def _those(late: Sequence[_Late], reason: LagReason, are: Callable[[_Late], bool
 
 
 def _has_acted(entry: GpuSharing, gpu: GpuView) -> bool:
-    return gpu.status.policy == entry.policy
+    # What goes to another pool is its former policy's until nothing of it is left there.
+    published = gpu.status.published
+    leaves = bool(published) and all(device.closing_since is not None for device in published)
+    return leaves or gpu.status.policy == entry.policy
 
 
 def _is_evicting(one: _Late) -> bool:

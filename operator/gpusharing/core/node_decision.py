@@ -12,12 +12,16 @@ from gpusharing.core import models
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
+from gpusharing.core.conflicts import losses
+from gpusharing.core.intents import Intent
 from gpusharing.core.node_share import NodeShare, Outcome, node_shares
-from gpusharing.core.occupancy import with_occupancy
+from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
 from gpusharing.core.plan import NodePlan, applied, node_plan
 from gpusharing.core.resolution import resolve
 from gpusharing.core.rollout import NodeRollout, node_rollout
-from gpusharing.core.selection import Selection, selections_by_policy
+from gpusharing.core.selection import Selection, Selector
+from gpusharing.core.taint_rules import rule_intents
+from gpusharing.core.tenancy import Registry
 from gpusharing.core.world import NodeView, Setup
 
 
@@ -41,6 +45,10 @@ class NodeDecision:
     """As it should be written."""
     shares: Mapping[str, NodeShare]
     """What the node adds to the statuses of policies."""
+    until: float | None
+    """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
+    taint_rules: Sequence[Intent] = ()
+    """Those to be made and to be taken away."""
 
 
 _NO_MODELS: Final = NodeSharingStatus()
@@ -48,8 +56,8 @@ _NO_MODELS: Final = NodeSharingStatus()
 _MOST_GPUS: Final = 64
 
 
-def wanted(candidates: Sequence[Candidate], view: NodeView, setup: Setup) -> Wanted:
-    selections = selections_by_policy(candidates, view, setup.driver)
+def wanted(candidates: Sequence[Candidate], view: NodeView, selector: Selector) -> Wanted:
+    selections = selector.selections(candidates, view)
     resting = [candidate for candidate in candidates if candidate.rests and candidate.objection is None]
     return Wanted(
         gpus=_assigned(candidates, view, selections),
@@ -82,11 +90,15 @@ def decision(
     now: str,
 ) -> NodeDecision:
     """`held_back`: policies that may not begin here yet."""
+    allocated = allocated_by_slot(view, setup.driver)
     gpus = tuple(
-        with_occupancy(gpu, status, view, setup.driver, idle_wait=setup.idle_wait, now=now)
+        with_occupancy(gpu, status, allocated.get(status.slot, ()), idle_wait=setup.idle_wait, now=now)
         for gpu, status in zip(rollout.admitted(held_back), view.gpus, strict=True)
     )
-    spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claim_entries(view, gpus, setup.driver))
+    policies = {candidate.name: candidate.policy for candidate in candidates}
+    lost = losses(view, setup.driver)
+    claims = claim_entries(view, gpus, Registry(policies, view.namespaces), lost, setup.driver)
+    spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
     then = replace(view, sharing=view.sharing.model_copy(update={"spec": spec}))
     plans = {
         name: plan
@@ -94,7 +106,12 @@ def decision(
         if (plan := _plan(_with_applied(candidates, name), then, wish.gpus, gpus_then, setup))
     }
     outcome = Outcome(spec=spec, rollout=rollout, held_back=held_back, selections=wish.selections, plans=plans)
-    return NodeDecision(spec=spec, shares=node_shares(candidates, view, outcome, setup.driver))
+    return NodeDecision(
+        spec=spec,
+        shares=node_shares(candidates, view, outcome, setup.driver),
+        until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
+        taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
+    )
 
 
 def _assigned(
@@ -139,6 +156,7 @@ def _resolved(gpu: GpuSharing, status: GpuStatus, node: NodeSharingStatus) -> Gp
         gpu=models.reported(status, node if is_cut_for_good else _NO_MODELS),
         mig_profiles=status.mig_profiles,
         memory_wall=status.memory_wall,
+        allow=gpu.allow,
     )
     # What stayed as it was is resolved already, and keeps what was said of it then.
     return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})

@@ -4,9 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from gpusharing.api import names
 from gpusharing.api.sharing import GpuSharing, LaggingNode, NodeSharingSpec, RefusalReason
-from gpusharing.core import allocation
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.disturbance import GpuView, failure, gpu_views
 from gpusharing.core.lagging import lagging
@@ -70,7 +68,7 @@ def node_shares(
 ) -> Mapping[str, NodeShare]:
     """By policy; only those to which the node is something."""
     gpus = gpu_views(view, driver)
-    clients = _clients_by_policy(view, driver)
+    clients = _clients_by_policy(view, outcome.spec)
     decided = outcome.spec.gpus
     concerned = (
         {gpu.policy.name for gpu in decided if gpu.policy}
@@ -123,16 +121,14 @@ def _share(
     )
 
 
-def _clients_by_policy(view: NodeView, driver: str) -> Counter[str]:
-    policies = {gpu.slot: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
-    return Counter(
-        policies[slot]
-        for claim in view.claims
-        for result in allocation.results(claim, driver)
-        if names.node_of_pool(result.pool) == view.name
-        and not result.admin_access
-        and (slot := names.slot_of_device(result.device)) in policies
-    )
+def _clients_by_policy(view: NodeView, decided: NodeSharingSpec) -> Counter[str]:
+    """Of the policies in force, not of those to come."""
+    in_force = {gpu.uuid: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
+    clients: Counter[str] = Counter()
+    for gpu in decided.gpus:
+        if gpu.allocated and gpu.uuid in in_force:
+            clients[in_force[gpu.uuid]] += len(gpu.allocated)
+    return clients
 
 
 def _places(gpu: GpuSharing) -> int:

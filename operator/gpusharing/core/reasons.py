@@ -53,4 +53,5 @@ class DegradedReason(StrEnum):
     MEMORY_TOO_SMALL = "MemoryTooSmall"
     UNKNOWN_MIG_PROFILE = "UnknownMigProfile"
     LAYOUT_DOES_NOT_FIT = "LayoutDoesNotFit"
+    ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"

@@ -7,6 +7,7 @@ from itertools import pairwise
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing import (
     UNTOLD,
+    Allowance,
     Enforcement,
     MemoryWallSupport,
     MigOffer,
@@ -34,10 +35,11 @@ def resolve(
     gpu: Divisible,
     mig_profiles: Sequence[str],
     memory_wall: MemoryWallSupport = UNTOLD,
+    allow: Allowance | None = None,
 ) -> Resolution:
     """`mig_profiles` are those that the GPU can be cut into; where `gpu` knows their places, layouts are tried out.
     Resolving again changes nothing."""
-    work = _Resolving(gpu, mig_profiles, memory_wall)
+    work = _Resolving(gpu, mig_profiles, memory_wall, allow or Allowance())
     resolved = Offers(
         exclusive=offers.exclusive,
         time_slicing=work.time_slicing(offers.time_slicing) if offers.time_slicing else None,
@@ -52,6 +54,7 @@ class _Resolving:
     gpu: Divisible
     mig_profiles: Sequence[str]
     memory_wall: MemoryWallSupport
+    allow: Allowance
     refused: list[Refusal] = field(default_factory=list)
 
     def time_slicing(self, offer: TimeSlicingOffer) -> TimeSlicingOffer | None:
@@ -61,7 +64,9 @@ class _Resolving:
             return None
         wanted = {"min": offer.memory.min, "default": offer.memory.default}
         amounts = self._amounts(Sharing.TIME_SLICING, "timeSlicing", wanted)
-        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)}) if amounts else None
+        if amounts is None or not self._may_be_asked_for(Sharing.TIME_SLICING, "timeSlicing", amounts["default"]):
+            return None
+        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)})
 
     def _can_be_held(self, memory: TimeSlicingMemory) -> bool:
         """To what they got of it, if they have to be."""
@@ -79,7 +84,30 @@ class _Resolving:
     def mps(self, offer: MpsOffer) -> MpsOffer | None:
         wanted = {"min": offer.memory.min, "default": offer.memory.default, "max": offer.memory.max or "100%"}
         amounts = self._amounts(Sharing.MPS, "mps", wanted)
-        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)}) if amounts else None
+        if amounts is None or not self._may_be_asked_for(Sharing.MPS, "mps", amounts["default"]):
+            return None
+        if self.allow.max_threads and offer.threads.default > self.allow.max_threads:
+            self._refuse(
+                Sharing.MPS,
+                RefusalReason.ALLOWANCE_TOO_SMALL,
+                f"offers.mps.threads.default: {offer.threads.default}, and tenants.allow.maxThreads is "
+                f"{self.allow.max_threads}: allow more, or give less",
+            )
+            return None
+        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)})
+
+    def _may_be_asked_for(self, sharing: Sharing, offer: str, default: str) -> bool:
+        """Who does not ask gets the default, which is never less than the least."""
+        most = self.allow.max_memory
+        if most is None or mebibytes(default) <= mebibytes(most):
+            return True
+        self._refuse(
+            sharing,
+            RefusalReason.ALLOWANCE_TOO_SMALL,
+            f"offers.{offer}.memory.default: {default} on this GPU, and tenants.allow.maxMemory is {most}: allow more, "
+            "or give less",
+        )
+        return False
 
     def mig(self, offer: MigOffer) -> MigOffer | None:
         wanted = offer.profiles or tuple(offer.layout or ())

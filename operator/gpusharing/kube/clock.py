@@ -10,6 +10,11 @@ def now() -> str:
     return _written(time.time())
 
 
+def now_precisely() -> str:
+    """As Kubernetes writes a MicroTime."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def seconds_since_boot() -> float:
     """Of a clock that nobody sets, and that goes on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,11 +1,11 @@
 """Events: what is told to people who look at an object."""
 
 import secrets
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
 from gpusharing.api.meta import ObjectMeta
+from gpusharing.kube.clock import now_precisely
 from gpusharing.kube.kinds import EVENTS, Kind
 from gpusharing.kube.transport import Api
 
@@ -38,7 +38,7 @@ class Events:
         }
         event = {
             "metadata": {"name": f"{about.name}.{secrets.token_hex(8)}", "namespace": namespace},
-            "eventTime": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "eventTime": now_precisely(),
             "type": type_,
             "action": action,
             "reason": reason,

@@ -1,12 +1,14 @@
 """The kinds that we read and write: where they live in the API and how their bytes become objects."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 import pydantic
 
-from gpusharing.api import core, dra, names, sharing, strict_json
+from gpusharing.api import coordination, core, dra, names, sharing, strict_json
+from gpusharing.api.meta import Identity, PartialObjectMetadata
 
 T = TypeVar("T")
 
@@ -23,6 +25,19 @@ class Page(Generic[T]):
     continue_token: str
 
 
+_METADATA_LIST: Final = _ListBody[PartialObjectMetadata]
+
+
+def decode_identities(data: bytes) -> Page[Identity]:
+    # By pydantic's own reader, in a sixth of the time: in metadata nobody may write what it would give up on.
+    body = _METADATA_LIST.model_validate_json(data)
+    return _page(tuple(item.metadata for item in body.items or ()), body.metadata)
+
+
+def _page(items: tuple[T, ...], metadata: dict[str, Any]) -> Page[T]:
+    return Page(items, metadata.get("resourceVersion", ""), metadata.get("continue", ""))
+
+
 @dataclass(frozen=True)
 class Kind(Generic[T]):
     api_version: str
@@ -30,6 +45,8 @@ class Kind(Generic[T]):
     plural: str
     model: type[T]
     namespaced: bool = False
+    unreadable: Callable[[Any], T] | None = None
+    """Makes of its metadata what stands for an object that cannot be read, where it matters that it is there."""
 
     @property
     def group(self) -> str:
@@ -54,7 +71,7 @@ class Kind(Generic[T]):
         # Not by pydantic's own reader: it gives up on what other people may write into opaque parameters, and a page
         # that one claim can make unreadable would hide all claims.
         body: _ListBody[T] = self._list_model.model_validate(strict_json.loads(data))
-        return Page(body.items or (), body.metadata.get("resourceVersion", ""), body.metadata.get("continue", ""))
+        return _page(body.items or (), body.metadata)
 
     @cached_property
     def _adapter(self) -> pydantic.TypeAdapter[T]:
@@ -67,7 +84,13 @@ class Kind(Generic[T]):
         return parametrized
 
 
-SHARING_POLICIES: Final = Kind(names.API_VERSION, "SharingPolicy", "sharingpolicies", sharing.SharingPolicy)
+SHARING_POLICIES: Final = Kind(
+    names.API_VERSION,
+    "SharingPolicy",
+    "sharingpolicies",
+    sharing.SharingPolicy,
+    unreadable=sharing.UnreadablePolicy.of,
+)
 NODE_SHARINGS: Final = Kind(names.API_VERSION, "NodeSharing", "nodesharings", sharing.NodeSharing)
 RESOURCE_CLAIMS: Final = Kind(
     "resource.k8s.io/v1", "ResourceClaim", "resourceclaims", dra.ResourceClaim, namespaced=True
@@ -86,3 +109,5 @@ ADMISSION_POLICIES: Final = Kind(
     core.ValidatingAdmissionPolicy,
 )
 DEVICE_TAINT_RULES: Final = Kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", dra.DeviceTaintRule)
+LEASES: Final = Kind("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease, namespaced=True)
+DEVICE_TAINT_RULES_BETA: Final = replace(DEVICE_TAINT_RULES, api_version="resource.k8s.io/v1beta2")

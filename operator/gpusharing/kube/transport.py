@@ -10,8 +10,9 @@ from weakref import WeakSet
 import aiohttp
 
 from gpusharing.api import strict_json
+from gpusharing.api.meta import Identity
 from gpusharing.kube.credentials import Credentials
-from gpusharing.kube.kinds import Kind, Page
+from gpusharing.kube.kinds import Kind, Page, decode_identities
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,6 +25,8 @@ WATCH_LENGTH: Final = 290
 
 _ATTEMPTS: Final = 4
 _FIRST_DELAY: Final = 0.2
+_JSON: Final = "application/json"
+_METADATA_ONLY: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _TRY_LATER: Final = frozenset({429, 500, 502, 503, 504})
 
 
@@ -68,8 +71,11 @@ class _Connector(aiohttp.TCPConnector):
         await super().close(abort_ssl=abort_ssl)
 
 
-def open_session(credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType) -> aiohttp.ClientSession:
-    """A session that authorizes each of its requests, whoever makes them."""
+def open_session(
+    credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType, connections: int = 100
+) -> aiohttp.ClientSession:
+    """A session that authorizes each of its requests, whoever makes them. Each watch takes one of the connections for
+    itself, and each of them 0.3 MiB."""
 
     async def authorize(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         try:
@@ -86,7 +92,7 @@ def open_session(credentials: Credentials, *middlewares: aiohttp.ClientMiddlewar
         connector.remember(response)
         return response
 
-    connector = _Connector(ssl=credentials.ssl, limit=100)
+    connector = _Connector(ssl=credentials.ssl, limit=connections)
     return aiohttp.ClientSession(
         connector=connector,
         middlewares=(*middlewares, authorize),
@@ -99,7 +105,7 @@ class Api:
     def __init__(self, session: aiohttp.ClientSession, server: str, *, user_agent: str) -> None:
         self._session = session
         self._server = server.rstrip("/")
-        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
+        self._headers = {"User-Agent": user_agent, "Accept": _JSON}
 
     async def get_json(self, path: str) -> Any:
         """What is not an object: the version, or what is served."""
@@ -110,10 +116,25 @@ class Api:
 
     async def pages(self, kind: Kind[T], *, field_selector: str = "") -> AsyncIterator[Page[T]]:
         """All objects of a kind, page by page; the last page has the version to watch from."""
+        async for page in self._pages(kind.decode_page, kind.path(), field_selector=field_selector):
+            yield page
+
+    async def identities(self, kind: Kind[Any]) -> tuple[list[Identity], str]:
+        """Which objects of a kind there are, in which versions, and the version of this list."""
+        items: list[Identity] = []
+        version = ""
+        async for page in self._pages(decode_identities, kind.path(), accept=_METADATA_ONLY):
+            items += page.items
+            version = page.resource_version
+        return items, version
+
+    async def _pages(
+        self, decode: Callable[[bytes], Page[R]], path: str, *, field_selector: str = "", accept: str = _JSON
+    ) -> AsyncIterator[Page[R]]:
         token = ""
         while True:
             query = _query(limit=str(PAGE_SIZE), fieldSelector=field_selector, **{"continue": token})
-            page = await self._request(kind.decode_page, "GET", kind.path(), query, retry=True)
+            page = await self._request(decode, "GET", path, query, accept=accept, retry=True)
             yield page
             token = page.continue_token
             if not token:
@@ -187,10 +208,11 @@ class Api:
         query: Mapping[str, str] | None = None,
         *,
         body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
+        content_type: str = _JSON,
+        accept: str = _JSON,
         retry: bool = False,
     ) -> R:
-        headers = self._headers | ({"Content-Type": content_type} if body is not None else {})
+        headers = self._headers | {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
         data = strict_json.canonical(body) if body is not None else None
         delay = _FIRST_DELAY
         for attempt in range(1, _ATTEMPTS + 1):

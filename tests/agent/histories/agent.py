@@ -15,6 +15,7 @@ from gpusharing.agent import node, publisher, records
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
 from gpusharing.agent.claim_status import ClaimStatusWriter
+from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.dra.health import HealthService
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.node import Hardware
@@ -25,6 +26,7 @@ from gpusharing.agent.prepare import ClaimRef, Preparer
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.core import pool
 from gpusharing.kube.clock import as_moment
@@ -89,6 +91,7 @@ class Agent:
         self.survey = Survey(hardware=self.hardware, walls=self.walls, gpus=self.gpus, health=health)
         await self.survey.take()
         self.changed = asyncio.Event()
+        self.verdicts = Verdicts(node=NODE, driver=DRIVER)
         self.preparer = Preparer(
             node=NODE,
             driver=DRIVER,
@@ -99,6 +102,8 @@ class Agent:
             settler=self.settler,
             walls=self.walls,
             cdi=CdiDirectory(directories),
+            metadata=MetadataFiles(self._bed.state / "metadata", DRIVER),
+            verdicts=self.verdicts,
             on_prepared=lambda _: None,
             on_change=self.changed.set,
         )
@@ -117,6 +122,7 @@ class Agent:
             survey=self.survey,
             changed=self.changed,
             preparer=self.preparer,
+            verdicts=self.verdicts,
         )
         # The loop begins with a round.
         self.changed.set()

@@ -24,7 +24,9 @@ class Injected:
         self.device = device
         self.environment: dict[str, str] = dict(word.split("=", 1) for word in edits["env"])
         self.nodes = {(node["major"], node["minor"]) for node in edits.get("deviceNodes", ())}
-        self.mounts = [mount["hostPath"] for mount in edits.get("mounts", ())]
+        mounts = {mount["containerPath"]: mount["hostPath"] for mount in edits.get("mounts", ())}
+        self.mps_pipes = [host for container, host in mounts.items() if container == "/tmp/nvidia-mps"]
+        self.metadata = [Path(host) for container, host in mounts.items() if "dra-device-attributes" in container]
 
     @property
     def uuid(self) -> str:
@@ -63,14 +65,14 @@ class Container:
         for device, result in devices:
             if result.admin_access:
                 continue
-            for mount in device.mounts:
-                name = Path(mount).parent.name
+            for pipe in device.mps_pipes:
+                name = Path(pipe).parent.name
                 self.daemons[name] = running[name]
-            if device.mounts and real and not self.clients:
-                options = cuda.Options(gpu=device.uuid, memory="64M", mps_pipe=Path(device.mounts[0]))
+            if device.mps_pipes and real and not self.clients:
+                options = cuda.Options(gpu=device.uuid, memory="64M", mps_pipe=Path(device.mps_pipes[0]))
                 self.clients.append(self._real.enter_context(cuda.running(bed.sim, options)))
                 continue
-            kind = sim.ProcessKind.MPS_CLIENT if device.mounts else sim.ProcessKind.COMPUTE
+            kind = sim.ProcessKind.MPS_CLIENT if device.mps_pipes else sim.ProcessKind.COMPUTE
             pid = next(_numbers)
             bed.sim.start_process(device.uuid, pid, _MEMORY, kind)
             self.processes.append((result.device, device.uuid, pid))

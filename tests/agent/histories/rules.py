@@ -98,8 +98,11 @@ def _is_its_own(world: Others, claim: Claim, result: AllocationResult, device: I
     if limits != (expected := _expected_limits(claim, result)):
         yield f"{who}: its limits are {limits}, not {expected}"
     pipes = [str(world.bed.mps_home / _daemon(claim, result) / "pipe")] if expected else []
-    if device.mounts != pipes:
-        yield f"{who}: it is given {device.mounts}"
+    if device.mps_pipes != pipes:
+        yield f"{who}: it is given {device.mps_pipes}"
+    for file in device.metadata:
+        if not file.exists() or f'"name":"{result.device}"' not in file.read_text():
+            yield f"{who}: {file} does not tell of it"
 
 
 def _leads_into_its_instance(world: Others, uuid: str, who: str, device: Injected) -> Iterator[str]:
@@ -286,6 +289,8 @@ def _nothing_is_left(world: Others) -> Iterator[str]:
         yield f"claims are left: {left}"
     if left := list(world.bed.cdi.glob("*gpusharing*")):
         yield f"CDI specs are left: {left}"
+    if left := list((world.bed.state / "metadata").iterdir()):
+        yield f"files for containers are left: {left}"
     if left := list(world.bed.mps_home.iterdir()) if world.bed.mps_home.is_dir() else []:
         yield f"MPS directories are left: {left}"
     if programs := world.bed.programs():

@@ -10,7 +10,7 @@ from unittest import mock
 import pynvml
 
 from agent.settling.mortal import KilledError
-from gpusharing.agent import cdi, files
+from gpusharing.agent import cdi, device_metadata, files
 from gpusharing.agent.hardware import programs
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.hardware.programs import Result
@@ -65,11 +65,11 @@ class Trouble:
         """With every file that is written or deleted, and each program that changes something (run by `run`)."""
         write, forget, delete = files.write_atomically, files.Envelopes.delete, cdi.CdiDirectory.delete
 
-        def write_or_fail(path: Path, data: bytes, *, durable: bool = False) -> None:
+        def write_or_fail(path: Path, data: bytes, *, durable: bool = False, mode: int | None = None) -> None:
             self.point(f"before writing {path.name}", _disk_is_full)
             if self.disk_is_full:
                 raise _disk_is_full()
-            write(path, data, durable=durable)
+            write(path, data, durable=durable, mode=mode)
             self.point(f"after writing {path.name}", _disk_is_full)
 
         def mortal(function: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
@@ -96,6 +96,7 @@ class Trouble:
         with (
             mock.patch.object(files, "write_atomically", write_or_fail),
             mock.patch.object(cdi, "write_atomically", write_or_fail),
+            mock.patch.object(device_metadata, "write_atomically", write_or_fail),
             mock.patch.object(files.Envelopes, "delete", mortal(forget)),
             mock.patch.object(cdi.CdiDirectory, "delete", mortal(delete)),
             mock.patch.object(programs, "run", run_or_fail),

@@ -15,12 +15,14 @@ from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing import sim
 from gpusharing.agent.cdi import CdiDirectory
 from gpusharing.agent.cdi_specs import CdiSpecs
+from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.prepare import ClaimRef, Preparer
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.wall import Wall
 from gpusharing.agent.walls.walls import Walls
@@ -175,6 +177,8 @@ class Agent:
             settler=self.settler,
             walls=self.walls,
             cdi=self.cdi,
+            metadata=MetadataFiles(self.state / "metadata", DRIVER),
+            verdicts=Verdicts(node=NODE, driver=DRIVER),
             on_prepared=self.announced.append,
             on_change=self.changed.set,
         )

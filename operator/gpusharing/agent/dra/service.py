@@ -12,6 +12,7 @@ from grpclib.server import Stream
 from gpusharing.agent.dra.pb import dra_pb2 as pb
 from gpusharing.agent.prepare import ClaimRef, PrepareError
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
+from gpusharing.core import allocation
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +88,7 @@ class DraService:
 
 
 def _named_in_logs(claim: ClaimRef) -> AbstractContextManager[None]:
-    """Whatever is logged meanwhile, wherever, says which claim it is about. The kubelet does not tell whose pod's."""
+    """Whatever is logged meanwhile, wherever, says which claim it is about."""
     return structlog.contextvars.bound_contextvars(claim=claim.display_name, claim_uid=claim.uid)
 
 
@@ -109,7 +110,7 @@ async def _claims(stream: Stream[Any, Any]) -> list[ClaimRef]:
 def _device(device: PreparedDevice) -> pb.Device:
     return pb.Device(
         # The kubelet compares with the names of requests; it knows nothing of subrequests.
-        request_names=[device.request.partition("/")[0]],
+        request_names=[allocation.base_request(device.request)],
         pool_name=device.pool,
         device_name=device.device,
         cdi_device_ids=device.cdi_devices,

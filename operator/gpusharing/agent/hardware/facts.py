@@ -258,6 +258,8 @@ class MpsSetup:
     """Belongs to this daemon alone, and is short: its sockets have a length that a path may not exceed."""
     gpus: tuple[str, ...]
     limits: MpsLimits = MpsLimits()
+    shm: Path | None = None
+    """A directory in memory that it has in common with its clients, as their /dev/shm. None: they have the node's."""
 
 
 class MpsServerStatus(StrEnum):

@@ -76,7 +76,7 @@ class Hardware(GpuNode):
         self._inventory = InventoryReader(self._session, sysfs_root=sysfs_root)
         self._events = EventWatch(self._session)
         self._smi = NvidiaSmi(root)
-        self._mps = MpsDaemons(root)
+        self._mps = MpsDaemons(root, self._cgroups)
 
     async def open(self) -> None:
         await self._thread.do(self._session.open)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusharing.agent.hardware.facts import MpsDaemon, MpsLimits, MpsSetup
+from gpusharing.agent.hardware.mps.directory import MpsDirectory
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records
 from gpusharing.agent.settling.drift import Drift, Drifted
@@ -19,10 +20,11 @@ _GRACE: Final = 0
 
 
 class Mps:
-    def __init__(self, hardware: GpuNode, records: Records, home: Path, drift: Drift) -> None:
+    def __init__(self, hardware: GpuNode, records: Records, drift: Drift, *, home: Path, shm_home: Path | None) -> None:
         self._hardware = hardware
         self._records = records
         self._home = home
+        self._shm_home = shm_home
         self._drift = drift
         self._running: dict[str, MpsSetup] = {}
         # Also while nobody has asked the hardware again.
@@ -43,6 +45,8 @@ class Mps:
                 self._running.pop(directory.name, None)
                 self._started.pop(directory.name, None)
                 await self._hardware.quit_mps(directory, grace=_GRACE)
+                if shm := self.shm(directory.name):
+                    shutil.rmtree(shm, ignore_errors=True)
                 shutil.rmtree(directory)
 
     async def begin(self, uuid: str) -> None:
@@ -54,6 +58,14 @@ class Mps:
                 self._running[name] = self._started[name] = setup
                 if before == setup and not _had(change.found, setup):
                     self._drift.was_repaired(Drifted.MPS_DAEMON, uuid)
+
+    def pipe(self, name: str) -> Path:
+        """Where a daemon's clients meet it."""
+        return MpsDirectory(self._home / name).pipe
+
+    def shm(self, name: str) -> Path | None:
+        """What they have in common as /dev/shm."""
+        return self._shm_home / name if self._shm_home else None
 
     async def _serves(self, directory: Path, uuid: str) -> bool:
         """One that has died, or has never come up, serves all alike."""
@@ -73,7 +85,12 @@ class Mps:
             gpus.setdefault(name, set()).add(device.uuid)
             limits[name] = _joined(limits.get(name), device)
         return {
-            name: MpsSetup(directory=self._home / name, gpus=tuple(sorted(gpus[name])), limits=limits[name])
+            name: MpsSetup(
+                directory=self._home / name,
+                gpus=tuple(sorted(gpus[name])),
+                limits=limits[name],
+                shm=self.shm(name),
+            )
             for name in sorted(gpus)
         }
 

@@ -14,7 +14,6 @@ import structlog
 
 from gpusharing.agent.hardware.errors import HardwareError, InstanceGoneError, MpsError
 from gpusharing.agent.hardware.facts import GpuInstance, MigPlace
-from gpusharing.agent.hardware.mps.directory import MpsDirectory
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import GpuSettings, Records
 from gpusharing.agent.settling import targets
@@ -29,15 +28,23 @@ log = structlog.get_logger(__name__)
 
 
 class Settler:
-    def __init__(self, hardware: GpuNode, records: Records, *, mps_home: Path, at_rest: Callable[[str], Cut]) -> None:
-        """`at_rest` says how a GPU is to be cut beside what its claims hold."""
+    def __init__(
+        self,
+        hardware: GpuNode,
+        records: Records,
+        *,
+        mps_home: Path,
+        at_rest: Callable[[str], Cut],
+        shm_home: Path | None = None,
+    ) -> None:
+        """`at_rest` says how a GPU is to be cut beside what its claims hold; in `shm_home` each MPS daemon has shared
+        memory of its own."""
         self._records = records
         self._at_rest = at_rest
-        self._mps_home = mps_home
         self.drift = Drift()
         self._settings = Settings(hardware, records, self.drift)
         self._mig = Mig(hardware, records, self.drift)
-        self._mps = Mps(hardware, records, mps_home, self.drift)
+        self._mps = Mps(hardware, records, self.drift, home=mps_home, shm_home=shm_home)
         self._problems: dict[str, Trouble] = {}
         # What is read while it is being set would be remembered after it was set.
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -71,7 +78,10 @@ class Settler:
             return await self._mig.instance(uuid, place)
 
     def mps_pipe(self, daemon: str) -> Path:
-        return MpsDirectory(self._mps_home / daemon).pipe
+        return self._mps.pipe(daemon)
+
+    def mps_shm(self, daemon: str) -> Path | None:
+        return self._mps.shm(daemon)
 
     async def settle(self, uuid: str) -> None:
         try:

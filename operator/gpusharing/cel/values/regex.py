@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from gpusharing.cel.errors import BudgetError, EvaluationError
 from gpusharing.cel.values.bounds import check_pieces
+from gpusharing.cel.values.regex_absent import without_absent
 from gpusharing.cel.values.regex_syntax import translated
 
 MOST_MEMORY: Final = 1 << 20
@@ -34,7 +35,14 @@ class Regex:
         options.log_errors = False
         options.max_mem = memory
         options.never_capture = True
-        expression: Any = _re2.RE2(_bytes(translated(pattern)), options)
+
+        def compiled(pattern: str) -> Any:
+            return _re2.RE2(_bytes(pattern), options)
+
+        text = translated(pattern)
+        expression = compiled(text)
+        if not expression.ok() and b"repetition size" in expression.error():
+            expression = compiled(without_absent(text, lambda part: compiled(part).ok()))
         if not expression.ok():
             problem = expression.error().decode("utf-8", "replace")
             # This one Kubernetes would take.

@@ -1,7 +1,7 @@
 """From what a GPU is and how it is to be offered to what the scheduler reads: devices, counters and slices."""
 
 from gpusharing.core.offers.attributes import board_attributes, semantic_version
-from gpusharing.core.offers.devices import device_names, devices, full_menu, remembered
+from gpusharing.core.offers.devices import attributes_of, device_names, devices, full_menu, remembered
 from gpusharing.core.offers.entries import Entry, Standing
 from gpusharing.core.offers.menu import Menu, menu, whole_only
 from gpusharing.core.offers.offered import AS_FOUND, OfferedGpu
@@ -16,6 +16,7 @@ __all__ = [
     "Option",
     "PublishedGpu",
     "Standing",
+    "attributes_of",
     "board_attributes",
     "can_be_held_together",
     "device_names",

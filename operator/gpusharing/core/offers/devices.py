@@ -38,6 +38,13 @@ def devices(offered: OfferedGpu, entries: Sequence[Entry]) -> list[Device]:
     return [_device(offered, option, entry, counted=counted) for option, entry in zip(shown, entries, strict=True)]
 
 
+def attributes_of(offered: OfferedGpu, device: str) -> attributes.Attributes:
+    """What selectors see of one that is open to everybody."""
+    entry = Entry(device=device, policy=offered.policy.name if offered.policy else None)
+    described: attributes.Attributes = _described(offered, options.of_device(offered.gpu, device), entry)["attributes"]
+    return described
+
+
 def remembered(wanted: Offers, before: Offers, entries: Sequence[Entry]) -> Offers:
     """The offers to describe these devices by: a way that ended is described as it was as long as it is published."""
     shown = {names.sharing_of_device(entry.device) for entry in entries}
@@ -65,9 +72,9 @@ def _described(offered: OfferedGpu, option: Option, entry: Entry) -> Device:
             capacity = capacities.whole(gpu, beside_mig=offers.mig is not None)
             return {"attributes": attributes.undivided(offered, option.sharing, entry), "capacity": capacity}
         case Sharing.TIME_SLICING:
-            capacity = capacities.time_sliced(gpu, offers.time_slicing)
+            capacity = capacities.time_sliced(gpu, offers.time_slicing, offered.allow)
         case Sharing.MPS:
-            capacity = capacities.mps(gpu, offers.mps)
+            capacity = capacities.mps(gpu, offers.mps, offered.allow)
         case Sharing.MIG:
             return _mig(offered, entry)
     return {
@@ -96,10 +103,11 @@ def _mig(offered: OfferedGpu, entry: Entry) -> Device:
 
 
 def _taints(offered: OfferedGpu, entry: Entry) -> list[dict[str, str]]:
-    keys = [] if offered.configured else [names.UNCONFIGURED_TAINT]
+    taints = [] if offered.configured else [{"key": names.UNCONFIGURED_TAINT, "effect": "NoSchedule"}]
     if entry.standing is not Standing.OPEN:
-        keys.append(_TAINTS[entry.standing])
-    taints = [{"key": key, "effect": "NoSchedule"} for key in keys]
+        # Kubernetes evicts by claim, and what a claim tolerates counts.
+        evicts = entry.standing is Standing.DRAINING and offered.evicts
+        taints.append({"key": _TAINTS[entry.standing], "effect": "NoExecute" if evicts else "NoSchedule"})
     if offered.unhealthy:
         taints.append({"key": names.UNHEALTHY_TAINT, "value": offered.unhealthy, "effect": "NoSchedule"})
     return taints

@@ -1,7 +1,8 @@
 """What is said to an MPS control daemon, and what it answers: read loosely, because releases word it differently."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from gpusharing.agent.hardware import programs
@@ -18,11 +19,11 @@ class Control:
         self._environment = environment
         self._patience = patience
 
-    async def start(self, *options: str) -> None:
-        """Puts a daemon into the background. It does not yet answer when this returns."""
-        result = await programs.run(
-            self._root.program(CONTROL), "-d", *options, environment=self._environment, timeout=self._patience
-        )
+    async def start(self, *options: str, through: Sequence[str] = ()) -> None:
+        """Puts a daemon into the background, where wanted by way of a program that starts it. It does not yet answer
+        when this returns."""
+        words = [*through, str(self._root.program(CONTROL)), "-d", *options]
+        result = await programs.run(Path(words[0]), *words[1:], environment=self._environment, timeout=self._patience)
         if result.code:
             raise MpsError(f"{result.command}: exit code {result.code}: {result.output or 'no output'}")
 

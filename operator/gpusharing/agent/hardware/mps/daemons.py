@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -11,9 +12,9 @@ from typing import Final
 from gpusharing.agent.hardware.driver_root import DriverRoot
 from gpusharing.agent.hardware.errors import DisobeyedError, HardwareError, MpsError, MpsHungError
 from gpusharing.agent.hardware.facts import Change, MpsDaemon, MpsLimits, MpsServer, MpsServerStatus, MpsSetup
-from gpusharing.agent.hardware.mps import processes
+from gpusharing.agent.hardware.mps import apart, processes
 from gpusharing.agent.hardware.mps.control import Control
-from gpusharing.agent.hardware.mps.directory import MpsDirectory
+from gpusharing.agent.hardware.mps.directory import MpsDirectory, make_shared_memory
 from gpusharing.agent.hardware.mps.ending import end_all
 from gpusharing.agent.hardware.mps.processes import Process
 
@@ -27,8 +28,9 @@ _AFRESH: Final = "quit it when its clients have gone, and start it then"
 
 
 class MpsDaemons:
-    def __init__(self, root: DriverRoot, *, patience: float = PATIENCE) -> None:
+    def __init__(self, root: DriverRoot, cgroups: Path, *, patience: float = PATIENCE) -> None:
         self._root = root
+        self._cgroups = cgroups
         self._patience = patience
 
     async def start(self, setup: MpsSetup) -> Change[MpsDaemon | None]:
@@ -70,15 +72,20 @@ class MpsDaemons:
     async def _start(self, setup: MpsSetup) -> None:
         where = MpsDirectory(setup.directory)
         where.make()
+        if setup.shm:
+            make_shared_memory(setup.shm)
         control = self._control(where, gpus=setup.gpus)
         try:
-            await control.start(*_OPTIONS)
+            await control.start(*_OPTIONS, through=self._apart(setup.shm) if setup.shm else ())
             await _until_ready(control)
         except HardwareError as error:
             await end_all(where.pipe)
             log = where.log_since_start().strip().splitlines()
             last_words = log[-1] if log else "nothing"
             raise MpsError(f"MPS does not start: {error.problem}; its log ends with: {last_words}") from error
+
+    def _apart(self, shm: Path) -> tuple[str, ...]:
+        return sys.executable, "-I", "-S", apart.__file__, str(shm), str(self._cgroups)
 
     async def _limit(self, setup: MpsSetup) -> None:
         """Also for servers that run: they would keep what they began with."""

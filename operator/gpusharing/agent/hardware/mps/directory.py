@@ -12,6 +12,15 @@ _LONGEST_SOCKET: Final = 107
 _LOG_TAIL: Final = 64 * 1024
 
 
+def make_shared_memory(directory: Path) -> None:
+    """For processes of any user, as /dev/shm is."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o1777)
+    except OSError as error:
+        raise MpsError(f"the shared memory of an MPS daemon cannot be made: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class MpsDirectory:
     path: Path

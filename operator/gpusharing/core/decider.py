@@ -1,0 +1,258 @@
+"""The decision kept up to date: what `decide` would say of the whole cluster, made anew only where something changed.
+
+A claim costs the decision on its node and the exchange of its share in its policies, however large the cluster.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpusharing.api.sharing import SharingPolicy
+from gpusharing.core.acceptance import Candidate, examine
+from gpusharing.core.budget import NO_PART, Budget, Part, parts
+from gpusharing.core.cluster_decision import Cluster, cluster_intents
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.moments import seconds
+from gpusharing.core.node_decision import NodeDecision, Wanted, changes, decision, wanted
+from gpusharing.core.node_share import NodeShare
+from gpusharing.core.policy_status import policy_status
+from gpusharing.core.present import Present
+from gpusharing.core.rollout import NodeRollout
+from gpusharing.core.selection import Selector
+from gpusharing.core.tally import Tally
+from gpusharing.core.world import NodeView, Setup, policies_of
+
+
+@dataclass(slots=True, kw_only=True)
+class _Node:
+    """A node as it was looked at last."""
+
+    selector: Selector
+    candidates: tuple[Candidate, ...]
+    view: NodeView
+    wish: Wanted
+    rollout: NodeRollout
+    decision: NodeDecision | None = None
+    """None until the first one."""
+
+    @property
+    def shares(self) -> Mapping[str, NodeShare]:
+        return self.decision.shares if self.decision else {}
+
+
+class Decider:
+    def __init__(self, setup: Setup) -> None:
+        self.present = Present(setup)
+        self._setup = setup
+        self._forget()
+
+    def decide(self, *, now: str) -> list[Intent]:
+        """All writes that are missing, whenever they were decided."""
+        try:
+            self._take_in(now)
+        except Exception:
+            # Half of it may have been taken in.
+            self._forget()
+            raise
+        return [
+            *(self._missing[name] for name in sorted(self._missing)),
+            *(intent for name in sorted(self._evictions) for intent in self._evictions[name]),
+            *self._cluster_intents,
+            *(self._unsaid[name] for name in sorted(self._unsaid)),
+        ]
+
+    def next_in(self, *, now: str) -> float | None:
+        """In how many seconds time alone may change the decision."""
+        return max(0.0, self._moments[0][0] - seconds(now)) if self._moments else None
+
+    def _forget(self) -> None:
+        self._knows_nothing = True
+        self._by_name: dict[str, Candidate] = {}
+        self._candidates: tuple[Candidate, ...] = ()
+        self._nodes: dict[str, _Node] = {}
+        self._tallies: dict[str, Tally] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._held_back: dict[str, frozenset[str]] = {}
+        """By policy, the nodes on which it may not begin yet."""
+        self._missing: dict[str, ReplaceSpec] = {}
+        self._evictions: dict[str, Sequence[Intent]] = {}
+        self._cluster_intents: list[Intent] = []
+        self._unsaid: dict[str, PatchStatus] = {}
+        self._moments: list[tuple[float, str]] = []
+
+    def _take_in(self, now: str) -> None:
+        changes = self.present.take_changes()
+        if self._knows_nothing:
+            changes = self.present.everything()
+            self._knows_nothing = False
+        edited = self._examine(changes.policies)
+        due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
+        # Those that were not written yet get the time of their writing.
+        policies = changes.policies | self._unsaid.keys()
+        rolling = {candidate.name for candidate in edited}
+        for name in due:
+            rolling |= self._wish(name)
+        # A node that is through makes room for others.
+        for name in sorted({*due, *self._begin_or_wait(rolling)}):
+            policies |= self._settle(name, now)
+        if edited or changes.cluster:
+            self._cluster_intents = cluster_intents(self._cluster())
+        for name in policies:
+            self._say(name, now)
+
+    def _examine(self, names: Iterable[str]) -> list[Candidate]:
+        """Takes in policies; those because of which nodes have to be decided on again, as they were and as they are."""
+        edited: list[Candidate] = []
+        for name in names:
+            before, policy = self._by_name.get(name), self.present.policies.get(name)
+            if before and policy and _says_the_same(before.policy, policy):
+                continue
+            edited += [before] if before else []
+            if policy is None:
+                self._by_name.pop(name, None)
+                self._tallies.pop(name, None)
+                self._budgets.pop(name, None)
+            else:
+                self._by_name[name] = examine(policy, minor=self._setup.minor)
+                self._tallies.setdefault(name, Tally())
+                self._budgets.setdefault(name, Budget())
+                edited.append(self._by_name[name])
+        if edited:
+            self._candidates = tuple(self._by_name[name] for name in sorted(self._by_name))
+        return edited
+
+    def _due(self, now: str) -> set[str]:
+        due: set[str] = set()
+        while self._moments and self._moments[0][0] <= seconds(now):
+            due.add(heapq.heappop(self._moments)[1])
+        return due & self._nodes.keys()
+
+    def _concerned(self, edited: Sequence[Candidate]) -> set[str]:
+        if not edited:
+            return set()
+        return {
+            name for name, node in self._nodes.items() if any(self._concerns(candidate, node) for candidate in edited)
+        }
+
+    def _concerns(self, candidate: Candidate, node: _Node) -> bool:
+        return (
+            candidate.name in node.shares
+            or candidate.policy.spec.nodes.matches(node.view.labels)
+            or any(gpu.policy and gpu.policy.name == candidate.name for gpu in node.view.sharing.spec.gpus)
+            or any(candidate.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
+        )
+
+    def _wish(self, name: str) -> set[str]:
+        """What the node should be. The policies of whose rollouts it says something else than before."""
+        before = _parts(self._nodes.get(name))
+        view = self.present.view(name)
+        if view is not None:
+            self._look_at(view)
+        after = _parts(self._nodes.get(name)) if view is not None else {}
+        turned = {policy for policy in before.keys() | after.keys() if before.get(policy) != after.get(policy)}
+        for policy in turned & self._budgets.keys():
+            self._budgets[policy].put(name, after.get(policy, NO_PART))
+        return turned
+
+    def _look_at(self, view: NodeView) -> None:
+        """What it was made of may be the same as last time."""
+        node = self._nodes.get(view.name)
+        if (
+            node is not None
+            and node.candidates is self._candidates
+            and node.view.sharing is view.sharing
+            and node.view.labels == view.labels
+        ):
+            node.view = view
+            node.rollout = changes(self._candidates, view, node.wish, self._setup)
+            return
+        selector = node.selector if node else Selector(self._setup.driver)
+        wish = wanted(self._candidates, view, selector)
+        self._nodes[view.name] = _Node(
+            selector=selector,
+            candidates=self._candidates,
+            view=view,
+            wish=wish,
+            rollout=changes(self._candidates, view, wish, self._setup),
+            decision=node.decision if node else None,
+        )
+
+    def _begin_or_wait(self, policies: Iterable[str]) -> set[str]:
+        """Nodes that may begin now, or may not any more."""
+        turned: set[str] = set()
+        for name in policies:
+            before = self._held_back.pop(name, frozenset())
+            if name in self._budgets:
+                self._held_back[name] = self._budgets[name].held_back(self._by_name[name].policy.spec.rollout)
+            turned |= before ^ self._held_back.get(name, frozenset())
+        return turned & self._nodes.keys()
+
+    def _settle(self, name: str, now: str) -> set[str]:
+        """Decides what is written about the node; the policies to which it is something else than before."""
+        if self.present.view(name) is None:
+            self._missing.pop(name, None)
+            self._evictions.pop(name, None)
+            gone = self._nodes.pop(name, None)
+            return self._exchange(name, gone.shares if gone else {}, {})
+        node = self._nodes[name]
+        shares, until = node.shares, node.decision.until if node.decision else None
+        view = node.view
+        node.decision = decision(
+            self._candidates,
+            view,
+            node.wish,
+            self._setup,
+            rollout=node.rollout,
+            held_back=frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ())),
+            now=now,
+        )
+        if node.decision.spec == view.sharing.spec:
+            self._missing.pop(name, None)
+            node.decision = replace(node.decision, spec=view.sharing.spec)
+        else:
+            self._missing[name] = ReplaceSpec(view.sharing, node.decision.spec)
+        if node.decision.taint_rules:
+            self._evictions[name] = node.decision.taint_rules
+        else:
+            self._evictions.pop(name, None)
+        if node.decision.until is not None and node.decision.until != until:
+            heapq.heappush(self._moments, (node.decision.until, name))
+        return self._exchange(name, shares, node.decision.shares)
+
+    def _exchange(self, node: str, before: Mapping[str, NodeShare], after: Mapping[str, NodeShare]) -> set[str]:
+        changed = {policy for policy in before.keys() | after.keys() if before.get(policy) != after.get(policy)}
+        # Those that have gone have no tally any more.
+        for policy in changed & self._tallies.keys():
+            if policy in before:
+                self._tallies[policy].remove(node, before[policy])
+            if policy in after:
+                self._tallies[policy].add(node, after[policy])
+        return changed
+
+    def _say(self, name: str, now: str) -> None:
+        policy = self.present.policies.get(name)
+        self._unsaid.pop(name, None)
+        if policy is None:
+            return
+        candidate = replace(self._by_name[name], policy=policy)
+        status = policy_status(candidate, self._tallies[name], now=now)
+        if candidate.is_readable and status != policy.status:
+            self._unsaid[name] = PatchStatus(policy, status)
+
+    def _cluster(self) -> Cluster:
+        return Cluster(
+            candidates=self._candidates,
+            classes=self.present.classes,
+            namespaces=self.present.namespaces,
+            setup=self._setup,
+        )
+
+
+def _parts(node: _Node | None) -> Mapping[str, Part]:
+    return parts(node.rollout, node.wish.selected_by) if node else {}
+
+
+def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:
+    """Its status is our own doing."""
+    metadata = replace(after.metadata, resource_version=before.metadata.resource_version)
+    return before.metadata == metadata and before.spec == after.spec

@@ -33,6 +33,7 @@ from gpusharing.api.sharing import (
     RolloutMode,
     SharingPolicy,
     Tenants,
+    UnreadablePolicy,
 )
 from gpusharing.core.disturbance import EVICT
 from gpusharing.core.world import World
@@ -133,9 +134,15 @@ def node_sharings(draw: st.DrawFn, name: str, known: list[SharingPolicy]) -> Nod
     )
 
 
+# One in eight is of another version.
+policies_or_unreadable = st.tuples(policies, st.integers(0, 7)).map(
+    lambda drawn: drawn[0] if drawn[1] else UnreadablePolicy.of(drawn[0].metadata)
+)
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    known = draw(st.lists(policies, max_size=3, unique_by=lambda item: item.metadata.name))
+    known = draw(st.lists(policies_or_unreadable, max_size=3, unique_by=lambda item: item.metadata.name))
     names = NODES[: draw(st.integers(min_value=0, max_value=3))]
     return world(
         policies=known,

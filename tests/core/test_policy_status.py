@@ -241,7 +241,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    "1 of 1 node not there yet: n1: GPU-n1-0 withdrawing what was offered before, or being cut",
+                    "1 of 1 node not there yet: n1: GPU-n1-0 withdrawing what was offered before",
                 ),
                 nodes=(1, 0),
                 gpus=(1, 0),

@@ -118,6 +118,9 @@ def test_every_reason_not_to_be_ready_has_a_meaning() -> None:
         ReadyReason.READY: "Healthy",
         # The condition Accepted says the same, and is asked first.
         ReadyReason.NOT_ACCEPTED: "Progressing",
+        # And so does Progressing.
+        ReadyReason.PAUSED: "Progressing",
+        ReadyReason.PLAN: "Progressing",
         ReadyReason.NO_MATCHING_NODES: "Progressing",
         ReadyReason.NO_MATCHING_GPUS: "Progressing",
         ReadyReason.LOST_ALL_GPUS: "Degraded",

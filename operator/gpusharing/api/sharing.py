@@ -1,7 +1,7 @@
 """Our own objects: SharingPolicy (what a platform team wants) and NodeSharing (operator and agent about one node)."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -553,6 +553,14 @@ class SharingPolicy(ApiModel):
     """What the platform team wants."""
     status: SharingPolicyStatus = SharingPolicyStatus()
     """What has become of it, written by the operator."""
+
+
+class UnreadablePolicy(SharingPolicy):
+    """One of which this program understands no more than that it is there: it was written for another version."""
+
+    @classmethod
+    def of(cls, metadata: Any) -> Self:
+        return cls(metadata=metadata, spec=SharingPolicySpec(offers=Offers()))
 
 
 # ----------------------------------------------------------------------------------------------------- NodeSharing

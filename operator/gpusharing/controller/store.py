@@ -13,7 +13,7 @@ import structlog
 from gpusharing.api.dra import DeviceTaintRule
 from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.core.narrowing import IDLE_WAIT
-from gpusharing.core.world import Unreadable, World
+from gpusharing.core.world import World
 from gpusharing.kube import kinds
 from gpusharing.kube.kinds import Kind
 
@@ -32,15 +32,10 @@ class OnChange(Protocol):
 class Store:
     def __init__(self, watched: Collection[Kind[Any]], *, on_change: OnChange) -> None:
         self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
-        self._unreadable: Mapping[Kind[Any], dict[_Key, ObjectMeta]] = {kind: {} for kind in watched}
         self._on_change = on_change
 
     def all(self, kind: Kind[T]) -> Iterator[T]:
         return iter(self._objects[kind].values())
-
-    def unreadable(self, kind: Kind[Any]) -> Collection[str]:
-        """Names of objects that are there, and that cannot be read as they are now."""
-        return {name for _, name in self._unreadable[kind]}
 
     def count(self, kind: Kind[Any]) -> int:
         return len(self._objects[kind])
@@ -53,10 +48,11 @@ class Store:
         try:
             item = kind.from_json(value)
         except pydantic.ValidationError as error:
-            # Whatever was known of it stays: half an object must not look like a deleted one.
             log.error("object cannot be read", kind=kind.kind, object=_display_name(value), error=_sentence(error))  # noqa: TRY400
-            self._hide(kind, value)
-            return
+            if kind.unreadable is None:
+                # Whatever was known of it stays: half an object must not look like a deleted one.
+                return
+            item = kind.unreadable(value["metadata"])
         self._put(kind, item)
 
     def found(self, kind: Kind[T], name: str, item: T | None) -> None:
@@ -71,9 +67,9 @@ class Store:
     def written(self, kind: Kind[T], item: T) -> None:
         """Takes in what a write of our own returned, so that the next decision does not repeat it."""
         metadata = _metadata(item)
-        last = self._last(kind, _key(metadata))
+        known = self._objects[kind].get(_key(metadata))
         # An object that has gone meanwhile stays gone.
-        if last is not None and last.uid == metadata.uid and _version(metadata) > _version(last):
+        if known is not None and known.metadata.uid == metadata.uid and _version(metadata) > _version(known.metadata):
             self._put(kind, item)
 
     def created(self, kind: Kind[T], item: T) -> None:
@@ -85,8 +81,8 @@ class Store:
         """Forgets an object that was deleted."""
         metadata = value["metadata"]
         key = metadata.get("namespace", ""), metadata["name"]
-        last = self._last(kind, key)
-        if last is not None and last.uid == metadata["uid"]:
+        known = self._objects[kind].get(key)
+        if known is not None and known.metadata.uid == metadata["uid"]:
             self._forget(kind, key)
 
     def only(self, kind: Kind[Any], listed: Iterable[Identity], *, as_of: str) -> None:
@@ -94,8 +90,8 @@ class Store:
         uids = {identity.uid for identity in listed}
         lost = [
             key
-            for key in self._objects[kind].keys() | self._unreadable[kind].keys()
-            if (last := self._last(kind, key)) and last.uid not in uids and _version(last) <= int(as_of)
+            for key, item in self._objects[kind].items()
+            if item.metadata.uid not in uids and _version(item.metadata) <= int(as_of)
         ]
         for key in lost:
             log.info("a deletion was missed", kind=kind.kind, object="/".join(filter(None, key)))
@@ -103,53 +99,26 @@ class Store:
 
     def _is_old(self, kind: Kind[Any], value: Mapping[str, Any]) -> bool:
         metadata = value["metadata"]
-        last = self._last(kind, (metadata.get("namespace", ""), metadata["name"]))
-        return last is not None and int(metadata["resourceVersion"]) <= _version(last)
+        known = self._objects[kind].get((metadata.get("namespace", ""), metadata["name"]))
+        return known is not None and int(metadata["resourceVersion"]) <= _version(known.metadata)
 
     def behind(self, kind: Kind[Any], listed: Iterable[Identity]) -> list[Identity]:
         """What of a list is not known here, or only in an older version."""
+        objects = self._objects[kind]
         return [
             identity
             for identity in listed
-            if (last := self._last(kind, _key(identity))) is None or _version(last) < _version(identity)
+            if (known := objects.get(_key(identity))) is None or _version(known.metadata) < _version(identity)
         ]
 
     def _put(self, kind: Kind[T], item: T) -> None:
         key = _key(_metadata(item))
-        before = self._known(kind, key)
-        self._unreadable[kind].pop(key, None)
+        before = self._objects[kind].get(key)
         self._objects[kind][key] = item
         self._on_change(before=before, after=item)
 
-    def _hide(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
-        """Its name is all that may be relied on."""
-        try:
-            metadata = pydantic.TypeAdapter(ObjectMeta).validate_python(value["metadata"])
-            version = _version(metadata)
-        except (pydantic.ValidationError, KeyError, ValueError):
-            return
-        last = self._last(kind, _key(metadata))
-        if last is None or version > _version(last):
-            before = self._known(kind, _key(metadata))
-            self._unreadable[kind][_key(metadata)] = metadata
-            self._on_change(before=before, after=Unreadable(kind=kind.kind, metadata=metadata))
-
-    def _known(self, kind: Kind[Any], key: _Key) -> Any | None:
-        """As it was told of last, by what could be read."""
-        hidden = self._unreadable[kind].get(key)
-        known = self._objects[kind].get(key)
-        return Unreadable(kind=kind.kind, metadata=hidden) if known is None and hidden is not None else known
-
-    def _last(self, kind: Kind[Any], key: _Key) -> ObjectMeta | None:
-        """Of the object as it was seen last, whether it could be read or not."""
-        hidden, item = self._unreadable[kind].get(key), self._objects[kind].get(key)
-        return hidden or (_metadata(item) if item is not None else None)
-
     def _forget(self, kind: Kind[Any], key: _Key) -> None:
-        before = self._known(kind, key)
-        self._objects[kind].pop(key, None)
-        self._unreadable[kind].pop(key, None)
-        self._on_change(before=before, after=None)
+        self._on_change(before=self._objects[kind].pop(key), after=None)
 
 
 def snapshot(
@@ -161,18 +130,11 @@ def snapshot(
     taint_rules: Kind[DeviceTaintRule] | None = None,
 ) -> World:
     """`taint_rules`: as which kind the API server has them, if it does."""
-    unreadable = frozenset(store.unreadable(kinds.SHARING_POLICIES))
     return World(
         driver=driver,
         minor=minor,
         idle_wait=idle_wait,
-        # What was known of it earlier may not be what it wants now: what it has stays, and it gets nothing new.
-        policies={
-            policy.metadata.name: policy
-            for policy in store.all(kinds.SHARING_POLICIES)
-            if policy.metadata.name not in unreadable
-        },
-        unreadable_policies=unreadable,
+        policies={policy.metadata.name: policy for policy in store.all(kinds.SHARING_POLICIES)},
         nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
         node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},
         claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},

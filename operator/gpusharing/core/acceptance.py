@@ -5,8 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from gpusharing import cel
-from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import Offers, RolloutMode, SharingPolicy, SharingPolicySpec
+from gpusharing.api.sharing import RolloutMode, SharingPolicy, UnreadablePolicy
 
 
 class ObjectionReason(StrEnum):
@@ -48,6 +47,8 @@ class Candidate:
 
 def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
     """`minor` is that of the Kubernetes whose scheduler is to read the same expressions in the same way."""
+    if isinstance(policy, UnreadablePolicy):
+        return Candidate(policy=policy, objection=Objection(ObjectionReason.UNREADABLE, "see the operator's log"))
     programs = []
     for index, selector in enumerate(policy.spec.gpus.selectors):
         try:
@@ -60,11 +61,6 @@ def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
             return Candidate(policy=policy, objection=_invalid_selector(index, excess))
         programs.append(program)
     return Candidate(policy=policy, selectors=tuple(programs))
-
-
-def unreadable(name: str) -> Candidate:
-    policy = SharingPolicy(metadata=ObjectMeta(name=name), spec=SharingPolicySpec(offers=Offers()))
-    return Candidate(policy=policy, objection=Objection(ObjectionReason.UNREADABLE, "see the operator's log"))
 
 
 def _invalid_selector(index: int, why: str) -> Objection:

@@ -9,23 +9,23 @@ from gpusharing.core.acceptance import Candidate
 from gpusharing.core.rollout import NodeRollout
 
 
-class Demand(NamedTuple):
-    """What one node is to one policy."""
+class Part(NamedTuple):
+    """What a node says of one policy."""
 
     selected: bool
     asking: bool
-    """It would begin there."""
+    """Whether it would begin there."""
     changing: bool
     failing: bool
 
 
-NO_DEMAND: Final = Demand(selected=False, asking=False, changing=False, failing=False)
+NO_PART: Final = Part(selected=False, asking=False, changing=False, failing=False)
 
 
-def demands(rollout: NodeRollout, selected_by: Collection[str]) -> Mapping[str, Demand]:
-    """By policy; only those to which the node is something."""
+def parts(rollout: NodeRollout, selected_by: Collection[str]) -> Mapping[str, Part]:
+    """By policy. `selected_by`: those that select the node."""
     return {
-        policy: Demand(
+        policy: Part(
             selected=policy in selected_by,
             asking=policy in rollout.asking,
             changing=policy in rollout.changing,
@@ -37,16 +37,15 @@ def demands(rollout: NodeRollout, selected_by: Collection[str]) -> Mapping[str, 
 
 @dataclass(slots=True)
 class Budget:
-    """What all nodes together say of one policy, kept so that the part of one node can be exchanged."""
+    """What all nodes together say of one policy, kept so that the part of one can be exchanged."""
 
     selected: set[str] = field(default_factory=set)
     asking: set[str] = field(default_factory=set)
-    """Nodes on which it would begin."""
     changing: set[str] = field(default_factory=set)
     failing: set[str] = field(default_factory=set)
 
-    def put(self, node: str, demand: Demand) -> None:
-        for nodes, belongs in zip((self.selected, self.asking, self.changing, self.failing), demand, strict=True):
+    def put(self, node: str, part: Part) -> None:
+        for nodes, belongs in zip((self.selected, self.asking, self.changing, self.failing), part, strict=True):
             if belongs:
                 nodes.add(node)
             else:
@@ -67,9 +66,9 @@ def held_back(
     """By node, the policies that may not begin there. `selected`: by node, the policies that select it."""
     budgets = {candidate.name: Budget() for candidate in candidates}
     for node, rollout in rollouts.items():
-        for policy, demand in demands(rollout, selected[node]).items():
+        for policy, part in parts(rollout, selected[node]).items():
             if policy in budgets:
-                budgets[policy].put(node, demand)
+                budgets[policy].put(node, part)
     held = {
         candidate.name: budgets[candidate.name].held_back(candidate.policy.spec.rollout) for candidate in candidates
     }

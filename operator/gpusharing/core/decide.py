@@ -1,6 +1,6 @@
 """The operator's decision: from one look at the world to the writes that are missing."""
 
-from gpusharing.core.acceptance import Candidate, examine, unreadable
+from gpusharing.core.acceptance import examine
 from gpusharing.core.budget import held_back
 from gpusharing.core.cluster_decision import Cluster, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
@@ -13,7 +13,7 @@ from gpusharing.core.world import World, node_views
 
 def decide(world: World, *, now: str) -> list[Intent]:
     """Intents, nodes before statuses. Where the world is as it should be, there are none."""
-    candidates = _candidates(world)
+    candidates = tuple(examine(world.policies[name], minor=world.minor) for name in sorted(world.policies))
     views = node_views(world)
     by_name = {candidate.name: candidate for candidate in candidates}
     wishes = {view.name: wanted(candidates, view, Selector(world.driver)) for view in views}
@@ -60,10 +60,3 @@ def decide(world: World, *, now: str) -> list[Intent]:
         if candidate.is_readable and status != candidate.policy.status:
             intents.append(PatchStatus(candidate.policy, status))
     return intents
-
-
-def _candidates(world: World) -> tuple[Candidate, ...]:
-    """In the order of their names, also of those of which nothing else is known."""
-    readable = [examine(policy, minor=world.minor) for policy in world.policies.values()]
-    rest = [unreadable(name) for name in world.unreadable_policies - world.policies.keys()]
-    return tuple(sorted([*readable, *rest], key=lambda candidate: candidate.name))

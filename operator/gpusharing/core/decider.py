@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpusharing.api.sharing import SharingPolicy
-from gpusharing.core.acceptance import Candidate, examine, unreadable
-from gpusharing.core.budget import NO_DEMAND, Budget, Demand, demands
+from gpusharing.core.acceptance import Candidate, examine
+from gpusharing.core.budget import NO_PART, Budget, Part, parts
 from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.moments import seconds
@@ -70,10 +70,10 @@ class Decider:
         self._by_name: dict[str, Candidate] = {}
         self._candidates: tuple[Candidate, ...] = ()
         self._nodes: dict[str, _Node] = {}
+        self._tallies: dict[str, Tally] = {}
         self._budgets: dict[str, Budget] = {}
         self._held_back: dict[str, frozenset[str]] = {}
-        """By policy, the nodes on which it may not begin yet; only those of which there are any."""
-        self._tallies: dict[str, Tally] = {}
+        """By policy, the nodes on which it may not begin yet."""
         self._missing: dict[str, ReplaceSpec] = {}
         self._evictions: dict[str, Sequence[Intent]] = {}
         self._cluster = ClusterDecision()
@@ -89,10 +89,11 @@ class Decider:
         due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
         # Those that were not written yet get the time of their writing.
         policies = changes.policies | self._unsaid.keys()
-        asked = {candidate.name for candidate in edited}
+        rolling = {candidate.name for candidate in edited}
         for name in due:
-            asked |= self._wish(name)
-        for name in sorted({*due, *self._admit(asked)}):
+            rolling |= self._wish(name)
+        # A node that is through makes room for others.
+        for name in sorted({*due, *self._begin_or_wait(rolling)}):
             policies |= self._settle(name, now)
         if edited or changes.cluster:
             before, self._cluster = self._cluster, self._decide_cluster()
@@ -105,26 +106,21 @@ class Decider:
         edited: list[Candidate] = []
         for name in names:
             before, policy = self._by_name.get(name), self.present.policies.get(name)
-            if before and before.is_readable and policy and _says_the_same(before.policy, policy):
+            if before and policy and _says_the_same(before.policy, policy):
                 continue
             edited += [before] if before else []
-            after = self._candidate(name)
-            if after is None:
+            if policy is None:
                 self._by_name.pop(name, None)
                 self._tallies.pop(name, None)
+                self._budgets.pop(name, None)
             else:
-                self._by_name[name] = after
+                self._by_name[name] = examine(policy, minor=self._setup.minor)
                 self._tallies.setdefault(name, Tally())
-                edited.append(after)
+                self._budgets.setdefault(name, Budget())
+                edited.append(self._by_name[name])
         if edited:
             self._candidates = tuple(self._by_name[name] for name in sorted(self._by_name))
         return edited
-
-    def _candidate(self, name: str) -> Candidate | None:
-        policy = self.present.policies.get(name)
-        if policy is not None:
-            return examine(policy, minor=self._setup.minor)
-        return unreadable(name) if name in self.present.unreadable_policies else None
 
     def _due(self, now: str) -> set[str]:
         due: set[str] = set()
@@ -148,21 +144,32 @@ class Decider:
         )
 
     def _wish(self, name: str) -> set[str]:
-        """What the node should be, if it were the only one; the policies to whose budgets that is something new. What
-        it was made of may be the same as last time."""
-        view, node = self.present.view(name), self._nodes.get(name)
-        if view is None:
-            return self._ask(name, node, None)
-        if node is not None and (
-            node.candidates is self._candidates
+        """What the node should be. The policies of whose rollouts it says something else than before."""
+        before = _parts(self._nodes.get(name))
+        view = self.present.view(name)
+        if view is not None:
+            self._look_at(view)
+        after = _parts(self._nodes.get(name)) if view is not None else {}
+        turned = {policy for policy in before.keys() | after.keys() if before.get(policy) != after.get(policy)}
+        for policy in turned & self._budgets.keys():
+            self._budgets[policy].put(name, after.get(policy, NO_PART))
+        return turned
+
+    def _look_at(self, view: NodeView) -> None:
+        """What it was made of may be the same as last time."""
+        node = self._nodes.get(view.name)
+        if (
+            node is not None
+            and node.candidates is self._candidates
             and node.view.sharing is view.sharing
             and node.view.labels == view.labels
         ):
-            selector, wish = node.selector, node.wish
-        else:
-            selector = node.selector if node else Selector(self._setup.driver)
-            wish = wanted(self._candidates, view, selector)
-        after = _Node(
+            node.view = view
+            node.rollout = changes(self._by_name, view, node.wish, self._setup)
+            return
+        selector = node.selector if node else Selector(self._setup.driver)
+        wish = wanted(self._candidates, view, selector)
+        self._nodes[view.name] = _Node(
             selector=selector,
             candidates=self._candidates,
             view=view,
@@ -170,29 +177,16 @@ class Decider:
             rollout=changes(self._by_name, view, wish, self._setup),
             decision=node.decision if node else None,
         )
-        self._nodes[name] = after
-        return self._ask(name, node, after)
 
-    def _ask(self, name: str, before: _Node | None, after: _Node | None) -> set[str]:
-        """Tells budgets what becomes of a node; the policies to which that is something new."""
-        old, new = _demands(before), _demands(after)
-        changed = {policy for policy in old.keys() | new.keys() if old.get(policy) != new.get(policy)}
-        for policy in changed:
-            self._budgets.setdefault(policy, Budget()).put(name, new.get(policy, NO_DEMAND))
-        return changed
-
-    def _admit(self, policies: Iterable[str]) -> set[str]:
-        """Nodes on which one of these policies may begin now, or may not any more."""
-        concerned: set[str] = set()
-        for policy in policies:
-            before = self._held_back.pop(policy, frozenset())
-            after: frozenset[str] = frozenset()
-            if policy in self._by_name and policy in self._budgets:
-                after = self._budgets[policy].held_back(self._by_name[policy].policy.spec.rollout)
-            if after:
-                self._held_back[policy] = after
-            concerned |= before ^ after
-        return concerned & self._nodes.keys()
+    def _begin_or_wait(self, policies: Iterable[str]) -> set[str]:
+        """Nodes that may begin now, or may not any more."""
+        turned: set[str] = set()
+        for name in policies:
+            before = self._held_back.pop(name, frozenset())
+            if name in self._budgets:
+                self._held_back[name] = self._budgets[name].held_back(self._by_name[name].policy.spec.rollout)
+            turned |= before ^ self._held_back.get(name, frozenset())
+        return turned & self._nodes.keys()
 
     def _settle(self, name: str, now: str) -> set[str]:
         """Decides what is written about the node; the policies to which it is something else than before."""
@@ -210,7 +204,7 @@ class Decider:
             node.wish,
             self._setup,
             rollout=node.rollout,
-            held_back=frozenset(policy for policy, nodes in self._held_back.items() if name in nodes),
+            held_back=frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ())),
             now=now,
         )
         if node.decision.spec == view.sharing.spec:
@@ -246,7 +240,7 @@ class Decider:
         status = policy_status(
             candidate, self._tallies[name], complaints, untold=untold, minor=self._setup.minor, now=now
         )
-        if status != policy.status:
+        if candidate.is_readable and status != policy.status:
             self._unsaid[name] = PatchStatus(policy, status)
 
     def _decide_cluster(self) -> ClusterDecision:
@@ -262,8 +256,8 @@ class Decider:
         )
 
 
-def _demands(node: _Node | None) -> Mapping[str, Demand]:
-    return demands(node.rollout, node.wish.selected_by) if node else {}
+def _parts(node: _Node | None) -> Mapping[str, Part]:
+    return parts(node.rollout, node.wish.selected_by) if node else {}
 
 
 def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:

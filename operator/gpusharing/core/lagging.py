@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from gpusharing.api import names
-from gpusharing.api.sharing import Effect, GpuSharing, GpuStatus, LaggingNode, LagReason
+from gpusharing.api.sharing import Effect, GpuSharing, LaggingNode, LagReason
 from gpusharing.core.disturbance import GpuView, can_be_had, failure, has_to_be_cut, in_the_way
 from gpusharing.core.listed import listed
 from gpusharing.core.rollout import GpuChange, NodeRollout
@@ -74,11 +74,9 @@ def _those(late: Sequence[_Late], reason: LagReason, are: Callable[[_Late], bool
 
 def _has_acted(entry: GpuSharing, gpu: GpuView) -> bool:
     # What goes to another pool is its former policy's until nothing of it is left there.
-    return gpu.status.policy == entry.policy or _is_leaving(gpu.status)
-
-
-def _is_leaving(status: GpuStatus) -> bool:
-    return bool(status.published) and all(device.closing_since is not None for device in status.published)
+    published = gpu.status.published
+    leaves = bool(published) and all(device.closing_since is not None for device in published)
+    return leaves or gpu.status.policy == entry.policy
 
 
 def _is_evicting(one: _Late) -> bool:

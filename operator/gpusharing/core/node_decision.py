@@ -4,7 +4,7 @@ Between the two stands what only the whole cluster can answer: whom the changes 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharingSpec, NodeSharingStatus
@@ -95,14 +95,15 @@ def decision(
         with_occupancy(gpu, status, allocated.get(status.slot, ()), idle_wait=setup.idle_wait, now=now)
         for gpu, status in zip(rollout.admitted(held_back), view.gpus, strict=True)
     )
-    plans = {
-        name: plan
-        for name, gpus_then in wish.if_applied.items()
-        if (plan := _plan(_with_applied(candidates, name), view, wish.gpus, gpus_then, setup))
-    }
     lost = losses(view, setup.driver)
     claims = claim_entries(view, gpus, _registry(candidates, view), lost, setup.driver)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
+    then = replace(view, sharing=view.sharing.model_copy(update={"spec": spec}))
+    plans = {
+        name: plan
+        for name, gpus_then in wish.if_applied.items()
+        if (plan := _plan(_with_applied(candidates, name), then, wish.gpus, gpus_then, setup))
+    }
     outcome = Outcome(spec=spec, rollout=rollout, held_back=held_back, selections=wish.selections, plans=plans)
     return NodeDecision(
         spec=spec,

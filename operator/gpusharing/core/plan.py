@@ -47,7 +47,7 @@ def node_plan(
     if_applied: Sequence[GpuSharing],
     driver: str,
 ) -> NodePlan | None:
-    """`candidates` with the policy applied. None: nothing would change."""
+    """`candidates` with the policy applied, and `view` with what is decided now. None: nothing would change."""
     changes = node_rollout(candidates, view, if_applied, driver).changes
     moves = [change for change, now in zip(changes, wanted, strict=True) if _differ(change.after, now)]
     if not moves:

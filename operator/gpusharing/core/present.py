@@ -1,13 +1,13 @@
 """The cluster as it is now, in the way in which decisions ask for it, and what of it they have not looked at yet."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.sharing import NodeSharing, SharingPolicy
-from gpusharing.core.world import NodeView, Setup, Unreadable, labels_of, node_of_rule, nodes_of
+from gpusharing.core.world import NodeView, Setup, labels_of, node_of_rule, nodes_of
 
 Known = (
     SharingPolicy
@@ -19,7 +19,6 @@ Known = (
     | DeviceTaintRule
     | ValidatingAdmissionPolicy
     | ResourceQuota
-    | Unreadable
 )
 
 
@@ -42,7 +41,6 @@ class Present:
         self._driver = setup.driver
         self._has_taint_rules = setup.has_taint_rules
         self._policies: dict[str, SharingPolicy] = {}
-        self._unreadable_policies: set[str] = set()
         self._nodes: dict[str, Node] = {}
         self._sharings: dict[str, NodeSharing] = {}
         self._claims: dict[str, dict[str, ResourceClaim]] = {}
@@ -61,11 +59,6 @@ class Present:
     @property
     def policies(self) -> Mapping[str, SharingPolicy]:
         return self._policies
-
-    @property
-    def unreadable_policies(self) -> Collection[str]:
-        """Names. What was known of them earlier may not be what they want now."""
-        return self._unreadable_policies
 
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
@@ -112,11 +105,6 @@ class Present:
                 self._put_claim(item)
             case SharingPolicy():
                 self._policies[item.metadata.name] = item
-                self._unreadable_policies.discard(item.metadata.name)
-                self._changes.policies.add(item.metadata.name)
-            case Unreadable(kind="SharingPolicy"):
-                self._policies.pop(item.metadata.name, None)
-                self._unreadable_policies.add(item.metadata.name)
                 self._changes.policies.add(item.metadata.name)
             case NodeSharing():
                 self._sharings[item.metadata.name] = item
@@ -139,9 +127,8 @@ class Present:
         match item:
             case ResourceClaim():
                 self._drop_claim(item)
-            case SharingPolicy() | Unreadable(kind="SharingPolicy"):
-                self._policies.pop(name, None)
-                self._unreadable_policies.discard(name)
+            case SharingPolicy():
+                del self._policies[name]
                 self._changes.policies.add(name)
             case NodeSharing():
                 del self._sharings[name]
@@ -172,7 +159,7 @@ class Present:
         """As if all of it were new."""
         return Changes(
             nodes=self._nodes.keys() & self._sharings.keys(),
-            policies=self._policies.keys() | self._unreadable_policies,
+            policies={*self._policies},
             cluster=True,
         )
 

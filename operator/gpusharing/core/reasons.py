@@ -58,6 +58,6 @@ class DegradedReason(StrEnum):
     MEMORY_TOO_SMALL = "MemoryTooSmall"
     UNKNOWN_MIG_PROFILE = "UnknownMigProfile"
     LAYOUT_DOES_NOT_FIT = "LayoutDoesNotFit"
-    MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
+    MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     SLOW_SCHEDULER = "SlowScheduler"

@@ -72,19 +72,19 @@ def node_rollout(
     decided = {gpu.uuid: gpu for gpu in view.sharing.spec.gpus}
     changes = tuple(_change(candidates, decided.get(gpu.uuid), gpu, gpus[gpu.uuid]) for gpu in wanted)
     asking = {change.policy for change in changes if change.effect in _COSTS and not change.has_begun}
-    pairs = [(change, gpus[change.after.uuid]) for change in changes]
+    now = [
+        (change, standing, gpus[change.after.uuid]) for change in changes if (standing := _standing(change)) is not None
+    ]
     return NodeRollout(
         changes=changes,
         asking=frozenset(policy for policy in asking if policy),
         changing=frozenset(
-            change.before.policy.name
-            for change, gpu in pairs
-            if change.before and change.before.policy and is_changing(change.before, gpu)
+            standing.policy.name for _, standing, gpu in now if standing.policy and is_changing(standing, gpu)
         ),
         failing=frozenset(
-            change.before.policy.name
-            for change, gpu in pairs
-            if change.before and change.before.policy and takes_up_a_place(change.before, change.after, gpu)
+            standing.policy.name
+            for change, standing, gpu in now
+            if standing.policy and takes_up_a_place(standing, change.after, gpu)
         ),
     )
 
@@ -140,6 +140,14 @@ def _effect(
 def _is_draining_to(before: GpuSharing, after: GpuSharing, gpu: GpuView) -> bool:
     """An eviction ends when the GPU can be had anew, not when the last pod has gone."""
     return before.drain is not None and _ways(before) == _ways(after) and not is_offered_anew(before, gpu.status)
+
+
+def _standing(change: GpuChange) -> GpuSharing | None:
+    """What was decided, without an eviction that is over."""
+    before, after = change.before, change.after
+    if before is not None and _ways(before) == _ways(after) and after.drain is None:
+        return before.model_copy(update={"drain": None})
+    return before
 
 
 def is_changing(entry: GpuSharing, gpu: GpuView) -> bool:

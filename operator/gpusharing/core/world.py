@@ -7,18 +7,9 @@ from dataclasses import dataclass, field
 from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
-from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing import GpuStatus, NodeSharing, SharingPolicy
 from gpusharing.core import allocation
 from gpusharing.core.narrowing import IDLE_WAIT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
-    """An object of which nothing but its name may be relied on."""
-
-    kind: str
-    metadata: ObjectMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +20,6 @@ class World:
     idle_wait: float = IDLE_WAIT
     """Seconds for which a device has to be closing before it may be withdrawn from an idle GPU."""
     policies: Mapping[str, SharingPolicy]
-    unreadable_policies: frozenset[str] = frozenset()
-    """Names of those that are there and that this program cannot read."""
     nodes: Mapping[str, Node]
     node_sharings: Mapping[str, NodeSharing]
     claims: Mapping[str, ResourceClaim]

@@ -108,7 +108,7 @@ async def test_who_is_in_the_way_is_evicted_by_claim_and_toleration(user: User) 
     (result,) = (await user.claim_of(await user.get("pod", "whole")))["status"]["allocation"]["devices"]["results"]
     assert result["device"] == "gpu-0"
     await user.delete("pod", "whole")
-    await decide(user, closeApproved=["gpu-0-timeslicing"])
+    await decide(user, allocated=[], closeApproved=["gpu-0-timeslicing"])
     await user.published("gpu-0", "gpu-1-timeslicing")
     assert all(found == [] for found in (await taints(user)).values())
     assert await container(user, "other") == undisturbed["other"]

@@ -12,8 +12,9 @@ from gpusharing.core.amounts import mebibytes
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
 from gpusharing.core.conflicts import losses
-from gpusharing.core.intents import Intent
+from gpusharing.core.intents import Intent, Tell
 from gpusharing.core.node_share import NodeShare, node_shares
+from gpusharing.core.notices import notices
 from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
 from gpusharing.core.resolution import resolve
 from gpusharing.core.selection import Selection, Selector
@@ -42,6 +43,8 @@ class NodeDecision:
     """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
     taint_rules: Sequence[Intent] = ()
     """Those to be made and to be taken away."""
+    notices: tuple[Tell, ...] = ()
+    """What people are told when the spec is written."""
 
 
 def wanted(candidates: Sequence[Candidate], view: NodeView, selector: Selector) -> Wanted:
@@ -80,6 +83,7 @@ def decision(
         spec=spec,
         shares=node_shares(candidates, view, spec, wish.selections),
         until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
+        notices=notices(view, spec, policies, setup.driver),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
     )
 

@@ -73,7 +73,7 @@ POLICY: Final[dict[str, Any]] = {
             "quota": {"timeSlicing": 3},
         },
         "classes": {"create": True, "extendedResources": {"timeSlicing": "example.com/shared"}},
-        "rollout": {"disruption": "Evict", "maxUnavailable": "10%", "mode": "Plan", "paused": True},
+        "rollout": {"disruption": "Evict", "maxUnavailable": "10%", "mode": "Apply", "paused": False},
     },
     "status": {"observedGeneration": 1, "conditions": [_CONDITION], "nodes": {"selected": 1, "ready": 1}},
 }
@@ -144,7 +144,7 @@ NODE_SHARING: Final[dict[str, Any]] = {
         "conditions": [_CONDITION],
     },
 }
-NODE: Final[dict[str, Any]] = {"metadata": {"labels": {"pool": "bad"}}}
+NODE: Final[dict[str, Any]] = {"metadata": {"labels": {"pool": "bad", "a": "b"}}}
 NAMESPACE: Final[dict[str, Any]] = {"metadata": {"labels": {"team": "bad"}}}
 DEVICE_CLASS: Final[dict[str, Any]] = {
     "metadata": {
@@ -175,14 +175,14 @@ QUOTA: Final[dict[str, Any]] = {
 def damaged(draw: st.DrawFn, body: Mapping[str, Any]) -> dict[str, Any]:
     """In up to three places; what is in the metadata keeps its shape, as every API server sees to that."""
     result: dict[str, Any] = copy.deepcopy(dict(body))
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
         paths = [path for path in _paths(result) if path[0] != "metadata"]
         labels = [path for path in _paths(result) if path[:2] == ("metadata", "labels") and len(path) == 3]
         if labels and (not paths or draw(st.integers(0, 5)) == 0):
             _put(result, draw(st.sampled_from(labels)), draw(st.text(max_size=63)))
         elif paths:
             path = draw(st.sampled_from(paths))
-            match draw(st.integers(0, 3)):
+            match draw(st.integers(0, 6)):
                 case 0:
                     _put(result, path, _REMOVED)
                 case 1:
@@ -191,9 +191,17 @@ def damaged(draw: st.DrawFn, body: Mapping[str, Any]) -> dict[str, Any]:
                         twice.append(copy.deepcopy(_at(result, path)))
                     else:
                         twice[draw(st.sampled_from(["", "x", "0", "a/b"]))] = copy.deepcopy(draw(values))
-                case _:
+                case 2:
                     _put(result, path, draw(values))
+                case _:
+                    _put(result, path, draw(_like(_at(result, path))))
     return result
+
+
+def _like(value: Any) -> st.SearchStrategy[Any]:
+    """Of the same type, so that the object may still be read."""
+    alike = [scalar for scalar in _SCALARS if type(scalar) is type(value)]
+    return st.sampled_from(alike) if alike else values
 
 
 _REMOVED: Final = object()

@@ -109,8 +109,8 @@ def crowds(draw: st.DrawFn) -> list[Object]:
         body = draw(hostile.damaged(BODIES[kind]))
         found[kind, name] = named(kind, name, body)
     # What holds devices needs somebody who has them.
-    for kind in (kinds.NODES, kinds.NODE_SHARINGS):
-        found.setdefault((kind, "bad-1"), named(kind, "bad-1", BODIES[kind]))
+    for kind in (kinds.NODES, kinds.NODE_SHARINGS, kinds.SHARING_POLICIES):
+        found.setdefault((kind, names[kind]), named(kind, names[kind], BODIES[kind]))
     return list(found.values())
 
 

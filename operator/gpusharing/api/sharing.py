@@ -1,9 +1,11 @@
 """Our own objects: SharingPolicy (what a platform team wants) and NodeSharing (operator and agent about one node)."""
 
 from enum import StrEnum
+from functools import lru_cache
+from sys import intern
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gpusharing.api import names
@@ -631,6 +633,19 @@ class DeviceAttribute(TypedDict, total=False):
     """Yes or no."""
 
 
+@lru_cache(4096)
+def _attribute(kind: str, value: Any) -> Any:
+    return {kind: value}
+
+
+def _shared(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute]:
+    """GPUs of a model have most attributes in common: a fleet keeps them once."""
+    return {
+        intern(name): _attribute(*next(iter(attribute.items()))) if len(attribute) == 1 else attribute
+        for name, attribute in attributes.items()
+    }
+
+
 class MigInstanceStatus(ApiModel):
     profile: str
     """Its kind, as in 1g.10gb."""
@@ -665,7 +680,7 @@ class GpuStatus(ApiModel):
     """The kinds of MIG instances that it can be cut into."""
     instances: tuple[MigInstanceStatus, ...] = ()
     """The MIG instances that it is cut into."""
-    attributes: Annotated[dict[str, DeviceAttribute], Field(default_factory=dict)]
+    attributes: Annotated[dict[str, DeviceAttribute], AfterValidator(_shared), Field(default_factory=dict)]
     """What selectors see, as on the devices in ResourceSlices."""
     policy: PolicyReference | None = None
     """The policy whose offers are in force. Absent: the GPU is offered as it is found."""

@@ -49,7 +49,7 @@ class Kept:
         self.become(at)
 
     def become(self, at: World) -> None:
-        kinds: list[Callable[[World], Mapping[str, Any]]] = [
+        kinds: list[Callable[[World], Mapping[Any, Any]]] = [
             lambda of: of.policies,
             lambda of: of.nodes,
             lambda of: of.node_sharings,

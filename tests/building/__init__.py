@@ -141,7 +141,13 @@ def decided(slot: int, winner: SharingPolicy | None = None, *, node: str = "n1")
     """What the operator decided earlier about a GPU."""
     if winner is None:
         return GpuSharing(uuid=uuid(slot, node))
-    return GpuSharing(uuid=uuid(slot, node), policy=reference(winner), offers=winner.spec.offers)
+    return GpuSharing(
+        uuid=uuid(slot, node),
+        policy=reference(winner),
+        priority=winner.spec.priority,
+        offers=winner.spec.offers,
+        restricted=winner.spec.tenants.namespaces != LabelSelector(),
+    )
 
 
 def reference(of: SharingPolicy) -> PolicyReference:

@@ -22,9 +22,10 @@ from gpusharing.api.sharing import (
     SharingPolicy,
 )
 from gpusharing.core import allocation
+from gpusharing.core.disturbance import gpu_views, in_the_way
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
 from gpusharing.core.offers import AS_FOUND
-from gpusharing.core.world import World
+from gpusharing.core.world import World, node_views
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
 
 T = TypeVar("T")
@@ -108,6 +109,20 @@ def agents_act(world: World) -> World:
     }
     sharings = {name: _act(sharing, held) for name, sharing in world.node_sharings.items()}
     return replace(world, node_sharings=sharings)
+
+
+def pods_are_evicted(world: World) -> World:
+    """Claims that are in the way of what drains leave at once."""
+    leaving = {
+        claim
+        for view in node_views(world)
+        for uuid, gpu in gpu_views(view, world.driver).items()
+        for entry in view.sharing.spec.gpus
+        if entry.uuid == uuid and entry.drain
+        for claim in in_the_way(entry, gpu)
+    }
+    staying = {uid: claim for uid, claim in world.claims.items() if allocation.display_name(claim) not in leaving}
+    return replace(world, claims=staying)
 
 
 def _act(sharing: NodeSharing, held: AbstractSet[tuple[str, str]]) -> NodeSharing:

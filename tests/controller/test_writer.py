@@ -131,7 +131,7 @@ async def test_a_status_names_the_version_it_speaks_of_and_takes_back_what_is_no
     assert (request.method, request.path) == ("PATCH", STATUS_PATH)
     assert request.body == {
         "metadata": {"resourceVersion": "1"},
-        "status": {"observedGeneration": 1, "conditions": [], "clients": None},
+        "status": {"observedGeneration": 1, "conditions": [], "clients": None, "lagging": []},
     }
 
 

@@ -27,6 +27,7 @@ from gpusharing.core.acceptance import examine
 from gpusharing.core.complaints import Complaint
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
+from gpusharing.core.reasons import DegradedReason
 
 EVERY_WAY = Offers(
     exclusive=ExclusiveOffer(),
@@ -189,7 +190,7 @@ def test_one_that_is_not_ours_is_left_alone_and_reported(foreign: DeviceClass) -
         {
             "thirds": [
                 Complaint(
-                    "ClassNotOurs",
+                    DegradedReason.CLASS_NOT_OURS,
                     "device class thirds-timeslicing is there already and not of this policy: rename it, or this "
                     "policy",
                 )
@@ -235,7 +236,7 @@ def taken(policy: str, by: str) -> Complaint:
         f"extended resource example.com/gpu leads to device class {by}: give {policy}-timeslicing another one in "
         "spec.classes.extendedResources"
     )
-    return Complaint("ExtendedResourceTaken", message)
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
 
 
 @pytest.mark.parametrize(

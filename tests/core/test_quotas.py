@@ -15,6 +15,7 @@ from gpusharing.core.acceptance import examine
 from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Create, Delete, Patch, Stage, Target
 from gpusharing.core.quotas import QuotaDecision, quotas
+from gpusharing.core.reasons import DegradedReason
 
 TEAM = LabelSelector(match_labels={"team": "search"})
 TENANTS = Tenants(namespaces=TEAM, quota=Quota(time_slicing=16, mps=0))
@@ -132,7 +133,10 @@ def test_one_that_is_not_ours_is_left_alone_and_reported() -> None:
         "ResourceQuota gpusharing-search is there already and not of this policy: rename or delete it in a, b, c "
         "and 1 more"
     )
-    assert decided(SEARCH, namespaces=named, existing=foreign) == ([], {"search": [Complaint("QuotaNotOurs", message)]})
+    assert decided(SEARCH, namespaces=named, existing=foreign) == (
+        [],
+        {"search": [Complaint(DegradedReason.QUOTA_NOT_OURS, message)]},
+    )
 
 
 def test_nothing_is_made_where_nothing_can_be_or_for_what_is_going() -> None:

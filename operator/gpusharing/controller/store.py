@@ -48,9 +48,11 @@ class Store:
         try:
             item = kind.from_json(value)
         except pydantic.ValidationError as error:
-            # Whatever was known of it stays: half an object must not look like a deleted one.
             log.error("object cannot be read", kind=kind.kind, object=_display_name(value), error=_sentence(error))  # noqa: TRY400
-            return
+            if kind.unreadable is None:
+                # Whatever was known of it stays: half an object must not look like a deleted one.
+                return
+            item = kind.unreadable(value["metadata"])
         self._put(kind, item)
 
     def found(self, kind: Kind[T], name: str, item: T | None) -> None:

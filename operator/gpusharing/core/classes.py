@@ -17,6 +17,7 @@ from gpusharing.core import ownership
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
+from gpusharing.core.reasons import DegradedReason
 
 _FIELDS: Final = {
     Sharing.EXCLUSIVE: "exclusive",
@@ -67,7 +68,7 @@ def plan(candidates: Sequence[Candidate], existing: Mapping[str, DeviceClass]) -
     complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
     # In the order in which they get what only one can have.
     for candidate in sorted(candidates, key=lambda candidate: (-candidate.policy.spec.priority, candidate.name)):
-        if candidate.is_suspended:
+        if candidate.rests:
             continue
         for sharing in Sharing:
             found = PolicyClass(
@@ -160,7 +161,7 @@ def selector(policy: str, sharing: Sharing, driver: str) -> str:
 
 def _not_ours(item: PolicyClass) -> Complaint:
     message = f"device class {item.name} is there already and not of this policy: rename it, or this policy"
-    return Complaint("ClassNotOurs", message)
+    return Complaint(DegradedReason.CLASS_NOT_OURS, message)
 
 
 def _taken(item: PolicyClass, holder: str) -> Complaint:
@@ -168,4 +169,4 @@ def _taken(item: PolicyClass, holder: str) -> Complaint:
         f"extended resource {item.wanted_resource} leads to device class {holder}: give {item.name} another one in "
         "spec.classes.extendedResources"
     )
-    return Complaint("ExtendedResourceTaken", message)
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)

@@ -12,6 +12,7 @@ from gpusharing.core.guards.upkeep import Guards, needs_guards, upkeep
 from gpusharing.core.intents import Intent
 from gpusharing.core.listed import listed
 from gpusharing.core.quotas import Quotas, quotas
+from gpusharing.core.reasons import DegradedReason
 from gpusharing.core.world import Setup
 
 
@@ -74,4 +75,4 @@ def _guard_missing(guards: Sequence[str]) -> Complaint:
         "read it: apply manifests/base. Until then its GPUs are prepared for nobody but its tenants, and there are no "
         "new classes"
     )
-    return Complaint("GuardMissing", message)
+    return Complaint(DegradedReason.GUARD_MISSING, message)

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from gpusharing.core.reasons import DegradedReason
+
 
 class Complaint(NamedTuple):
-    reason: str
-    """In one word, from a closed list."""
+    reason: DegradedReason
     message: str
     """What to do, too."""

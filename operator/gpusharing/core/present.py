@@ -157,7 +157,11 @@ class Present:
 
     def everything(self) -> Changes:
         """As if all of it were new."""
-        return Changes(nodes=set(self._nodes.keys() & self._sharings.keys()), policies={*self._policies}, cluster=True)
+        return Changes(
+            nodes=self._nodes.keys() & self._sharings.keys(),
+            policies={*self._policies},
+            cluster=True,
+        )
 
     def _put_of_cluster(self, item: DeviceClass | ValidatingAdmissionPolicy | ResourceQuota) -> None:
         match item:

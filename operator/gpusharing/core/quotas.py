@@ -15,6 +15,7 @@ from gpusharing.core.classes import of_way
 from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.listed import listed
+from gpusharing.core.reasons import DegradedReason
 
 Quotas = Mapping[tuple[str, str], ResourceQuota]
 """By namespace and name."""
@@ -37,7 +38,7 @@ def quotas(candidates: Sequence[Candidate], namespaces: Mapping[str, Namespace],
     made = _by_policy(existing)
     for candidate in candidates:
         policy = candidate.policy
-        if candidate.is_suspended or policy.metadata.deletion_timestamp:
+        if candidate.rests or policy.metadata.deletion_timestamp:
             continue
         hard = _hard(policy)
         tenants = _tenants(policy, namespaces) if hard else ()
@@ -110,4 +111,4 @@ def _not_ours(policy: str, namespaces: Sequence[str]) -> Complaint:
         f"ResourceQuota {quota_name(policy)} is there already and not of this policy: rename or delete it in "
         f"{listed(namespaces)}"
     )
-    return Complaint("QuotaNotOurs", message)
+    return Complaint(DegradedReason.QUOTA_NOT_OURS, message)

@@ -55,8 +55,8 @@ def _is_limited(policy: SharingPolicy) -> bool:
 
 
 def upkeep(candidates: Sequence[Candidate], classes: Sequence[PolicyClass], installed: Guards) -> Upkeep:
-    guarded = [item.policy for item in candidates if not item.is_suspended and needs_guards(item.policy)]
-    suspended = frozenset(item.name for item in candidates if item.is_suspended)
+    guarded = [item.policy for item in candidates if not item.rests and needs_guards(item.policy)]
+    suspended = frozenset(item.name for item in candidates if item.rests)
     wanted = _entries(guarded, classes)
     patches: list[Intent] = []
     missing: list[str] = []

@@ -31,6 +31,7 @@ from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import (
     ADMISSION_POLICIES,
+    DEVICE_TAINT_RULES,
     LEASES,
     NODE_SHARINGS,
     NODES,
@@ -182,7 +183,9 @@ async def test_it_asks_for_nothing_that_it_may_not_have(operator: Operator, they
         if (reference := request.get("objectRef")) and reference["resource"] != "leases"
     }
     assert on_objects == {
-        *itertools.product(["list", "watch"], [kind.plural for kind in WATCHED]),
+        *itertools.product(["list", "watch"], [kind.plural for kind in (*WATCHED, DEVICE_TAINT_RULES)]),
+        *itertools.product(["get", "list", "watch"], [ADMISSION_POLICIES.plural]),
+        ("create", "deviceclasses"),
         ("update", "nodesharings"),
         ("patch", "sharingpolicies/status"),
         ("create", "events"),

@@ -1,9 +1,12 @@
 """What the operator makes for policies with tenants: repaired, collected, never taken from others; and many of them."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cluster.tenants.bed import CLASSES, GUARDS, POLICIES, SEARCH, Bed, Person, claim, claim_spec, fresh, pod, request
 from harness.eventually import eventually
@@ -13,6 +16,7 @@ from harness.workloads import policy
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 
 MPS = {"mps": {"maxClients": 8, "memory": {"default": "8Gi"}, "threads": {"default": 25}}}
+EXAMPLE = Path(__file__).parents[3] / "docs/examples/tenants.yaml"
 QUOTA = "resourcequotas/gpusharing-search"
 
 
@@ -161,6 +165,28 @@ async def test_a_mistake_leaves_what_the_guards_know(bed: Bed, mistake: dict[str
         repaired = {"spec": {"tenants": SEARCH["spec"]["tenants"]} | dict.fromkeys(mistake)}
         (await bed.admin.ask("PATCH", f"{POLICIES}/search", repaired)).must()
     await bed.refused()
+
+
+async def test_the_example(bed: Bed) -> None:
+    """Without its policy, which is there already, with other offers."""
+    objects = list(yaml.safe_load_all(EXAMPLE.read_text()))
+    assert [item["spec"]["tenants"]["namespaces"] for item in objects if item["kind"] == "SharingPolicy"] == [
+        SEARCH["spec"]["tenants"]["namespaces"]
+    ]
+    [namespace] = [item["metadata"]["name"] for item in objects if item["kind"] == "Namespace"]
+    await bed.control_plane.kubectl("create", "namespace", namespace)
+    await bed.control_plane.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={namespace}")
+    rest = json.dumps(
+        {"apiVersion": "v1", "kind": "List", "items": [item for item in objects if item["kind"] != "SharingPolicy"]}
+    )
+    try:
+        await bed.control_plane.kubectl("apply", "--filename=-", stdin=rest)
+        for name in ("by-claim", "by-resource"):
+            pods = ("--for=condition=PodScheduled", f"pod/{name}", f"--namespace={namespace}", "--timeout=30s")
+            await bed.control_plane.kubectl("wait", *pods)
+    finally:
+        await bed.control_plane.kubectl("delete", "pods", "--all", f"--namespace={namespace}", "--force")
+        await bed.control_plane.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 async def test_two_hundred_policies(bed: Bed) -> None:

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from cluster.tenants.bed import (
+    BINDINGS,
     CLASSES,
     GUARDS,
     NODE,
@@ -226,7 +227,7 @@ async def test_a_deployment_says_why_it_has_no_pods(bed: Bed) -> None:
 
 
 async def test_without_the_guard_of_pods_the_wall_stands_and_the_pod_says_why(bed: Bed) -> None:
-    binding = GUARDS.removesuffix("tenants") + "policybindings/gpusharing-pods"
+    binding = f"{BINDINGS}/gpusharing-pods"
     present = (await bed.admin.ask("GET", binding)).must()
     (await bed.admin.ask("DELETE", binding)).must()
     name = fresh("pod")
@@ -246,7 +247,7 @@ async def test_without_the_guard_of_pods_the_wall_stands_and_the_pod_says_why(be
         assert await claims(bed.other) == []
     finally:
         del present["metadata"]["resourceVersion"], present["metadata"]["uid"]
-        (await bed.admin.ask("POST", binding.rsplit("/", 1)[0], present)).must()
+        (await bed.admin.ask("POST", BINDINGS, present)).must()
 
 
 async def test_a_template_of_a_namespace_that_was_a_tenant(bed: Bed) -> None:

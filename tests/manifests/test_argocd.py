@@ -7,14 +7,14 @@ import pytest
 import yaml
 from lupa.lua51 import LuaRuntime
 
-from gpusharing.core.policy_status import ReadyReason
+from gpusharing.core.reasons import ReadyReason
 from harness.gpu_cluster import MANIFESTS
 
 CONFIG: Final = yaml.safe_load((MANIFESTS.parent / "argocd" / "argocd-cm.yaml").read_text())
 [(KEY, SCRIPT)] = CONFIG["data"].items()
 
 _NOT_THERE: Final = ("string", "math", "io", "os", "debug", "coroutine", "package", "require", "dofile", "loadfile")
-"""Argo CD opens the base library and tables to such scripts, and no more."""
+"""What Argo CD does not open to such scripts, or not whole."""
 
 
 def health(object_: Mapping[str, Any]) -> tuple[str, str]:
@@ -118,6 +118,9 @@ def test_every_reason_not_to_be_ready_has_a_meaning() -> None:
         ReadyReason.READY: "Healthy",
         # The condition Accepted says the same, and is asked first.
         ReadyReason.NOT_ACCEPTED: "Progressing",
+        # And so does Progressing.
+        ReadyReason.PAUSED: "Progressing",
+        ReadyReason.PLAN: "Progressing",
         ReadyReason.NO_MATCHING_NODES: "Progressing",
         ReadyReason.NO_MATCHING_GPUS: "Progressing",
         ReadyReason.LOST_ALL_GPUS: "Degraded",

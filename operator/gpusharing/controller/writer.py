@@ -22,9 +22,11 @@ from gpusharing.core.intents import (
     Tell,
     stage,
 )
+from gpusharing.core.reasons import ConditionType
 from gpusharing.kube import kinds
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
+from gpusharing.kube.merging import merge_patch
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
@@ -88,7 +90,7 @@ class Writer:
         try:
             match intent:
                 case ReplaceSpec():
-                    await self._replace(intent)
+                    return await self._replace(intent)
                 case PatchStatus():
                     return await self._patch_status(intent)
                 case Tell():
@@ -109,12 +111,23 @@ class Writer:
             return Result.WRITTEN
         return Result.FAILED
 
-    async def _replace(self, intent: ReplaceSpec) -> None:
+    async def _replace(self, intent: ReplaceSpec) -> Result:
         metadata = intent.before.metadata
         body = {"metadata": metadata.for_update(), "spec": intent.spec.to_json()}
         written = await self._api.replace(NODE_SHARINGS, metadata.name, body)
         self._store.written(NODE_SHARINGS, written)
         log.info("spec written", object=metadata.name, generation=written.metadata.generation)
+        # The spec says the same; telling it later could tell it twice.
+        told = [await self._try_to_tell(notice) for notice in intent.notices]
+        return Result.WRITTEN if all(told) else Result.UNANNOUNCED
+
+    async def _try_to_tell(self, notice: Tell) -> bool:
+        try:
+            await self._tell(notice)
+        except (ApiError, UnreachableError) as error:
+            log.warning("event not written", object=_key(notice)[-1], error=str(error))
+            return False
+        return True
 
     async def _write(self, intent: Create | Patch | Delete) -> None:
         kind = self._kinds[intent.target]
@@ -142,35 +155,33 @@ class Writer:
 
     async def _patch_status(self, intent: PatchStatus) -> Result:
         metadata = intent.before.metadata
-        # A merge patch keeps what it does not name.
-        left_out = dict.fromkeys(intent.before.status.to_json())
         patch = {
             "metadata": {"resourceVersion": metadata.resource_version},
-            "status": left_out | intent.status.to_json(),
+            "status": merge_patch(intent.before.status.to_json(), intent.status.to_json()),
         }
         written = await self._api.merge_patch(SHARING_POLICIES, metadata.name, patch, subresource="status")
         self._store.written(SHARING_POLICIES, written)
         return await self._announce(intent)
 
     async def _announce(self, intent: PatchStatus) -> Result:
-        ready = intent.announcement
-        if ready is None:
-            return Result.WRITTEN
         name = intent.before.metadata.name
-        log.info("policy", object=name, ready=ready.status, reason=ready.reason, message=ready.message)
-        try:
-            await self._events.tell(
-                SHARING_POLICIES,
-                intent.before.metadata,
-                type_=EventType.NORMAL if ready.status is ConditionStatus.TRUE else EventType.WARNING,
-                action="Reconcile",
-                reason=ready.reason,
-                note=ready.message,
-            )
-        except (ApiError, UnreachableError) as error:
-            # The status says the same; telling it later could tell it twice.
-            log.warning("event not written", object=name, error=str(error))
-            return Result.UNANNOUNCED
+        for condition in intent.announcements:
+            is_well = condition.type == ConditionType.READY and condition.status is ConditionStatus.TRUE
+            told = {"type": condition.type, "status": condition.status, "reason": condition.reason}
+            log.info("policy", object=name, **told, message=condition.message)
+            try:
+                await self._events.tell(
+                    SHARING_POLICIES,
+                    intent.before.metadata,
+                    type_=EventType.NORMAL if is_well else EventType.WARNING,
+                    action="Reconcile",
+                    reason=condition.reason,
+                    note=condition.message,
+                )
+            except (ApiError, UnreachableError) as error:
+                # The status says the same; telling it later could tell it twice.
+                log.warning("event not written", object=name, error=str(error))
+                return Result.UNANNOUNCED
         return Result.WRITTEN
 
 

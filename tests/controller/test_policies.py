@@ -111,16 +111,21 @@ async def a_gpu_is_lost(they: Everybody) -> None:
     await they.fails("n1", "the GPU is lost")
 
 
-async def rolling_out(they: Everybody, nodes: int = 2) -> None:
-    """Two nodes on which somebody is to be evicted, one after the other."""
-    for number in range(1, nodes + 1):
+async def in_use(they: Everybody) -> None:
+    """Whole GPUs on two nodes, and somebody has each."""
+    for number in (1, 2):
         await they.make_node(f"n{number}")
         await they.hold(f"c{number}", device="gpu-0", node=f"n{number}")
     await they.apply_policy("p", offers=EXCLUSIVE, rollout=EVICT)
-    for number in range(1, nodes + 1):
+    for number in (1, 2):
         await eventually(lambda n=number: they.winners(f"n{n}"), ["p"])  # type: ignore[misc]
         await they.agent_acts(f"n{number}")
     await eventually(lambda: they.ready_reason("p"), "Ready")
+
+
+async def rolling_out(they: Everybody) -> None:
+    """They are to be evicted, one after the other."""
+    await in_use(they)
     await they.edit_policy("p", offers=SHARED)
 
 
@@ -212,7 +217,7 @@ async def evict(they: Everybody, node: str) -> None:
 
 @pytest.mark.cluster
 async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_that_is_killed(
-    operator: Operator, they: Everybody
+    cluster: ControlPlane, operator: Operator, they: Everybody
 ) -> None:
     for node in NODES:
         await they.make_node(node)
@@ -225,6 +230,8 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
     last_good = (await they.policy("p")).status.last_ready
     assert last_good is not None
     assert last_good.spec["offers"] == EXCLUSIVE
+    printed = await cluster.kubectl("get", "gsp", "p", "--output=jsonpath={.status.lastReady.spec}")
+    assert json.loads(printed) == last_good.spec
 
     await they.edit_policy("p", offers=SHARED)
     await eventually(they.evicting, ["n00", "n01"])
@@ -238,7 +245,8 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
     await they.leave("c-n01")
     await they.fails("n01", "fell off the bus")
     await operator.start()
-    await eventually(they.evicting, ["n03"])
+    # The Lease of the one that was killed has to end first.
+    await eventually(they.evicting, ["n03"], within=40)
     told = await they.condition("p", "Degraded")
     assert told is not None
     assert told.message == "1 node failing: GPU-n01-0 of n01: fell off the bus"
@@ -276,13 +284,7 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
 
 @pytest.mark.cluster
 async def test_a_plan_is_told_and_nothing_else_is_written(operator: Operator, they: Everybody) -> None:
-    await rolling_out(they)
-    await eventually(they.evicting, ["n1"])
-    await they.edit_policy("p", offers=EXCLUSIVE | {"timeSlicing": None})
-    await eventually(lambda: they.ready_reason("p"), "WaitingForNodes")
-    for node in ("n1", "n2"):
-        await they.agent_acts(node)
-    await eventually(lambda: they.ready_reason("p"), "Ready")
+    await in_use(they)
     before = {node: (await they.sharing(node)).metadata.resource_version for node in ("n1", "n2")}
 
     await they.edit_policy("p", offers=SHARED, rollout=EVICT | {"mode": "Plan"})

@@ -22,6 +22,7 @@ from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing import (
     CelSelector,
     ClaimStatus,
+    Classes,
     DeviceSelector,
     DeviceSettings,
     ExclusiveOffer,
@@ -77,6 +78,7 @@ def policy(
     accepted: bool = True,
     offers: Offers | None = None,
     tenants: Tenants | None = None,
+    classes: Classes | None = None,
     rollout: Rollout | None = None,
     status: SharingPolicyStatus | None = None,
 ) -> SharingPolicy:
@@ -94,6 +96,7 @@ def policy(
             ),
             offers=offers or time_slicing(),
             tenants=tenants or Tenants(),
+            classes=classes or Classes(create=False),
             rollout=rollout or Rollout(),
         ),
         status=status or SharingPolicyStatus(),

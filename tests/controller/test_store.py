@@ -8,7 +8,7 @@ from gpusharing.api.meta import Identity
 from gpusharing.api.sharing import UnreadablePolicy
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store, snapshot
-from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
+from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
 class Observed:
@@ -16,7 +16,7 @@ class Observed:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.store = Store(WATCHED, on_change=self._changed)
+        self.store = Store((*WATCHED, ADMISSION_POLICIES), on_change=self._changed)
 
     def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1

@@ -49,12 +49,15 @@ class Kept:
         self.become(at)
 
     def become(self, at: World) -> None:
-        kinds: list[Callable[[World], Mapping[str, Any]]] = [
+        kinds: list[Callable[[World], Mapping[Any, Any]]] = [
             lambda of: of.policies,
             lambda of: of.nodes,
             lambda of: of.node_sharings,
             lambda of: of.claims,
             lambda of: of.namespaces,
+            lambda of: of.classes,
+            lambda of: of.guards,
+            lambda of: of.quotas,
             lambda of: of.taint_rules or {},
         ]
         for kind in kinds:

@@ -26,12 +26,16 @@ from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import (
     ClientCount,
+    ExclusiveOffer,
     GpuCount,
+    MigOffer,
     NodeCount,
     NodeSharing,
     NodeSharingSpec,
+    Offers,
     SharingPolicy,
     SharingPolicyStatus,
+    TimeSlicingOffer,
 )
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import PatchStatus
@@ -443,3 +447,32 @@ def test_messages_stay_short_with_a_thousand_nodes(*, in_force: bool) -> None:
 def seen(sharing: NodeSharing) -> NodeSharing:
     status = sharing.status.model_copy(update={"observed_generation": sharing.metadata.generation})
     return sharing.model_copy(update={"status": status})
+
+
+def can_be_cut(sharing: NodeSharing) -> NodeSharing:
+    gpus = tuple(gpu.model_copy(update={"mig_profiles": ("1g.10gb",)}) for gpu in sharing.status.gpus)
+    return sharing.model_copy(update={"status": sharing.status.model_copy(update={"gpus": gpus})})
+
+
+BOTH_WAYS = Offers(exclusive=ExclusiveOffer(), time_slicing=TimeSlicingOffer(max_clients=2))
+CUT_ON_DEMAND = Offers(mig=MigOffer(profiles=("1g.10gb",)))
+
+
+@pytest.mark.parametrize(
+    ("minor", "nodes", "offers", "reason"),
+    [
+        (36, 21, BOTH_WAYS, "SlowScheduler"),
+        (36, 21, CUT_ON_DEMAND, "SlowScheduler"),
+        (36, 20, BOTH_WAYS, "NotDegraded"),
+        (37, 21, BOTH_WAYS, "NotDegraded"),
+        (36, 21, EXCLUSIVE, "NotDegraded"),
+        (36, 21, Offers(mig=MigOffer(layout={"1g.10gb": 7})), "NotDegraded"),
+    ],
+)
+def test_counters_on_many_nodes_are_slow_before_1_37(minor: int, nodes: int, offers: Offers, reason: str) -> None:
+    many = policy("many", offers=offers)
+    at = world(policies=[many], node_sharings=[can_be_cut(node_with(f"n{number}", [many])) for number in range(nodes)])
+    found = conditions(status_of("many", replace(at, minor=minor)))["Degraded"]
+    assert found[1] == reason
+    if reason == "SlowScheduler":
+        assert "21 nodes offer GPUs in ways that exclude each other: upgrade to 1.37" in found[2]

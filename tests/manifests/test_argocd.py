@@ -14,7 +14,7 @@ CONFIG: Final = yaml.safe_load((MANIFESTS.parent / "argocd" / "argocd-cm.yaml").
 [(KEY, SCRIPT)] = CONFIG["data"].items()
 
 _NOT_THERE: Final = ("string", "math", "io", "os", "debug", "coroutine", "package", "require", "dofile", "loadfile")
-"""Argo CD opens the base library and tables to such scripts, and no more."""
+"""What Argo CD does not open to such scripts, or not whole."""
 
 
 def health(object_: Mapping[str, Any]) -> tuple[str, str]:

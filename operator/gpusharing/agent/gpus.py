@@ -137,8 +137,9 @@ class NodeGpus:
             put: dict[str, object] = {"publication": plan.publication}
             wanted = self._wanted(uuid)
             entries = plan.publication.entries
-            # What has to go before the GPU appears in another pool is described as it was.
-            if plan.publication.pool == self._pool_of(record.decided) or not wanted.configured:
+            is_leaving = wanted.configured and plan.publication.pool != self._pool_of(record.decided)
+            # What has to go before the GPU appears in another pool is described as it was, if anybody knows.
+            if record.publication is None or not is_leaving:
                 put |= {
                     "published_offers": offers.remembered(wanted.offers, record.published_offers, entries),
                     "published_policy": wanted.policy or _last_policy(record, entries),

@@ -2,7 +2,7 @@
 
 from gpusharing.core.acceptance import examine
 from gpusharing.core.budget import held_back
-from gpusharing.core.cluster_decision import Cluster, cluster_intents
+from gpusharing.core.cluster_decision import Cluster, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.node_decision import changes, decision, wanted
 from gpusharing.core.policy_status import policy_status
@@ -15,8 +15,9 @@ def decide(world: World, *, now: str) -> list[Intent]:
     """Intents, nodes before statuses. Where the world is as it should be, there are none."""
     candidates = tuple(examine(world.policies[name], minor=world.minor) for name in sorted(world.policies))
     views = node_views(world)
+    by_name = {candidate.name: candidate for candidate in candidates}
     wishes = {view.name: wanted(candidates, view, Selector(world.driver)) for view in views}
-    rollouts = {view.name: changes(candidates, view, wishes[view.name], world.setup) for view in views}
+    rollouts = {view.name: changes(by_name, view, wishes[view.name], world.setup) for view in views}
     held = held_back(candidates, rollouts, {node: wish.selected_by for node, wish in wishes.items()})
     decisions = {
         view.name: decision(
@@ -35,17 +36,27 @@ def decide(world: World, *, now: str) -> list[Intent]:
         for policy, share in decided.shares.items():
             tallies[policy].add(node, share)
     intents: list[Intent] = [
-        ReplaceSpec(view.sharing, decisions[view.name].spec)
+        ReplaceSpec(view.sharing, decisions[view.name].spec, decisions[view.name].notices)
         for view in views
         if decisions[view.name].spec != view.sharing.spec
     ]
     for view in views:
         intents += decisions[view.name].taint_rules
-    intents += cluster_intents(
-        Cluster(candidates=candidates, classes=world.classes, namespaces=world.namespaces, setup=world.setup)
+    cluster = cluster_decision(
+        Cluster(
+            candidates=candidates,
+            classes=world.classes,
+            namespaces=world.namespaces,
+            guards=world.guards,
+            quotas=world.quotas,
+            setup=world.setup,
+        )
     )
+    intents += cluster.intents
     for candidate in candidates:
-        status = policy_status(candidate, tallies[candidate.name], now=now)
+        name = candidate.name
+        complaints, untold = cluster.complaints.get(name, ()), name in cluster.untold
+        status = policy_status(candidate, tallies[name], complaints, untold=untold, minor=world.minor, now=now)
         if candidate.is_readable and status != candidate.policy.status:
             intents.append(PatchStatus(candidate.policy, status))
     return intents

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from gpusharing.api.sharing import SharingPolicy
 from gpusharing.core.acceptance import Candidate, examine
 from gpusharing.core.budget import NO_PART, Budget, Part, parts
-from gpusharing.core.cluster_decision import Cluster, cluster_intents
+from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.moments import seconds
 from gpusharing.core.node_decision import NodeDecision, Wanted, changes, decision, wanted
@@ -57,7 +57,7 @@ class Decider:
         return [
             *(self._missing[name] for name in sorted(self._missing)),
             *(intent for name in sorted(self._evictions) for intent in self._evictions[name]),
-            *self._cluster_intents,
+            *self._cluster.intents,
             *(self._unsaid[name] for name in sorted(self._unsaid)),
         ]
 
@@ -76,7 +76,7 @@ class Decider:
         """By policy, the nodes on which it may not begin yet."""
         self._missing: dict[str, ReplaceSpec] = {}
         self._evictions: dict[str, Sequence[Intent]] = {}
-        self._cluster_intents: list[Intent] = []
+        self._cluster = ClusterDecision()
         self._unsaid: dict[str, PatchStatus] = {}
         self._moments: list[tuple[float, str]] = []
 
@@ -96,7 +96,8 @@ class Decider:
         for name in sorted({*due, *self._begin_or_wait(rolling)}):
             policies |= self._settle(name, now)
         if edited or changes.cluster:
-            self._cluster_intents = cluster_intents(self._cluster())
+            before, self._cluster = self._cluster, self._decide_cluster()
+            policies |= before.differs_for(self._cluster)
         for name in policies:
             self._say(name, now)
 
@@ -164,7 +165,7 @@ class Decider:
             and node.view.labels == view.labels
         ):
             node.view = view
-            node.rollout = changes(self._candidates, view, node.wish, self._setup)
+            node.rollout = changes(self._by_name, view, node.wish, self._setup)
             return
         selector = node.selector if node else Selector(self._setup.driver)
         wish = wanted(self._candidates, view, selector)
@@ -173,7 +174,7 @@ class Decider:
             candidates=self._candidates,
             view=view,
             wish=wish,
-            rollout=changes(self._candidates, view, wish, self._setup),
+            rollout=changes(self._by_name, view, wish, self._setup),
             decision=node.decision if node else None,
         )
 
@@ -210,7 +211,7 @@ class Decider:
             self._missing.pop(name, None)
             node.decision = replace(node.decision, spec=view.sharing.spec)
         else:
-            self._missing[name] = ReplaceSpec(view.sharing, node.decision.spec)
+            self._missing[name] = ReplaceSpec(view.sharing, node.decision.spec, node.decision.notices)
         if node.decision.taint_rules:
             self._evictions[name] = node.decision.taint_rules
         else:
@@ -235,16 +236,23 @@ class Decider:
         if policy is None:
             return
         candidate = replace(self._by_name[name], policy=policy)
-        status = policy_status(candidate, self._tallies[name], now=now)
+        complaints, untold = self._cluster.complaints.get(name, ()), name in self._cluster.untold
+        status = policy_status(
+            candidate, self._tallies[name], complaints, untold=untold, minor=self._setup.minor, now=now
+        )
         if candidate.is_readable and status != policy.status:
             self._unsaid[name] = PatchStatus(policy, status)
 
-    def _cluster(self) -> Cluster:
-        return Cluster(
-            candidates=self._candidates,
-            classes=self.present.classes,
-            namespaces=self.present.namespaces,
-            setup=self._setup,
+    def _decide_cluster(self) -> ClusterDecision:
+        return cluster_decision(
+            Cluster(
+                candidates=self._candidates,
+                classes=self.present.classes,
+                namespaces=self.present.namespaces,
+                guards=self.present.guards,
+                quotas=self.present.quotas,
+                setup=self._setup,
+            )
         )
 
 

@@ -13,8 +13,9 @@ from gpusharing.core.acceptance import Candidate
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
 from gpusharing.core.conflicts import losses
-from gpusharing.core.intents import Intent
+from gpusharing.core.intents import Intent, Tell
 from gpusharing.core.node_share import NodeShare, Outcome, node_shares
+from gpusharing.core.notices import notices
 from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
 from gpusharing.core.plan import NodePlan, applied, node_plan
 from gpusharing.core.resolution import resolve
@@ -49,6 +50,8 @@ class NodeDecision:
     """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
     taint_rules: Sequence[Intent] = ()
     """Those to be made and to be taken away."""
+    notices: tuple[Tell, ...] = ()
+    """What people are told when the spec is written."""
 
 
 _NO_MODELS: Final = NodeSharingStatus()
@@ -74,9 +77,9 @@ def wanted(candidates: Sequence[Candidate], view: NodeView, selector: Selector) 
     )
 
 
-def changes(candidates: Sequence[Candidate], view: NodeView, wish: Wanted, setup: Setup) -> NodeRollout:
-    """Whom it disturbs to make the node what is wanted."""
-    return node_rollout({candidate.name: candidate for candidate in candidates}, view, wish.gpus, setup.driver)
+def changes(candidates: Mapping[str, Candidate], view: NodeView, wish: Wanted, setup: Setup) -> NodeRollout:
+    """Whom it disturbs to make the node what is wanted. `candidates`: by name."""
+    return node_rollout(candidates, view, wish.gpus, setup.driver)
 
 
 def decision(
@@ -95,9 +98,9 @@ def decision(
         with_occupancy(gpu, status, allocated.get(status.slot, ()), idle_wait=setup.idle_wait, now=now)
         for gpu, status in zip(rollout.admitted(held_back), view.gpus, strict=True)
     )
-    policies = {candidate.name: candidate.policy for candidate in candidates}
     lost = losses(view, setup.driver)
-    claims = claim_entries(view, gpus, Registry(policies, view.namespaces), lost, setup.driver)
+    registry = _registry(candidates, view)
+    claims = claim_entries(view, gpus, registry, lost, setup.driver)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
     then = replace(view, sharing=view.sharing.model_copy(update={"spec": spec}))
     plans = {
@@ -110,8 +113,15 @@ def decision(
         spec=spec,
         shares=node_shares(candidates, view, outcome, setup.driver),
         until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
+        notices=notices(view, spec, registry.policies, setup.driver),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
     )
+
+
+def _registry(candidates: Sequence[Candidate], view: NodeView) -> Registry:
+    # What a policy that cannot be read says of its tenants is not known: it has none.
+    readable = {candidate.name: candidate.policy for candidate in candidates if candidate.is_readable}
+    return Registry(readable, view.namespaces)
 
 
 def _assigned(

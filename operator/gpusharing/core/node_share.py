@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from gpusharing.api.sharing import GpuSharing, LaggingNode, NodeSharingSpec, RefusalReason
+from gpusharing.api.sharing import GpuSharing, LaggingNode, NodeSharingSpec, Offers, RefusalReason
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.disturbance import GpuView, failure, gpu_views
 from gpusharing.core.lagging import lagging
@@ -23,6 +23,8 @@ class NodeShare:
     """GPUs."""
     coming: int = 0
     """GPUs that it wins when its change has begun here."""
+    counted: bool = False
+    """Whether GPUs that were won are offered in ways that exclude each other, by counters."""
     places: int = 0
     """Claims that the GPUs won can hold at the same time."""
     clients: int = 0
@@ -68,8 +70,8 @@ def node_shares(
 ) -> Mapping[str, NodeShare]:
     """By policy; only those to which the node is something."""
     gpus = gpu_views(view, driver)
-    clients = _clients_by_policy(view, outcome.spec)
     decided = outcome.spec.gpus
+    clients = _clients_by_policy(view, outcome.spec)
     concerned = (
         {gpu.policy.name for gpu in decided if gpu.policy}
         | {loser.policy for gpu in decided for loser in gpu.losers}
@@ -98,6 +100,7 @@ def _share(
             _is_of(change.after, policy) and not _is_of(gpu, policy)
             for change, gpu in zip(rollout.changes, decided, strict=True)
         ),
+        counted=any(gpu.offers is not None and _is_counted(gpu.offers) for gpu in won),
         places=sum(map(_places, won)),
         clients=clients,
         lost=tuple(
@@ -129,6 +132,12 @@ def _clients_by_policy(view: NodeView, decided: NodeSharingSpec) -> Counter[str]
         if gpu.allocated and gpu.uuid in in_force:
             clients[in_force[gpu.uuid]] += len(gpu.allocated)
     return clients
+
+
+def _is_counted(offers: Offers) -> bool:
+    cut_on_demand = offers.mig is not None and offers.mig.layout is None
+    ways = (offers.exclusive, offers.time_slicing, offers.mps, offers.mig)
+    return cut_on_demand or sum(way is not None for way in ways) > 1
 
 
 def _places(gpu: GpuSharing) -> int:

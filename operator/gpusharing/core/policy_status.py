@@ -1,6 +1,6 @@
 """What became of a policy: conditions with reasons from closed lists, and messages that say what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from gpusharing.api.meta import Condition, ConditionStatus
@@ -15,6 +15,7 @@ from gpusharing.api.sharing import (
     SharingPolicyStatus,
 )
 from gpusharing.core.acceptance import Candidate, Objection
+from gpusharing.core.complaints import Complaint
 from gpusharing.core.listed import listed
 from gpusharing.core.plan import plan
 from gpusharing.core.reasons import (
@@ -28,6 +29,10 @@ from gpusharing.core.reasons import (
 from gpusharing.core.tally import ByNode, Tally
 
 _MOST_LAGGING: Final = 10
+# The first minor of Kubernetes whose scheduler needs not look at all nodes' counters, and how many it takes before that
+# is felt.
+_COUNTS_FAST: Final = 37
+_COUNTED_NODES: Final = 20
 
 
 class Finding(NamedTuple):
@@ -38,16 +43,25 @@ class Finding(NamedTuple):
     message: str = ""
 
 
-def policy_status(candidate: Candidate, tally: Tally, *, now: str) -> SharingPolicyStatus:
-    """The status to be; where nothing but the time would change, it is the one that is there."""
+def policy_status(
+    candidate: Candidate,
+    tally: Tally,
+    complaints: Sequence[Complaint] = (),
+    *,
+    untold: bool = False,
+    minor: int,
+    now: str,
+) -> SharingPolicyStatus:
+    """The status to be; where nothing but the time would change, it is the one that is there. `untold`: admission does
+    not know yet what it says of its tenants."""
     policy = candidate.policy
-    ready = _ready(candidate, tally)
+    ready = _ready(candidate, tally, untold=untold)
     findings = {
         ConditionType.ACCEPTED: _accepted(candidate.objection),
         ConditionType.READY: ready,
         ConditionType.PROGRESSING: _progressing(candidate, tally),
         ConditionType.CONFLICTED: _conflicted(tally),
-        ConditionType.DEGRADED: _degraded(tally),
+        ConditionType.DEGRADED: _degraded(tally, complaints, minor),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
     is_planned = candidate.objection is None and policy.spec.rollout.mode is RolloutMode.PLAN
@@ -84,7 +98,7 @@ def _accepted(objection: Objection | None) -> Finding:
     return Finding(ConditionStatus.TRUE, AcceptedReason.ACCEPTED)
 
 
-def _ready(candidate: Candidate, tally: Tally) -> Finding:
+def _ready(candidate: Candidate, tally: Tally, *, untold: bool) -> Finding:
     def not_ready(reason: ReadyReason, message: str) -> Finding:
         return Finding(ConditionStatus.FALSE, reason, message)
 
@@ -108,6 +122,8 @@ def _ready(candidate: Candidate, tally: Tally) -> Finding:
             ReadyReason.LOST_ALL_GPUS,
             f"other policies won {_count(tally.lost.count, 'GPU')} that it wants: see Conflicted",
         )
+    if untold:
+        return not_ready(ReadyReason.WAITING_FOR_GUARDS, "admission does not know yet what it says of its tenants")
     if tally.lagging.count:
         return not_ready(
             ReadyReason.WAITING_FOR_NODES,
@@ -163,14 +179,14 @@ def _conflicted(tally: Tally) -> Finding:
     return Finding(ConditionStatus.TRUE, ConflictedReason.LOST_GPUS, message)
 
 
-def _degraded(tally: Tally) -> Finding:
-    found = list(_degradations(tally))
+def _degraded(tally: Tally, complaints: Sequence[Complaint], minor: int) -> Finding:
+    found = [*complaints, *_degradations(tally, minor)]
     if not found:
         return Finding(ConditionStatus.FALSE, DegradedReason.NOT_DEGRADED)
     return Finding(ConditionStatus.TRUE, found[0][0], "; ".join(message for _, message in found))
 
 
-def _degradations(tally: Tally) -> Iterator[tuple[DegradedReason, str]]:
+def _degradations(tally: Tally, minor: int) -> Iterator[tuple[DegradedReason, str]]:
     if tally.failing.count:
         yield DegradedReason.NODES_FAILING, f"{_count(tally.broken, 'node')} failing: {_failing(tally)}"
     if tally.failed.count:
@@ -181,6 +197,13 @@ def _degradations(tally: Tally) -> Iterator[tuple[DegradedReason, str]]:
         first = tally.refused.first()
         told = listed([said for _, said in first], of=tally.refused.count, separator="; ")
         yield DegradedReason(first[0][0]), f"not offered in every way: {told}"
+    if minor < _COUNTS_FAST and tally.counted > _COUNTED_NODES:
+        message = (
+            f"the scheduler of Kubernetes 1.{minor} looks at the counters of all nodes for each pod and node, and "
+            f"{_count(tally.counted, 'node')} offer GPUs in ways that exclude each other: upgrade to 1.{_COUNTS_FAST}, "
+            "or offer one way on each GPU"
+        )
+        yield DegradedReason.SLOW_SCHEDULER, message
 
 
 def _failing(tally: Tally) -> str:

@@ -24,6 +24,7 @@ class ReadyReason(StrEnum):
     NO_MATCHING_NODES = "NoMatchingNodes"
     NO_MATCHING_GPUS = "NoMatchingGpus"
     LOST_ALL_GPUS = "LostAllGpus"
+    WAITING_FOR_GUARDS = "WaitingForGuards"
     WAITING_FOR_NODES = "WaitingForNodes"
 
 
@@ -48,6 +49,10 @@ class DegradedReason(StrEnum):
     """The weightiest first: the message has all of them."""
 
     NOT_DEGRADED = "NotDegraded"
+    GUARD_MISSING = "GuardMissing"
+    CLASS_NOT_OURS = "ClassNotOurs"
+    EXTENDED_RESOURCE_TAKEN = "ExtendedResourceTaken"
+    QUOTA_NOT_OURS = "QuotaNotOurs"
     NODES_FAILING = "NodesFailing"
     SELECTOR_ERROR = "SelectorError"
     MEMORY_TOO_SMALL = "MemoryTooSmall"
@@ -55,3 +60,4 @@ class DegradedReason(StrEnum):
     LAYOUT_DOES_NOT_FIT = "LayoutDoesNotFit"
     ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
+    SLOW_SCHEDULER = "SlowScheduler"

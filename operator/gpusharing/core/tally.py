@@ -63,6 +63,8 @@ class Tally:
     """Nodes that are changing, and do not fail."""
     broken: int = 0
     """Nodes with GPUs that fail."""
+    counted: int = 0
+    """Nodes on which GPUs that were won are offered in ways that exclude each other."""
     places: int = 0
     clients: int = 0
     lost: ByNode[str] = field(default_factory=ByNode)
@@ -98,5 +100,6 @@ class Tally:
         self.changing += sign * share.changing
         self.moving += sign * (share.changing and not share.stops)
         self.broken += sign * bool(share.failing)
+        self.counted += sign * share.counted
         self.places += sign * share.places
         self.clients += sign * share.clients

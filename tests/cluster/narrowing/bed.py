@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +81,8 @@ class Workload:
 class Bed:
     """A control plane with the operator; agents come and go with their nodes."""
 
-    def __init__(self, *, taken_wait: float = 2, idle_wait: float = 3) -> None:
-        self.control_plane = LateControlPlane()
+    def __init__(self, *, taken_wait: float = 2, idle_wait: float = 3, emulated_version: str | None = None) -> None:
+        self.control_plane = LateControlPlane(emulated_version=emulated_version)
         self.admin = Admin(self.control_plane)
         self.allocations: Allocations
         self.bound: defaultdict[str, asyncio.Future[str]] = defaultdict(asyncio.Future)
@@ -162,6 +162,16 @@ class Bed:
         else:
             await self.admin.call("POST", _POLICIES, policy(_POLICY, offers=offers))
 
+    async def restrict(self, *, to: Mapping[str, str] | None) -> None:
+        """The policy's GPUs are for namespaces with these labels only; None: for everybody."""
+        tenants = {"namespaces": {"matchLabels": dict(to)}} if to else None
+        await self.admin.merge(f"{_POLICIES}/{_POLICY}", {"spec": {"tenants": tenants}})
+
+    async def device_class(self, name: str, expression: str) -> None:
+        """Also of other makers."""
+        spec = {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}" && {expression}'}}]}
+        await self.admin.call("POST", f"{RESOURCE}/deviceclasses", {"metadata": {"name": name}, "spec": spec})
+
     # ----------------------------------------------------------------------------------------------------- users
 
     async def start(self, wish: Wish, *, namespace: str = "default") -> Workload:
@@ -226,6 +236,18 @@ class Bed:
             assert answer == {workload.claim.uid: ""}
         await self.admin.call("DELETE", workload.pod, {"gracePeriodSeconds": 0}, absent=True)
         await self.admin.call("DELETE", workload.claim.path, absent=True)
+
+    async def is_going(self, workload: Workload) -> bool:
+        """Whether its pod is being deleted; here no kubelet ends it."""
+        return "deletionTimestamp" in (await self.admin.call("GET", workload.pod))["metadata"]
+
+    async def is_evicted(self, workload: Workload) -> None:
+        async def check() -> None:
+            pod = await self.admin.call("GET", workload.pod)
+            reasons = [condition.get("reason") for condition in pod["status"]["conditions"]]
+            assert "DeletionByDeviceTaintManager" in reasons, pod["status"]
+
+        await eventually(check)
 
     async def shows(self, node: GpuNode, *devices: str, within: float = 20) -> None:
         """Waits until the node publishes exactly this; `-` before what is closing."""

@@ -72,6 +72,7 @@ def _are_published(world: World, claim: Claim) -> bool:
     assert world.agent
     return all(
         any(entry.device == one.device for entry in world.agent.gpus.entries(world.uuid_of(one.device)))
+        and world.agent.gpus.pool(world.uuid_of(one.device)) == one.pool
         for one in claim.results
     )
 
@@ -99,5 +100,6 @@ def require_one_way(world: World, results: Iterable[AllocationResult]) -> None:
     for result in results:
         for other in allocated:
             same = world.uuid_of(result.device) == world.uuid_of(other.device)
-            if same and not result.admin_access and not go_together(result.device, other.device):
+            together = result.pool == other.pool and go_together(result.device, other.device)
+            if same and not result.admin_access and not together:
                 raise Violation(f"{result.device} is published while {other.device} is allocated")

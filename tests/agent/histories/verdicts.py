@@ -37,6 +37,8 @@ def expected(world: World, claim: Claim) -> Verdict:
     )
     # A GPU that did not answer when the agent started is found by its next rescan.
     may_refuse = may_refuse or not uuids <= set(world.agent.gpus.uuids) or not _are_published(world, claim)
+    # Until a round has found out again what the others hold.
+    may_refuse = may_refuse or bool(world.agent.records.lost_claims - {claim.uid})
     return Verdict(claim.uid, _reason(world, claim), may_refuse)
 
 

@@ -21,7 +21,7 @@ from gpusharing.api.sharing import (
     SharingPolicy,
 )
 from gpusharing.core import allocation
-from gpusharing.core.intents import Create, Delete, Intent, PatchStatus, ReplaceSpec, Target
+from gpusharing.core.intents import Create, Delete, Intent, PatchStatus, ReplaceSpec, Target, Tell
 from gpusharing.core.offers import AS_FOUND
 from gpusharing.core.world import World
 
@@ -31,6 +31,7 @@ _TAINT_RULES: Final = pydantic.TypeAdapter(DeviceTaintRule)
 def apply(world: World, intents: Iterable[Intent]) -> World:
     """The world after the writes: a new spec is a new generation."""
     policies, sharings, rules = dict(world.policies), dict(world.node_sharings), dict(world.taint_rules or {})
+    told = dict(world.told)
     for intent in intents:
         match intent:
             case ReplaceSpec(before=before, spec=spec):
@@ -42,11 +43,14 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
                 rules[body["metadata"]["name"]] = _TAINT_RULES.validate_python(body)
             case Delete(target=Target.DEVICE_TAINT_RULE, before=metadata):
                 del rules[metadata.name]
+            case Tell(about=about, note=note):
+                told[about.uid] = {*told.get(about.uid, ()), note}
     return replace(
         world,
         policies=policies,
         node_sharings=sharings,
         taint_rules=None if world.taint_rules is None else rules,
+        told=told,
     )
 
 

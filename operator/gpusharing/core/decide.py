@@ -1,8 +1,10 @@
 """The operator's decision: from one look at the world to the writes that are missing."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 
-from gpusharing.api.sharing import GpuSharing
+from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.sharing import GpuSharing, SharingPolicyStatus
 from gpusharing.core.acceptance import examine
 from gpusharing.core.cluster_decision import Cluster, cluster_intents
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
@@ -10,6 +12,7 @@ from gpusharing.core.node_decision import Wanted, decision, wanted
 from gpusharing.core.policy_status import policy_status
 from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
+from gpusharing.core.waiting import classes_of, waiting_notices
 from gpusharing.core.world import World, node_views
 
 
@@ -37,11 +40,22 @@ def decide(world: World, *, now: str) -> list[Intent]:
     intents += cluster_intents(
         Cluster(candidates=candidates, classes=world.classes, namespaces=world.namespaces, setup=world.setup)
     )
+    statuses: dict[str, SharingPolicyStatus] = {}
     for candidate in candidates:
         status = policy_status(candidate, tallies[candidate.name], now=now)
+        statuses[candidate.name] = status
         if status != candidate.policy.status:
             intents.append(PatchStatus(candidate.policy, status))
+    intents += waiting_notices(_waiting(world), world.classes, statuses, world.told)
     return intents
+
+
+def _waiting(world: World) -> Mapping[str, list[ResourceClaim]]:
+    found: defaultdict[str, list[ResourceClaim]] = defaultdict(list)
+    for claim in world.claims.values():
+        for name in classes_of(claim):
+            found[name].append(claim)
+    return found
 
 
 def _admitted(wishes: Mapping[str, Wanted]) -> Mapping[str, tuple[GpuSharing, ...]]:

@@ -27,6 +27,7 @@ from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing import (
     CelSelector,
     ClaimStatus,
+    Classes,
     DeviceSelector,
     DeviceSettings,
     ExclusiveOffer,
@@ -40,6 +41,7 @@ from gpusharing.api.sharing import (
     Offers,
     PolicyReference,
     PublishedDevice,
+    Rollout,
     SharingPolicy,
     SharingPolicySpec,
     SharingPolicyStatus,
@@ -81,6 +83,8 @@ def policy(
     accepted: bool = True,
     offers: Offers | None = None,
     tenants: Tenants | None = None,
+    classes: Classes | None = None,
+    rollout: Rollout | None = None,
     status: SharingPolicyStatus | None = None,
 ) -> SharingPolicy:
     return SharingPolicy(
@@ -97,6 +101,8 @@ def policy(
             ),
             offers=offers or time_slicing(),
             tenants=tenants or Tenants(),
+            classes=classes or Classes(create=False),
+            rollout=rollout or Rollout(),
         ),
         status=status or SharingPolicyStatus(),
     )
@@ -140,7 +146,13 @@ def decided(slot: int, winner: SharingPolicy | None = None, *, node: str = "n1")
     """What the operator decided earlier about a GPU."""
     if winner is None:
         return GpuSharing(uuid=uuid(slot, node))
-    return GpuSharing(uuid=uuid(slot, node), policy=reference(winner), offers=winner.spec.offers)
+    return GpuSharing(
+        uuid=uuid(slot, node),
+        policy=reference(winner),
+        priority=winner.spec.priority,
+        offers=winner.spec.offers,
+        restricted=winner.spec.tenants.namespaces != LabelSelector(),
+    )
 
 
 def reference(of: SharingPolicy) -> PolicyReference:

@@ -317,3 +317,19 @@ def test_who_only_looks_changes_nothing() -> None:
     item = claim("c1", result("gpu-0", admin_access=True), configs=[config(interval_config("Short"))])
     [entry] = entries([item], None)
     assert entry.settings == (plain("gpu-0"),)
+
+
+def test_a_claim_is_denied_what_the_policy_does_not_allow_and_keeps_what_it_allowed() -> None:
+    item = claim(configs=[config(interval_config("Short"))])
+
+    def told(*intervals: Interval, before: Sequence[ClaimSharing] = ()) -> ClaimSharing:
+        less = decided(0, WHOLE).model_copy(update={"allow": Allowance(intervals=intervals)})
+        sharing = node_sharing(gpus=1, spec=NodeSharingSpec(claims=tuple(before)))
+        view = NodeView(sharing=sharing, labels={}, claims=(item,))
+        [entry] = claim_entries(view, (less,), Registry({}, {}), {}, DRIVER)
+        return entry
+
+    denied, allowed = told(Interval.LONG), told(Interval.SHORT)
+    assert (denied.verdict, allowed.verdict) == (Verdict.DENIED, Verdict.ALLOWED)
+    assert "is Short, and tenants.allow.intervals has Long in policy thirds" in (denied.reason or "")
+    assert told(Interval.LONG, before=[allowed]) == allowed

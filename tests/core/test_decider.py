@@ -76,8 +76,10 @@ class Kept:
             lambda of: of.node_sharings,
             lambda of: of.claims,
             lambda of: of.namespaces,
-            lambda of: of.taint_rules or {},
             lambda of: of.classes,
+            lambda of: of.guards,
+            lambda of: of.quotas,
+            lambda of: of.taint_rules or {},
             _told,
         ]
         for kind in kinds:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import DRIVER, EXCLUSIVE, gpu, time_slicing
+from building import DRIVER, EXCLUSIVE, NOW, gpu, time_slicing
 from gpusharing.api.dra import ResourceSlice
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing import Offers
@@ -159,6 +159,33 @@ def test_a_slice_that_somebody_edited_is_repaired(key: str) -> None:
     [write] = plan(edited, [offered(0)]).writes
     assert isinstance(write, Update)
     assert carried_out(edited, [write]) == before
+
+
+def test_the_pool_of_tenants_has_slices_of_its_own() -> None:
+    pools = ["n1", "n1/search", "n1/n1", "search-n1", "n1-search"]
+    names = {slice_name(index, pool=pool, driver=DRIVER) for pool in pools for index in range(3)}
+    assert len(names) == 3 * len(pools)
+    assert slice_name(1, pool="n1/search", driver=DRIVER) == "00001-search-gpu.nvidia.com-n1"
+
+
+def test_a_taint_that_stays_keeps_its_time() -> None:
+    """How long a claim tolerates it is counted from there."""
+
+    def with_taint(effect: str, **changes: Any) -> dict[str, Any]:
+        device = {"name": "gpu-0", "taints": [{"key": "gpusharing.dev/draining", "effect": effect}], **changes}
+        return {"pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}, "devices": [device]}
+
+    def update(wanted: dict[str, Any]) -> list[dict[str, Any]]:
+        found = plan_pool([before], lambda _: [wanted], pool="n1", driver=DRIVER, last_generation=1)
+        return [write.spec["devices"][0]["taints"][0] for write in found.writes if isinstance(write, Update)]
+
+    stored_spec = with_taint("NoExecute")
+    stored_spec["devices"][0]["taints"][0]["timeAdded"] = NOW
+    before = ResourceSlice(metadata=ObjectMeta(name=slice_name(0, pool="n1", driver=DRIVER)), spec=stored_spec)
+    assert update(with_taint("NoExecute")) == []
+    assert [taint["timeAdded"] for taint in update(with_taint("NoExecute", capacity={}))] == [NOW]
+    assert ["timeAdded" in taint for taint in update(with_taint("NoSchedule"))] == [False]
+    assert "timeAdded" not in with_taint("NoExecute")["devices"][0]["taints"][0]
 
 
 def test_slices_are_named_in_the_order_in_which_the_scheduler_shall_fill_them() -> None:

@@ -1,6 +1,7 @@
 """Claims that nobody can serve because a policy has no GPUs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -39,16 +40,18 @@ def test_claim_and_pod_are_told_which_policy_has_nothing_and_why() -> None:
     )
 
 
+def after(before: World) -> World:
+    """With the classes as they were: whether they are right is not what this is about."""
+    return replace(apply(before, decide(before, now=NOW)), classes=before.classes)
+
+
 def test_once() -> None:
-    before = at(WAITS)
-    assert told(decide(apply(before, decide(before, now=NOW)), now=NOW)) == []
+    assert told(decide(after(at(WAITS)), now=NOW)) == []
 
 
 def test_and_again_when_there_is_another_reason() -> None:
-    before = at(WAITS)
-    before = apply(before, decide(before, now=NOW))
     edited = policy("nowhere", generation=2, accepted=False)
-    assert told(decide(with_policies(before, edited), now=NOW)) == ["ResourceClaim c1", "Pod p1"]
+    assert told(decide(with_policies(after(at(WAITS)), edited), now=NOW)) == ["ResourceClaim c1", "Pod p1"]
 
 
 @pytest.mark.parametrize(

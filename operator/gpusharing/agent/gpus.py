@@ -9,7 +9,7 @@ from gpusharing.agent.abilities import preparable
 from gpusharing.agent.hardware.facts import GpuState
 from gpusharing.agent.records import GpuRecord, LostGpu, Records
 from gpusharing.api import names
-from gpusharing.api.sharing import UNTOLD, GpuSharing, MemoryWallSupport, Offers, PolicyReference
+from gpusharing.api.sharing import UNTOLD, GpuSharing, MemoryWallSupport, MigMode, Offers, PolicyReference
 from gpusharing.core import cutting, offers
 from gpusharing.core.cutting import Cut
 from gpusharing.core.inventory import Gpu, MigInstance
@@ -71,6 +71,15 @@ class NodeGpus:
         found = self._seen[uuid].state.instances
         return tuple(MigInstance(place=instance.place, uuid=instance.uuid) for instance in found)
 
+    def mig_mode(self, uuid: str) -> MigMode | None:
+        """As it is, and as it was before we switched it. None: there is none."""
+        mode = self._seen[uuid].state.mig_mode
+        if mode is None:
+            return None
+        before = (self._records.journal(uuid).mig_mode, self._records.gpu(uuid).mig_mode_found)
+        found = next((one for one in before if one is not None), mode.current)
+        return MigMode(enabled=mode.current, found=found)
+
     def published(self, uuid: str) -> OfferedGpu:
         """As its devices are described, also those that are on their way out."""
         record = self._records.gpu(uuid)
@@ -128,8 +137,9 @@ class NodeGpus:
             put: dict[str, object] = {"publication": plan.publication}
             wanted = self._wanted(uuid)
             entries = plan.publication.entries
-            # What has to go before the GPU appears in another pool is described as it was.
-            if plan.publication.pool == self._pool_of(record.decided) or not wanted.configured:
+            is_leaving = wanted.configured and plan.publication.pool != self._pool_of(record.decided)
+            # What has to go before the GPU appears in another pool is described as it was, if anybody knows.
+            if record.publication is None or not is_leaving:
                 put |= {
                     "published_offers": offers.remembered(wanted.offers, record.published_offers, entries),
                     "published_policy": wanted.policy or _last_policy(record, entries),

@@ -81,6 +81,7 @@ class Preparer:
         self._verdicts = verdicts
         self._on_prepared = on_prepared
         self._on_change = on_change
+        self._is_behind = False
         # Claims, offers and settings of the node change one at a time.
         self.gate = asyncio.Lock()
 
@@ -117,14 +118,22 @@ class Preparer:
     async def recover(self) -> None:
         """After a start: walls, CDI specs and GPU settings follow from the claims on disk, whatever was half done."""
         async with self.gate:
-            for uid in {*self._cdi.claims(), *self._metadata.claims()} - self._records.claims.keys():
-                if uid not in self._records.lost_claims:
-                    self._forget(uid)
-            self._walls.renew()
-            self.follow()
-            for claim in self._records.claims.values():
-                self._renew_spec(claim)
-            await self._settler.settle_all({*self._records.changed_gpus, *self._gpus.uuids})
+            try:
+                self._renew()
+                await self._settler.settle_all({*self._records.changed_gpus, *self._gpus.uuids})
+            except OSError as error:
+                # Pods that end need no disk. The node loop says it again until it has worked.
+                self._is_behind = True
+                log.warning("what claims need is not written anew", error=str(error))
+
+    def _renew(self) -> None:
+        for uid in {*self._cdi.claims(), *self._metadata.claims()} - self._records.claims.keys():
+            if uid not in self._records.lost_claims:
+                self._forget(uid)
+        self._walls.renew()
+        self._follow()
+        for claim in self._records.claims.values():
+            self._renew_spec(claim)
 
     async def readopt(self, told: Mapping[str, str]) -> None:
         """Finds out again what claims hold whose records were lost. `told` are namespace/name by uid, as this node or
@@ -155,6 +164,13 @@ class Preparer:
             return None
 
     def follow(self) -> None:
+        """What claims have of their GPUs is what is in force now."""
+        if self._is_behind:
+            self._renew()
+            self._is_behind = False
+        self._follow()
+
+    def _follow(self) -> None:
         """Claims on a shared GPU have what the GPU is set to now, not what it was set to when they came."""
         for claim in list(self._records.claims.values()):
             devices = tuple(self._followed(device) for device in claim.devices)

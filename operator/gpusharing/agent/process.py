@@ -5,6 +5,7 @@ import asyncio
 import gc
 import signal
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -42,6 +43,10 @@ from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
+
+# Two for what is watched. Many pods that start at once are no reason for as many connections: their claims are prepared
+# one after the other.
+_CONNECTIONS: Final = 6
 
 
 def hardware_of(arguments: argparse.Namespace) -> Hardware:
@@ -109,7 +114,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
         stream.tell()
         changed.set()
 
-    async with open_session(credential) as session:
+    async with open_session(credential, connections=_CONNECTIONS) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
         writer = ClaimStatusWriter(api, arguments.driver, health)
         verdicts = Verdicts(node=arguments.node_name, driver=arguments.driver)

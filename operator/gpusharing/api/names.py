@@ -20,6 +20,9 @@ SHARING_ATTRIBUTE: Final = f"{GROUP}/sharing"
 POLICY_ATTRIBUTE: Final = f"{GROUP}/policy"
 RESTRICTED_ATTRIBUTE: Final = f"{GROUP}/restricted"
 MEMORY_WALL_ATTRIBUTE: Final = f"{GROUP}/memoryWall"
+# On what the operator makes for a policy.
+POLICY_LABEL: Final = f"{GROUP}/policy"
+QUOTA_PREFIX: Final = "gpusharing-"
 CLOSING: Final = f"{GROUP}/closing"
 DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
@@ -121,3 +124,16 @@ def node_of_pool(pool: str) -> str:
 def policy_of_pool(pool: str) -> str | None:
     """The policy whose tenants its devices are for; None: they are for everybody."""
     return pool.partition("/")[2] or None
+
+
+_CLASS_SUFFIXES: Final = {
+    Sharing.EXCLUSIVE: "exclusive",
+    Sharing.TIME_SLICING: "timeslicing",
+    Sharing.MPS: "mps",
+    Sharing.MIG: "mig",
+}
+
+
+def policy_class(policy: str, sharing: Sharing) -> str:
+    """The device class of a policy's own devices."""
+    return f"{policy}-{_CLASS_SUFFIXES[sharing]}"

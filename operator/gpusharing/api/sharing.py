@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
@@ -420,6 +420,12 @@ class NodeCount(ApiModel):
     """Nodes with GPUs that the policy selects."""
     ready: int
     """Those of them on which everything that the policy won is in force."""
+    changing: int = 0
+    """Those on which work is being evicted, or GPUs are being cut anew."""
+    held_back: int = 0
+    """Those that stay as they were until others have changed, or until their GPUs are idle."""
+    failing: int = 0
+    """Those with GPUs of this policy that cannot be used, or not in this way."""
 
 
 class GpuCount(ApiModel):
@@ -442,17 +448,119 @@ Conditions = Annotated[
 ]
 
 
+class LagReason(StrEnum):
+    """The weightiest first: a node is named with one reason."""
+
+    FAILING = "Failing"
+    """A GPU cannot be used, or cannot be made what the policy says."""
+    HELD_BACK = "HeldBack"
+    """Everything stays as it was until other nodes have changed (rollout.maxUnavailable)."""
+    KEPT_UNTIL_IDLE = "KeptUntilIdle"
+    """GPUs in use stay as they were (rollout.disruption: Never)."""
+    NOT_ACTED = "NotActed"
+    """The node's agent has not reported that it does as it is told."""
+    EVICTING = "Evicting"
+    """Pods that are in the way are being evicted."""
+    BEING_CUT = "BeingCut"
+    """GPUs are being cut anew, or reset."""
+    IN_USE = "InUse"
+    """Claims that are in the way stay as long as they like."""
+    WITHDRAWING = "Withdrawing"
+    """What was offered before is being withdrawn."""
+
+
+class LaggingNode(ApiModel):
+    node: str
+    """Its name."""
+    reason: LagReason
+    """Why not everything that the policy won there is in force, in a word."""
+    message: str
+    """The same in a sentence."""
+
+
+class Effect(StrEnum):
+    """What a change of a GPU means to those who hold it."""
+
+    NONE = "None"
+    """Nobody notices."""
+    CLOSES_FIRST = "ClosesFirst"
+    """Nobody holds it. Nobody new gets it until what was offered to others has been withdrawn."""
+    CUT_ANEW = "CutAnew"
+    """Nobody is in the way. It is cut into other MIG instances, or its MIG mode is switched, which resets it."""
+    WAITS = "Waits"
+    """Claims are in the way. They stay as long as they like, and nobody new joins them."""
+    EVICTS = "Evicts"
+    """Claims are in the way, and their pods are evicted."""
+    KEPT_UNTIL_IDLE = "KeptUntilIdle"
+    """Claims are in the way, so it stays as it is, also for new ones."""
+
+
+class PlannedGpu(ApiModel):
+    uuid: str
+    """The GPU."""
+    before: Annotated[str | None, Field(alias="from")] = None
+    """The policy that has it now. Absent: none."""
+    to: str | None = None
+    """The policy that would get it. Absent: none."""
+    effect: Effect
+    """What that means to those who hold it."""
+    claims: tuple[str, ...] = ()
+    """Claims in the way, by namespace and name; not more than ten."""
+
+
+class PlannedNode(ApiModel):
+    node: str
+    """Its name."""
+    gpus: tuple[PlannedGpu, ...]
+    """Those that would change."""
+
+
+class PlanTotals(ApiModel):
+    nodes: int = 0
+    """Nodes on which anything would change."""
+    gpus: int = 0
+    """GPUs that would change."""
+    claims: int = 0
+    """Claims in the way."""
+    evicted: int = 0
+    """Those of them whose pods would be evicted."""
+    cut_anew: int = 0
+    """GPUs that would be cut anew or reset at once."""
+
+
+class Plan(ApiModel):
+    """What would be done if rollout.mode were Apply."""
+
+    totals: PlanTotals
+    """On all nodes."""
+    nodes: tuple[PlannedNode, ...] = ()
+    """The first of them by name."""
+
+
+class LastReady(ApiModel):
+    generation: int
+    """The policy's generation at that time."""
+    spec: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+    """What was wholly in force."""
+
+
 class SharingPolicyStatus(ApiModel):
     observed_generation: int | None = None
     """The generation of the spec that this status speaks of."""
     conditions: Conditions = ()
-    """Accepted, Ready, Conflicted and Degraded."""
+    """Accepted, Ready, Progressing, Conflicted and Degraded."""
     nodes: NodeCount | None = None
     """How many nodes it selects, and on how many it is in force."""
     gpus: GpuCount | None = None
     """How many GPUs it won and lost."""
     clients: ClientCount | None = None
     """How many claims use its GPUs."""
+    lagging: tuple[LaggingNode, ...] = ()
+    """Nodes on which not everything is in force; the first ten by name."""
+    plan: Plan | None = None
+    """What would change, where rollout.mode is Plan."""
+    last_ready: LastReady | None = None
+    """The last spec that was in force on every node, to go back to."""
 
 
 class SharingPolicy(ApiModel):
@@ -463,6 +571,14 @@ class SharingPolicy(ApiModel):
     """What the platform team wants."""
     status: SharingPolicyStatus = SharingPolicyStatus()
     """What has become of it, written by the operator."""
+
+
+class UnreadablePolicy(SharingPolicy):
+    """One of which this program understands no more than that it is there: it was written for another version."""
+
+    @classmethod
+    def of(cls, metadata: Any) -> Self:
+        return cls(metadata=metadata, spec=SharingPolicySpec(offers=Offers()))
 
 
 # ----------------------------------------------------------------------------------------------------- NodeSharing
@@ -494,6 +610,8 @@ class RefusalReason(StrEnum):
     """An amount is more than the GPU has, or the amounts do not go together on it."""
     UNKNOWN_MIG_PROFILE = "UnknownMigProfile"
     """The GPU cannot be cut in this way."""
+    LAYOUT_DOES_NOT_FIT = "LayoutDoesNotFit"
+    """So many instances of these kinds have no room on the GPU."""
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     """Containers cannot be held to a part of the GPU's memory, and the policy requires that they are."""
     ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
@@ -528,6 +646,8 @@ class GpuSharing(ApiModel):
     """The GPU."""
     policy: PolicyReference | None = None
     """The policy that won this GPU. Absent: none did, the GPU is offered as it is found."""
+    priority: int | None = None
+    """With which it won. It holds the GPU with it while a later edit of the policy is not in force."""
     losers: tuple[Loser, ...] = ()
     """Policies that wanted it and did not win, with the reason."""
     offers: Offers | None = None
@@ -660,6 +780,13 @@ class MigInstanceStatus(ApiModel):
     """The MIG device that programs see. Absent: there is none, or there are several."""
 
 
+class MigMode(ApiModel):
+    enabled: bool
+    """At the moment."""
+    found: bool
+    """Before the agent switched it."""
+
+
 class MemoryWallSupport(ApiModel):
     supported: bool
     """Whether the driver can hold each container to a part of the GPU's memory."""
@@ -685,6 +812,8 @@ class GpuStatus(ApiModel):
     """The kinds of MIG instances that it can be cut into."""
     instances: tuple[MigInstanceStatus, ...] = ()
     """The MIG instances that it is cut into."""
+    mig_mode: MigMode | None = None
+    """Whether it can be cut at the moment. Absent: it never can."""
     attributes: Annotated[dict[str, DeviceAttribute], Field(default_factory=dict)]
     """What selectors see, as on the devices in ResourceSlices."""
     policy: PolicyReference | None = None
@@ -699,6 +828,49 @@ class GpuStatus(ApiModel):
     """The devices that the scheduler is offered."""
     conditions: Conditions = ()
     """What is wrong with this GPU, if anything is."""
+
+
+class MigProfilePlaces(ApiModel):
+    """A kind of MIG instance: what it takes of the GPU, and where."""
+
+    name: str
+    """As in 1g.10gb."""
+    id: int
+    """The number that the driver knows it by."""
+    slices: int
+    """Of the GPU's computing."""
+    memory: int
+    """In MiB."""
+    size: int
+    """How many of the GPU's memory slices it takes."""
+    starts: tuple[int, ...]
+    """The memory slices that it can begin at."""
+    multiprocessors: int = 0
+    """Multiprocessors that it takes."""
+    copy_engines: int = 0
+    """Copy engines."""
+    decoders: int = 0
+    """Video decoders."""
+    encoders: int = 0
+    """Video encoders."""
+    jpeg_engines: int = 0
+    """JPEG engines."""
+    ofa_engines: int = 0
+    """Optical flow engines."""
+
+
+class GpuModel(ApiModel):
+    """A model of GPU that can be cut."""
+
+    model: str
+    """The product name."""
+    switch_resets: bool
+    """Whether a change of MIG mode resets the GPU."""
+    profiles: Annotated[
+        tuple[MigProfilePlaces, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
+    ]
+    """The kinds of MIG instances that it can be cut into."""
 
 
 class ClaimStatus(ApiModel):
@@ -717,6 +889,11 @@ class NodeSharingStatus(ApiModel):
     """The generation of the spec that the agent acts on."""
     boot_id: Annotated[str | None, Field(alias="bootID")] = None
     """The boot of the node that this was seen in."""
+    models: Annotated[
+        tuple[GpuModel, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["model"]}),
+    ] = ()
+    """The models of its GPUs, as far as they can be cut."""
     gpus: Annotated[tuple[GpuStatus, ...], Field(json_schema_extra=_BY_UUID)] = ()
     """The GPUs of the node."""
     claims: Annotated[tuple[ClaimStatus, ...], Field(json_schema_extra=_BY_UID)] = ()

@@ -20,6 +20,7 @@ WATCHED: Final[tuple[Kind[Any], ...]] = (
     kinds.DEVICE_CLASSES,
     kinds.NODES,
     kinds.NAMESPACES,
+    kinds.RESOURCE_QUOTAS,
 )
 
 _LOGIN_INTERVAL: Final = 1.0

@@ -15,7 +15,7 @@ import kopf
 import structlog
 
 from gpusharing import __version__
-from gpusharing.controller import audit, handlers, kopf_settings, listing, server_version, taint_rules
+from gpusharing.controller import audit, guards, handlers, kopf_settings, listing, server_version, taint_rules
 from gpusharing.controller.endpoints import Readiness, serving
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
@@ -31,6 +31,7 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
+from gpusharing.kube.kinds import ADMISSION_POLICIES
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
@@ -62,7 +63,7 @@ async def operate(
         if decider.present.has_changed:
             changes.happened()
 
-    known = (*handlers.WATCHED, *taint_rules.KINDS)
+    known = (*handlers.WATCHED, *taint_rules.KINDS, ADMISSION_POLICIES)
     store = Store(known, on_change=on_change)
     relists = Relists(known, credentials.server)
     user_agent = f"{_NAME}/{__version__}"
@@ -81,6 +82,7 @@ async def operate(
         metrics.watch_store(handlers.WATCHED, store.count)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
+        metrics.watch_settled(lambda: loop.is_ready)
         await ours.enter_async_context(
             serving(
                 listen,
@@ -101,9 +103,10 @@ async def operate(
                 writer.write_as(Target.DEVICE_TAINT_RULE, rules)
             watched = (*handlers.WATCHED, *([rules] if rules else []))
             await patiently(lambda: listing.prime(api, store, watched))
+            await patiently(lambda: guards.prime(api, store))
             async with asyncio.TaskGroup() as tasks:
                 audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
-                for work in (loop.run(decider), *audits):
+                for work in (loop.run(decider), *audits, *guards.following(api, store)):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(

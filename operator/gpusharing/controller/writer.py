@@ -22,9 +22,11 @@ from gpusharing.core.intents import (
     Tell,
     stage,
 )
+from gpusharing.core.reasons import ConditionType
 from gpusharing.kube import kinds
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
+from gpusharing.kube.merging import merge_patch
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
@@ -154,35 +156,33 @@ class Writer:
 
     async def _patch_status(self, intent: PatchStatus) -> Result:
         metadata = intent.before.metadata
-        # A merge patch keeps what it does not name.
-        left_out = dict.fromkeys(intent.before.status.to_json())
         patch = {
             "metadata": {"resourceVersion": metadata.resource_version},
-            "status": left_out | intent.status.to_json(),
+            "status": merge_patch(intent.before.status.to_json(), intent.status.to_json()),
         }
         written = await self._api.merge_patch(SHARING_POLICIES, metadata.name, patch, subresource="status")
         self._store.written(SHARING_POLICIES, written)
         return await self._announce(intent)
 
     async def _announce(self, intent: PatchStatus) -> Result:
-        ready = intent.announcement
-        if ready is None:
-            return Result.WRITTEN
         name = intent.before.metadata.name
-        log.info("policy", object=name, ready=ready.status, reason=ready.reason, message=ready.message)
-        try:
-            await self._events.tell(
-                SHARING_POLICIES,
-                intent.before.metadata,
-                type_=EventType.NORMAL if ready.status is ConditionStatus.TRUE else EventType.WARNING,
-                action="Reconcile",
-                reason=ready.reason,
-                note=ready.message,
-            )
-        except (ApiError, UnreachableError) as error:
-            # The status says the same; telling it later could tell it twice.
-            log.warning("event not written", object=name, error=str(error))
-            return Result.UNANNOUNCED
+        for condition in intent.announcements:
+            is_well = condition.type == ConditionType.READY and condition.status is ConditionStatus.TRUE
+            told = {"type": condition.type, "status": condition.status, "reason": condition.reason}
+            log.info("policy", object=name, **told, message=condition.message)
+            try:
+                await self._events.tell(
+                    SHARING_POLICIES,
+                    intent.before.metadata,
+                    type_=EventType.NORMAL if is_well else EventType.WARNING,
+                    action="Reconcile",
+                    reason=condition.reason,
+                    note=condition.message,
+                )
+            except (ApiError, UnreachableError) as error:
+                # The status says the same; telling it later could tell it twice.
+                log.warning("event not written", object=name, error=str(error))
+                return Result.UNANNOUNCED
         return Result.WRITTEN
 
 

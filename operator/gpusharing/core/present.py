@@ -4,13 +4,26 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from gpusharing.api import names
+from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.sharing import NodeSharing, SharingPolicy
 from gpusharing.core.intents import Tell
 from gpusharing.core.waiting import classes_of
 from gpusharing.core.world import NodeView, Setup, labels_of, node_of_rule, nodes_of
 
-Known = SharingPolicy | NodeSharing | Node | ResourceClaim | DeviceClass | Namespace | DeviceTaintRule | Tell
+Known = (
+    SharingPolicy
+    | NodeSharing
+    | Node
+    | ResourceClaim
+    | DeviceClass
+    | Namespace
+    | DeviceTaintRule
+    | ValidatingAdmissionPolicy
+    | ResourceQuota
+    | Tell
+)
 
 
 @dataclass(slots=True)
@@ -42,6 +55,9 @@ class Present:
         """By uid; only those that hold devices of ours."""
         self._classes: dict[str, DeviceClass] = {}
         self._namespaces: dict[str, Namespace] = {}
+        self._guards: dict[str, ValidatingAdmissionPolicy] = {}
+        self._quotas: dict[tuple[str, str], ResourceQuota] = {}
+        """By namespace and name; only those that are named as ours."""
         self._taint_rules: dict[str, dict[str, DeviceTaintRule]] = {}
         """Our own, by node and name."""
         self._waiting: dict[str, dict[str, ResourceClaim]] = {}
@@ -70,6 +86,14 @@ class Present:
     @property
     def namespaces(self) -> Mapping[str, Namespace]:
         return self._namespaces
+
+    @property
+    def guards(self) -> Mapping[str, ValidatingAdmissionPolicy]:
+        return self._guards
+
+    @property
+    def quotas(self) -> Mapping[tuple[str, str], ResourceQuota]:
+        return self._quotas
 
     def view(self, node: str) -> NodeView | None:
         """None if it cannot be decided on: without its Node, a NodeSharing is about to be garbage-collected."""
@@ -106,9 +130,8 @@ class Present:
                 self._changes.nodes.add(item.metadata.name)
             case Node():
                 self._put_node(item)
-            case DeviceClass():
-                self._classes[item.metadata.name] = item
-                self._changes.cluster = True
+            case DeviceClass() | ValidatingAdmissionPolicy() | ResourceQuota():
+                self._put_of_cluster(item)
             case Namespace():
                 self._put_namespace(item)
             case Tell():
@@ -137,9 +160,8 @@ class Present:
             case Node():
                 del self._nodes[name]
                 self._changes.nodes.add(name)
-            case DeviceClass():
-                del self._classes[name]
-                self._changes.cluster = True
+            case DeviceClass() | ValidatingAdmissionPolicy() | ResourceQuota():
+                self._drop_of_cluster(item)
             case Namespace():
                 del self._namespaces[name]
                 self._changes.cluster = True
@@ -159,7 +181,34 @@ class Present:
 
     def everything(self) -> Changes:
         """As if all of it were new."""
-        return Changes(nodes=set(self._nodes.keys() & self._sharings.keys()), policies={*self._policies}, cluster=True)
+        return Changes(
+            nodes=self._nodes.keys() & self._sharings.keys(),
+            policies={*self._policies},
+            cluster=True,
+        )
+
+    def _put_of_cluster(self, item: DeviceClass | ValidatingAdmissionPolicy | ResourceQuota) -> None:
+        match item:
+            case DeviceClass():
+                self._classes[item.metadata.name] = item
+            case ValidatingAdmissionPolicy():
+                self._guards[item.metadata.name] = item
+            case ResourceQuota():
+                if not item.metadata.name.startswith(names.QUOTA_PREFIX):
+                    # Those of others change with each of their pods.
+                    return
+                self._quotas[item.metadata.namespace, item.metadata.name] = item
+        self._changes.cluster = True
+
+    def _drop_of_cluster(self, item: DeviceClass | ValidatingAdmissionPolicy | ResourceQuota) -> None:
+        match item:
+            case DeviceClass():
+                del self._classes[item.metadata.name]
+            case ValidatingAdmissionPolicy():
+                del self._guards[item.metadata.name]
+            case ResourceQuota():
+                self._quotas.pop((item.metadata.namespace, item.metadata.name), None)
+        self._changes.cluster = True
 
     def _put_node(self, node: Node) -> None:
         before = self._nodes.get(node.metadata.name)

@@ -19,6 +19,8 @@ from gpusharing.api.sharing import (
     TimeSlicingOffer,
 )
 from gpusharing.core.amounts import in_mebibytes, mebibytes
+from gpusharing.core.inventory import Divisible
+from gpusharing.core.offers import layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,14 @@ class Resolution:
 def resolve(
     offers: Offers,
     *,
-    memory_mib: int,
+    gpu: Divisible,
     mig_profiles: Sequence[str],
     memory_wall: MemoryWallSupport = UNTOLD,
     allow: Allowance | None = None,
 ) -> Resolution:
-    """`mig_profiles` are those that the GPU can be cut into. Resolving again changes nothing."""
-    work = _Resolving(memory_mib, mig_profiles, memory_wall, allow or Allowance())
+    """`mig_profiles` are those that the GPU can be cut into; where `gpu` knows their places, layouts are tried out.
+    Resolving again changes nothing."""
+    work = _Resolving(gpu, mig_profiles, memory_wall, allow or Allowance())
     resolved = Offers(
         exclusive=offers.exclusive,
         time_slicing=work.time_slicing(offers.time_slicing) if offers.time_slicing else None,
@@ -48,7 +51,7 @@ def resolve(
 
 @dataclass(slots=True)
 class _Resolving:
-    memory_mib: int
+    gpu: Divisible
     mig_profiles: Sequence[str]
     memory_wall: MemoryWallSupport
     allow: Allowance
@@ -110,7 +113,7 @@ class _Resolving:
         wanted = offer.profiles or tuple(offer.layout or ())
         unknown = [profile for profile in wanted if profile not in self.mig_profiles]
         if not unknown:
-            return offer
+            return offer if self._has_room(offer.layout or {}) else None
         field_name = "profiles" if offer.profiles else "layout"
         choices = f"it knows {', '.join(self.mig_profiles)}" if self.mig_profiles else "it knows none"
         self._refuse(
@@ -122,12 +125,27 @@ class _Resolving:
         # Half a layout is another layout; of profiles, claims can use those that there are.
         return MigOffer(profiles=known) if offer.profiles and known else None
 
+    def _has_room(self, wanted: Mapping[str, int]) -> bool:
+        known = {profile.name for profile in self.gpu.mig.profiles} if self.gpu.mig else set()
+        excess = layout.too_many(wanted, self.gpu) if wanted.keys() <= known else {}
+        if not excess:
+            return True
+        room = {name: count - excess.get(name, 0) for name, count in wanted.items() if count > excess.get(name, 0)}
+        beside = f" beside {_counted(room)}" if room else ""
+        self._refuse(
+            Sharing.MIG,
+            RefusalReason.LAYOUT_DOES_NOT_FIT,
+            f"offers.mig.layout: there is no room for {_counted(excess)}{beside} on this GPU: leave it out, or ask for "
+            "smaller instances",
+        )
+        return False
+
     def _amounts(self, sharing: Sharing, offer: str, wanted: Mapping[str, str]) -> Mapping[str, str] | None:
         """What is wanted, in ascending order, in mebibytes of this GPU; None where it cannot be had."""
-        amounts = {key: mebibytes(text, of=self.memory_mib) for key, text in wanted.items()}
+        amounts = {key: mebibytes(text, of=self.gpu.memory_mib) for key, text in wanted.items()}
         for key, amount in amounts.items():
-            if amount > self.memory_mib:
-                problem = f"{wanted[key]} is more than the {self.memory_mib}Mi of this GPU: select larger GPUs"
+            if amount > self.gpu.memory_mib:
+                problem = f"{wanted[key]} is more than the {self.gpu.memory_mib}Mi of this GPU: select larger GPUs"
                 self._refuse(sharing, RefusalReason.MEMORY_TOO_SMALL, f"offers.{offer}.memory.{key}: {problem}")
                 return None
         for (low, smaller), (high, larger) in pairwise(amounts.items()):
@@ -139,3 +157,7 @@ class _Resolving:
 
     def _refuse(self, sharing: Sharing, reason: RefusalReason, message: str) -> None:
         self.refused.append(Refusal(sharing=sharing, reason=reason, message=message))
+
+
+def _counted(instances: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in sorted(instances.items()))

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpusharing.api import names
+from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.sharing import GpuStatus, NodeSharing, SharingPolicy
 from gpusharing.core import allocation
@@ -25,6 +26,9 @@ class World:
     """By uid."""
     classes: Mapping[str, DeviceClass] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    guards: Mapping[str, ValidatingAdmissionPolicy] = field(default_factory=dict)
+    quotas: Mapping[tuple[str, str], ResourceQuota] = field(default_factory=dict)
+    """By namespace and name."""
     taint_rules: Mapping[str, DeviceTaintRule] | None = None
     """None where the API server has no such kind."""
     told: Mapping[str, Collection[str]] = field(default_factory=dict)

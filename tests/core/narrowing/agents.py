@@ -85,3 +85,11 @@ def does_not_look_back(view: GpuView, menus: int, timing: Timing, answers: Answe
 def forgets_where_it_was(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
     """Where nobody knows, it begins where the GPU belongs."""
     return real(replace(view, found_in=None), menus, timing, answers)
+
+
+def takes_all_for_new(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """Whatever it was to move, it waits for nothing."""
+    before = view.published
+    if before is not None and view.is_moving:
+        view = replace(view, published=replace(before, withheld=True))
+    return real(view, menus, timing, answers)

@@ -106,6 +106,11 @@ SETTINGS: Final = {
     "for tenants, and back": Setting(
         offered=SHARES, later=(for_tenants(SHARES), SHARES), claims=(WHOLE, SHARE), late=1
     ),
+    "a new node": Setting(offered=SHARES, claims=(WHOLE, SHARE), silent=True),
+    "a new node for tenants": Setting(offered=for_tenants(SHARES), claims=(WHOLE, SHARE, SHARE), silent=True, late=1),
+    "a new node for tenants, and then for all": Setting(
+        offered=for_tenants(SHARES), later=(WHOLE_ONLY,), claims=(WHOLE, SHARE), silent=True, late=1
+    ),
     "parts for tenants": Setting(
         offered=ONLY_PARTS, later=(for_tenants(ONLY_PARTS),), claims=(HALF, ALL_OF_IT), reused=True, late=1
     ),

@@ -19,7 +19,7 @@ from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.core.inventory import Gpu
 from gpusharing.core.narrowing import GpuView, Holder, Publication
-from gpusharing.core.offers import Entry, Menu, OfferedGpu, Option, Standing, menu
+from gpusharing.core.offers import AS_FOUND, Entry, Menu, OfferedGpu, Option, Standing, menu
 from gpusharing.core.offers.counters import fit, supply
 
 POLICY: Final = "p"
@@ -52,6 +52,8 @@ class Disk(NamedTuple):
     pool: str
     entries: tuple[Noted, ...]
     vacated: bool = False
+    complete: bool = True
+    withheld: bool = False
 
 
 Slices = tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
@@ -69,7 +71,7 @@ class State(NamedTuple):
     losses: int
     """So often the disk may still be lost, or the slice be wiped."""
     policy: int = 0
-    """Which of the setting's offers are wanted now."""
+    """Which of the setting's offers are wanted now; before the first of them the operator has not spoken."""
 
 
 Step = tuple[str, State]
@@ -89,6 +91,8 @@ class Setting:
     """Whether pods are deleted by force."""
     reused: bool = False
     """Whether a claim outlives its pod and is allocated again."""
+    silent: bool = False
+    """Whether the operator speaks only some time after the agent has begun."""
     losses: int = 1
     late: int = 2
     """So many slices may be on their way."""
@@ -114,8 +118,12 @@ class Setting:
         )
 
     @cached_property
+    def as_found(self) -> Menu:
+        return menu(replace(self.offered, offers=AS_FOUND, policy=None))
+
+    @cached_property
     def options(self) -> dict[str, Option]:
-        return {option.device: option for menu_ in self.menus for option in menu_}
+        return {option.device: option for menu_ in (*self.menus, self.as_found) for option in menu_}
 
     @cached_property
     def supply(self) -> dict[str, int]:
@@ -129,7 +137,7 @@ class Setting:
         prefix = self.claims[claim].removeprefix("admin:")
         return [
             f"{pool}/{device}"
-            for pool in dict.fromkeys(self.pools)
+            for pool in dict.fromkeys((NODE, *self.pools))
             for device in self.options
             if device == prefix or (prefix[-1] == "*" and device.startswith(prefix[:-1]))
         ]
@@ -167,7 +175,7 @@ class Finding:
 
 def explore(setting: Setting, agent: Agent, *, at_most: int = 2_000_000) -> Finding:
     world = _World(setting, agent)
-    start = State(tuple(Claim() for _ in setting.claims), None, (), (), (), setting.losses)
+    start = State(tuple(Claim() for _ in setting.claims), None, (), (), (), setting.losses, -setting.silent)
     came_from: dict[State, Step | None] = {start: None}
     queue = deque([start])
     while queue:
@@ -324,10 +332,10 @@ class _World:
         disk = state.disk
         if disk is None:
             return
-        wanted = {disk.pool: tuple((entry.device, entry.closing) for entry in disk.entries)}
-        answered = Disk(
-            disk.pool,
-            tuple(entry._replace(in_api=entry.closing) for entry in disk.entries),
+        # What waits for the operator's word has a taint as well.
+        wanted = {disk.pool: tuple((entry.device, entry.closing or disk.withheld) for entry in disk.entries)}
+        answered = disk._replace(
+            entries=tuple(entry._replace(in_api=entry.closing) for entry in disk.entries),
             vacated=disk.vacated or not disk.entries,
         )
         there = dict(state.api)
@@ -378,10 +386,10 @@ class _World:
             view = GpuView(
                 gpu=self.setting.gpu,
                 group="g",
-                menu=self.setting.menus[state.policy],
+                menu=self.setting.menus[state.policy] if state.policy >= 0 else self.setting.as_found,
                 policy=POLICY,
-                pool=self.setting.pools[state.policy],
-                configured=True,
+                pool=self.setting.pools[state.policy] if state.policy >= 0 else NODE,
+                configured=state.policy >= 0,
                 published=None,
                 found=frozenset(map(without_pool, known)),
                 found_in=next((pool_of(device) for device in (*known, *(one for _, one, _ in prepared))), None),
@@ -421,7 +429,13 @@ class _World:
             answers |= {holder: truths[holder] for holder in plan.confirm}
             plan = self.agent(view, menus, timing, answers)
         publication = plan.publication
-        return Disk(publication.pool, tuple(_noted(entry) for entry in publication.entries), publication.vacated)
+        return Disk(
+            publication.pool,
+            tuple(_noted(entry) for entry in publication.entries),
+            vacated=publication.vacated,
+            complete=publication.complete,
+            withheld=publication.withheld,
+        )
 
 
 def _devices(slices: Slices) -> list[str]:
@@ -440,7 +454,9 @@ def _publication(disk: Disk | None, clock: Clock) -> Publication | None:
     if disk is None:
         return None
     entries = tuple(_entry(noted, disk.pool, clock) for noted in disk.entries)
-    return Publication(pool=disk.pool, complete=True, entries=entries, vacated=disk.vacated)
+    return Publication(
+        pool=disk.pool, complete=disk.complete, entries=entries, vacated=disk.vacated, withheld=disk.withheld
+    )
 
 
 def _entry(noted: Noted, pool: str, clock: Clock) -> Entry:

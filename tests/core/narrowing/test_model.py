@@ -32,6 +32,7 @@ def test_no_order_of_events_puts_two_ways_or_pools_on_one_gpu(name: str) -> None
         (agents.moves_at_once, "shares for tenants"),
         (agents.does_not_look_back, "shares for tenants"),
         (agents.forgets_where_it_was, "shares for tenants"),
+        (agents.takes_all_for_new, "shares for tenants"),
         (agents.needs_no_approval, "for tenants, and back"),
         (agents.drops_in_one_step, "parts for tenants"),
     ],

@@ -9,6 +9,9 @@ from gpusharing.api.dra import (
     AllocationConfig,
     AllocationResult,
     DeviceAllocation,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
     Namespace,
@@ -16,7 +19,9 @@ from gpusharing.api.dra import (
     OpaqueConfig,
     ResourceClaim,
     ResourceClaimConsumer,
+    ResourceClaimSpec,
     ResourceClaimStatus,
+    Wish,
 )
 from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing import (
@@ -225,11 +230,26 @@ def claim(
     made_at: str = NOW,
     namespace: str = "default",
     pods: Sequence[str] = (),
+    classes: Sequence[str] = (),
+    made_for: str | None = None,
 ) -> ResourceClaim:
+    """`made_for`: the pod for which it was made from a template."""
+    owner = {"kind": "Pod", "name": made_for, "uid": f"uid-{made_for}"}
     devices = DeviceAllocation(results=results or (result(),), config=tuple(configs))
     allocation = Allocation(devices=devices, allocation_timestamp=allocated_at)
     return ResourceClaim(
-        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", creation_timestamp=made_at),
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=f"uid-{name}",
+            creation_timestamp=made_at,
+            owner_references=(owner,) if made_for else (),
+        ),
+        spec=ResourceClaimSpec(
+            devices=DeviceClaim(
+                requests=tuple(DeviceRequest(exactly=Wish(device_class_name=wanted)) for wanted in classes)
+            )
+        ),
         status=ResourceClaimStatus(
             allocation=allocation if allocated else None,
             reserved_for=tuple(ResourceClaimConsumer(resource="pods", name=pod, uid=f"uid-{pod}") for pod in pods),
@@ -260,6 +280,7 @@ def world(
     claims: Iterable[ResourceClaim] = (),
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
     taint_rules: Iterable[DeviceTaintRule] | None = (),
+    classes: Iterable[DeviceClass] = (),
 ) -> World:
     """NodeSharings without a Node of their own get one."""
     sharings = {sharing.metadata.name: sharing for sharing in node_sharings}
@@ -275,8 +296,15 @@ def world(
             name: Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
             for name, labels in (namespaces or {}).items()
         },
+        classes={item.metadata.name: item for item in classes},
         taint_rules=None if taint_rules is None else {item.metadata.name: item for item in taint_rules},
     )
+
+
+def class_of(policy: str, suffix: str = "timeslicing") -> DeviceClass:
+    """As the operator makes them for policies."""
+    owner = {"kind": "SharingPolicy", "name": policy, "uid": f"uid-{policy}"}
+    return DeviceClass(metadata=ObjectMeta(name=f"{policy}-{suffix}", owner_references=(owner,)))
 
 
 def taint_rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:

@@ -23,7 +23,7 @@ from gpusharing.api.sharing import (
 )
 from gpusharing.core import allocation
 from gpusharing.core.disturbance import gpu_views, in_the_way
-from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell
 from gpusharing.core.offers import AS_FOUND
 from gpusharing.core.world import World, node_views
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
@@ -37,6 +37,7 @@ _TAINT_RULES: Final = pydantic.TypeAdapter(DeviceTaintRule)
 def apply(world: World, intents: Iterable[Intent]) -> World:
     """The world after the writes: a new spec is a new generation."""
     policies, sharings, rules = dict(world.policies), dict(world.node_sharings), dict(world.taint_rules or {})
+    told = dict(world.told)
     for intent in intents:
         match intent:
             case ReplaceSpec(before=before, spec=spec):
@@ -48,6 +49,8 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
                 rules[body["metadata"]["name"]] = _TAINT_RULES.validate_python(body)
             case Delete(target=Target.DEVICE_TAINT_RULE, before=metadata):
                 del rules[metadata.name]
+            case Tell(about=about, note=note):
+                told[about.uid] = {*told.get(about.uid, ()), note}
             case Create() | Patch() | Delete():
                 world = _written(world, intent)
     return replace(
@@ -55,6 +58,7 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
         policies=policies,
         node_sharings=sharings,
         taint_rules=None if world.taint_rules is None else rules,
+        told=told,
     )
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from building import (
     EXCLUSIVE,
+    class_of,
     config,
     decided,
     gpu_config,
@@ -99,6 +100,8 @@ def claims(draw: st.DrawFn, names: Sequence[str] = ("c1", "c2", "c3")) -> Resour
         allocated=draw(st.integers(0, 5)) > 0,
         namespace=draw(st.sampled_from(["team", "team", "default", "unknown"])),
         pods=draw(st.sampled_from([(), ("p1",)])),
+        classes=draw(st.sampled_from([(), ("a-timeslicing",), ("b-timeslicing", "c-timeslicing")])),
+        made_for=draw(st.sampled_from([None, "p1"])),
     )
 
 
@@ -151,4 +154,5 @@ def worlds(draw: st.DrawFn) -> World:
         claims=draw(st.lists(claims(), max_size=3)),
         namespaces=draw(namespaces),
         taint_rules=draw(taint_rules | st.none()),
+        classes=[class_of(name) for name in draw(st.sets(st.sampled_from(POLICIES)))],
     )

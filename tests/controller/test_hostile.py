@@ -30,6 +30,7 @@ WATCHED: Final[tuple[Kind[Any], ...]] = (
     kinds.NODES,
     kinds.NAMESPACES,
     kinds.DEVICE_TAINT_RULES,
+    kinds.RESOURCE_QUOTAS,
 )
 BODIES: Final[Mapping[Kind[Any], dict[str, Any]]] = {
     kinds.SHARING_POLICIES: hostile.POLICY,
@@ -39,6 +40,7 @@ BODIES: Final[Mapping[Kind[Any], dict[str, Any]]] = {
     kinds.NODES: hostile.NODE,
     kinds.NAMESPACES: hostile.NAMESPACE,
     kinds.DEVICE_TAINT_RULES: hostile.TAINT_RULE,
+    kinds.RESOURCE_QUOTAS: hostile.QUOTA,
 }
 GOOD_NODES: Final = ("good-1", "good-2")
 

@@ -66,6 +66,7 @@ async def test_the_operator_goes_on_among_hostile_objects(toolchain: object) -> 
             await they.make_node("good", gpus=2, labels={"pool": "good"})
             await they.apply_policy("good", priority=1000, nodes={"matchLabels": {"pool": "good"}})
             await eventually(lambda: they.winners("good"), ["good", "good"])
+            await they.make_node("bad-1", gpus=2, labels={"pool": "bad", "a": "b"})
             crowd = sample()
             stored = [await store(they, number, item) for number, item in enumerate(crowd)]
             print(f"{len(crowd)} hostile objects, of which the API server stored {sum(stored)}")

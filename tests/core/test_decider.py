@@ -17,7 +17,7 @@ from gpusharing.api.sharing import PublishedDevice
 from gpusharing.core import decider as module
 from gpusharing.core.decide import decide
 from gpusharing.core.decider import Decider
-from gpusharing.core.intents import PatchStatus, ReplaceSpec
+from gpusharing.core.intents import PatchStatus, ReplaceSpec, Target, Tell
 from gpusharing.core.moments import seconds
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.node_decision import decision
@@ -40,6 +40,27 @@ published = st.lists(
 ).map(tuple)
 
 
+def _told(world: World) -> Mapping[tuple[str, str], Tell]:
+    return {
+        (uid, note): _TOLD.setdefault(
+            (uid, note),
+            Tell(
+                target=Target.RESOURCE_CLAIM,
+                about=ObjectMeta(name="any", uid=uid),
+                warning=True,
+                reason="any",
+                action="any",
+                note=note,
+            ),
+        )
+        for uid, notes in world.told.items()
+        for note in notes
+    }
+
+
+_TOLD: dict[tuple[str, str], Tell] = {}
+
+
 class Kept:
     """A decider that is told of each change, as the store tells it."""
 
@@ -59,6 +80,7 @@ class Kept:
             lambda of: of.guards,
             lambda of: of.quotas,
             lambda of: of.taint_rules or {},
+            _told,
         ]
         for kind in kinds:
             before, after = kind(self.world), kind(at)
@@ -67,7 +89,8 @@ class Kept:
             for name, item in after.items():
                 if before.get(name) is not item:
                     self.decider.present.put(item)
-        self.world = at
+        # What was told to whom does not wait any more is forgotten.
+        self.world = replace(at, told={uid: {*notes} for uid, notes in self.decider.present.told.items()})
 
 
 def without(field: str, name: str) -> Step:

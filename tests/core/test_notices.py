@@ -124,6 +124,15 @@ def test_a_denied_claim_is_told_to_it_its_pods_and_its_policy_once() -> None:
     assert told(decide(at, now=NOW)) == ["ResourceClaim c2 ClaimDenied", "SharingPolicy search ClaimDenied"]
 
 
+def test_who_shares_a_gpu_by_policy_learns_that_somebody_has_to_give_way_on_it() -> None:
+    at = world(
+        policies=[BOTH],
+        node_sharings=[node_sharing()],
+        claims=[claim("a", result("gpu-0")), claim("b", result("gpu-0-timeslicing"))],
+    )
+    assert told(decide(at, now=NOW)) == ["ResourceClaim b ClaimDenied", "SharingPolicy thirds ClaimDenied"]
+
+
 @given(worlds())
 def test_nothing_is_told_twice(at: World) -> None:
     seen: list[Any] = []

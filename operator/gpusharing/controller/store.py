@@ -12,6 +12,7 @@ import structlog
 
 from gpusharing.api.dra import DeviceTaintRule
 from gpusharing.api.meta import Identity, ObjectMeta
+from gpusharing.core.intents import Tell
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
 from gpusharing.kube import kinds
@@ -76,6 +77,10 @@ class Store:
         """Takes in what we have made ourselves: its event may be a while."""
         if kind in self._objects and _key(_metadata(item)) not in self._objects[kind]:
             self._put(kind, item)
+
+    def told(self, notice: Tell) -> None:
+        """Takes in what people were told."""
+        self._on_change(before=None, after=notice)
 
     def gone(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Forgets an object that was deleted."""

@@ -1,5 +1,9 @@
 """The operator's decision: from one look at the world to the writes that are missing."""
 
+from collections import defaultdict
+from collections.abc import Mapping
+
+from gpusharing.api.dra import ResourceClaim
 from gpusharing.core.acceptance import examine
 from gpusharing.core.budget import held_back
 from gpusharing.core.cluster_decision import Cluster, cluster_decision
@@ -8,6 +12,7 @@ from gpusharing.core.node_decision import changes, decision, wanted
 from gpusharing.core.policy_status import policy_status
 from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
+from gpusharing.core.waiting import classes_of, waiting_notices
 from gpusharing.core.world import World, node_views
 
 
@@ -53,10 +58,21 @@ def decide(world: World, *, now: str) -> list[Intent]:
         )
     )
     intents += cluster.intents
+    statuses = {candidate.name: candidate.policy.status for candidate in candidates}
     for candidate in candidates:
         name = candidate.name
         complaints, untold = cluster.complaints.get(name, ()), name in cluster.untold
         status = policy_status(candidate, tallies[name], complaints, untold=untold, minor=world.minor, now=now)
         if candidate.is_readable and status != candidate.policy.status:
+            statuses[name] = status
             intents.append(PatchStatus(candidate.policy, status))
+    intents += waiting_notices(_waiting(world), world.classes, statuses, world.told)
     return intents
+
+
+def _waiting(world: World) -> Mapping[str, list[ResourceClaim]]:
+    found: defaultdict[str, list[ResourceClaim]] = defaultdict(list)
+    for claim in world.claims.values():
+        for name in classes_of(claim):
+            found[name].append(claim)
+    return found

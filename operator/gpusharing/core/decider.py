@@ -7,11 +7,11 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpusharing.api.sharing import SharingPolicy
+from gpusharing.api.sharing import SharingPolicy, SharingPolicyStatus
 from gpusharing.core.acceptance import Candidate, examine
 from gpusharing.core.budget import NO_PART, Budget, Part, parts
 from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Tell
 from gpusharing.core.moments import seconds
 from gpusharing.core.node_decision import NodeDecision, Wanted, changes, decision, wanted
 from gpusharing.core.node_share import NodeShare
@@ -20,6 +20,7 @@ from gpusharing.core.present import Present
 from gpusharing.core.rollout import NodeRollout
 from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
+from gpusharing.core.waiting import waiting_notices
 from gpusharing.core.world import NodeView, Setup, policies_of
 
 
@@ -59,6 +60,7 @@ class Decider:
             *(intent for name in sorted(self._evictions) for intent in self._evictions[name]),
             *self._cluster.intents,
             *(self._unsaid[name] for name in sorted(self._unsaid)),
+            *self._untold,
         ]
 
     def next_in(self, *, now: str) -> float | None:
@@ -78,6 +80,7 @@ class Decider:
         self._evictions: dict[str, Sequence[Intent]] = {}
         self._cluster = ClusterDecision()
         self._unsaid: dict[str, PatchStatus] = {}
+        self._untold: list[Tell] = []
         self._moments: list[tuple[float, str]] = []
 
     def _take_in(self, now: str) -> None:
@@ -100,6 +103,9 @@ class Decider:
             policies |= before.differs_for(self._cluster)
         for name in policies:
             self._say(name, now)
+        if policies or changes.cluster or changes.waiting:
+            present = self.present
+            self._untold = waiting_notices(present.waiting, present.classes, self._statuses(), present.told)
 
     def _examine(self, names: Iterable[str]) -> list[Candidate]:
         """Takes in policies; those because of which nodes have to be decided on again, as they were and as they are."""
@@ -242,6 +248,11 @@ class Decider:
         )
         if candidate.is_readable and status != policy.status:
             self._unsaid[name] = PatchStatus(policy, status)
+
+    def _statuses(self) -> Mapping[str, SharingPolicyStatus]:
+        """As they are, or are to be written."""
+        unsaid = {name: intent.status for name, intent in self._unsaid.items()}
+        return {name: policy.status for name, policy in self.present.policies.items()} | unsaid
 
     def _decide_cluster(self) -> ClusterDecision:
         return cluster_decision(

@@ -43,7 +43,8 @@ def _denied(
         if entry.verdict is Verdict.DENIED and (entry.uid, entry.allocation_hash) not in known:
             claim, reason = claims[entry.uid], entry.reason or ""
             yield from _to_its_people(claim, "ClaimDenied", "Judge", reason, warning=True)
-            for name in sorted(policies_of(claim, driver) & policies.keys()):
+            winners = {gpu.policy.name for gpu in spec.gpus if gpu.policy and _is_on(entry.uid, gpu)}
+            for name in sorted((policies_of(claim, driver) | winners) & policies.keys()):
                 yield Tell(
                     target=Target.SHARING_POLICY,
                     about=policies[name].metadata,
@@ -52,6 +53,10 @@ def _denied(
                     action="Judge",
                     note=f"claim {entry.claim}: {reason}",
                 )
+
+
+def _is_on(uid: str, gpu: GpuSharing) -> bool:
+    return any(device.claim == uid for device in gpu.allocated)
 
 
 def _draining(view: NodeView, spec: NodeSharingSpec, driver: str) -> Iterator[Tell]:

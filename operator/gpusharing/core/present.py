@@ -1,12 +1,15 @@
 """The cluster as it is now, in the way in which decisions ask for it, and what of it they have not looked at yet."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.sharing import NodeSharing, SharingPolicy
+from gpusharing.core.intents import Tell
+from gpusharing.core.waiting import classes_of
 from gpusharing.core.world import NodeView, Setup, labels_of, node_of_rule, nodes_of
 
 Known = (
@@ -19,6 +22,7 @@ Known = (
     | DeviceTaintRule
     | ValidatingAdmissionPolicy
     | ResourceQuota
+    | Tell
 )
 
 
@@ -29,9 +33,11 @@ class Changes:
     policies: set[str] = field(default_factory=set)
     cluster: bool = False
     """Whether anything changed beside policies that concerns no single node."""
+    waiting: bool = False
+    """Whether other claims wait than before, or somebody was told why."""
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.policies or self.cluster)
+        return bool(self.nodes or self.policies or self.cluster or self.waiting)
 
 
 class Present:
@@ -54,7 +60,20 @@ class Present:
         """By namespace and name; only those that are named as ours."""
         self._taint_rules: dict[str, dict[str, DeviceTaintRule]] = {}
         """Our own, by node and name."""
+        self._waiting: dict[str, dict[str, ResourceClaim]] = {}
+        """By class and uid."""
+        self._told: dict[str, set[str]] = {}
         self._changes = Changes()
+
+    @property
+    def waiting(self) -> Mapping[str, Collection[ResourceClaim]]:
+        """Claims that hold nothing yet, by the classes that they ask for."""
+        return {name: claims.values() for name, claims in self._waiting.items()}
+
+    @property
+    def told(self) -> Mapping[str, Collection[str]]:
+        """By uid, what people were told of objects that wait."""
+        return self._told
 
     @property
     def policies(self) -> Mapping[str, SharingPolicy]:
@@ -115,6 +134,9 @@ class Present:
                 self._put_of_cluster(item)
             case Namespace():
                 self._put_namespace(item)
+            case Tell():
+                self._told.setdefault(item.about.uid, set()).add(item.note)
+                self._changes.waiting = True
             case DeviceTaintRule():
                 self._drop_rule(item.metadata.name)
                 if (node := node_of_rule(item)) is not None:
@@ -123,6 +145,8 @@ class Present:
 
     def drop(self, item: Known) -> None:
         """It has gone."""
+        if isinstance(item, Tell):
+            return
         name = item.metadata.name
         match item:
             case ResourceClaim():
@@ -213,6 +237,10 @@ class Present:
 
     def _put_claim(self, claim: ResourceClaim) -> None:
         uid = claim.metadata.uid
+        self._stops_waiting(claim, classes_of(claim))
+        for name in classes_of(claim):
+            self._changes.waiting |= uid not in self._waiting.setdefault(name, {})
+            self._waiting[name][uid] = claim
         before = self._held.get(uid)
         nodes = nodes_of(claim, self._driver)
         if before is not None:
@@ -228,7 +256,18 @@ class Present:
         if before is None or not _is_like(before, claim):
             self._changes.nodes |= nodes
 
+    def _stops_waiting(self, claim: ResourceClaim, goes_on_for: AbstractSet[str] = frozenset()) -> None:
+        uid = claim.metadata.uid
+        for name in [name for name, claims in self._waiting.items() if uid in claims and name not in goes_on_for]:
+            del self._waiting[name][uid]
+            if not self._waiting[name]:
+                del self._waiting[name]
+        if not goes_on_for:
+            for gone in (uid, *(owner.get("uid", "") for owner in claim.metadata.owner_references)):
+                self._told.pop(gone, None)
+
     def _drop_claim(self, claim: ResourceClaim) -> None:
+        self._stops_waiting(claim)
         before = self._held.pop(claim.metadata.uid, None)
         if before is not None:
             nodes = nodes_of(before, self._driver)

@@ -26,6 +26,7 @@ async def test_everything_is_accepted_and_no_expression_is_doubted(installed: Co
         "gpusharing-claims",
         "gpusharing-kubelets",
         "gpusharing-operator",
+        "gpusharing-operator-events",
         "gpusharing-operator-property",
         "gpusharing-operator-taint-rules",
         "gpusharing-pods",

@@ -188,10 +188,13 @@ class Bed:
 
 
 @asynccontextmanager
-async def a_bed() -> AsyncIterator[Bed]:
+async def a_bed(*, emulated_version: str | None = None) -> AsyncIterator[Bed]:
     async with AsyncExitStack() as stack:
         control_plane = await stack.enter_async_context(
-            ControlPlane(runtime_config="resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true")
+            ControlPlane(
+                emulated_version=emulated_version,
+                runtime_config="resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true",
+            )
         )
         await install(control_plane)
         people = {"admin": await _person(stack, control_plane.kubeconfig)}

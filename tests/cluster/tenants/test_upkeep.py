@@ -86,7 +86,8 @@ async def test_what_was_made_goes_with_its_policy(bed: Bed) -> None:
     assert '"brief": ' in await bed.literal("gpusharing-allocation", "tenants")
     await delete(bed, f"{POLICIES}/brief")
     for path in (quota, f"{CLASSES}/brief-mps"):
-        await becomes(bed.admin, path, lambda found: found is None)
+        # The garbage collector learns of new kinds every half a minute.
+        await becomes(bed.admin, path, lambda found: found is None, within=60)
 
     async def forgotten() -> None:
         for guard, variable in (("claims", "tenants"), ("claims", "classes"), ("pods", "resources")):

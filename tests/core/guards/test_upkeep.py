@@ -51,7 +51,9 @@ def told(decided: Upkeep) -> dict[str, dict[str, str]]:
 
 def after(decided: Upkeep, guards: Guards) -> Guards:
     patched = {
-        intent.before.name: replace(guards[intent.before.name], spec=intent.body["spec"])
+        intent.before.name: replace(
+            guards[intent.before.name], spec=guards[intent.before.name].spec | intent.body["spec"]
+        )
         for intent in decided.intents
         if isinstance(intent, Patch)
     }
@@ -150,11 +152,32 @@ def test_without_one_of_them_its_policies_are_untold_and_the_others_told(missing
     assert decided.untold == {"search"}
 
 
-def test_one_that_has_no_place_for_it_is_as_good_as_none() -> None:
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"validations": []},
+        {"failurePolicy": "Ignore"},
+        {"variables": []},
+        {"matchConstraints": {"matchPolicy": "Exact"}},
+        {"matchConditions": [{"name": "never", "expression": "false"}]},
+    ],
+)
+def test_one_that_is_not_as_it_was_installed_is_as_good_as_none(edit: dict[str, Any]) -> None:
     guards = installed()
     wall = guards["gpusharing-allocation"]
-    decided = kept(SEARCH, guards={**guards, "gpusharing-allocation": replace(wall, spec={"validations": []})})
+    edited = {**guards, "gpusharing-allocation": replace(wall, spec=wall.spec | edit)}
+    decided = kept(SEARCH, guards=edited)
     assert decided.missing == ("gpusharing-allocation",)
+    assert decided.untold == {"search"}
+    # What can be told it is told all the same: what it knew before may let more in.
+    assert ("gpusharing-allocation" in told(decided)) == ("variables" not in edit)
+
+
+def test_what_the_api_server_adds_is_no_edit() -> None:
+    guards = installed()
+    wall = guards["gpusharing-allocation"]
+    added = {"matchConstraints": wall.spec["matchConstraints"] | {"namespaceSelector": {}, "objectSelector": {}}}
+    assert kept(SEARCH, guards={**guards, wall.metadata.name: replace(wall, spec=wall.spec | added)}).missing == ()
 
 
 def test_the_guard_of_namespaces_is_told_where_it_is_installed() -> None:

@@ -13,6 +13,7 @@ from gpusharing.core.guards import literals
 from gpusharing.core.guards.allocation import ALLOCATION
 from gpusharing.core.guards.claims import CLAIMS
 from gpusharing.core.guards.form import GENERATED
+from gpusharing.core.guards.installation import is_as_installed
 from gpusharing.core.guards.literals import Entries
 from gpusharing.core.guards.namespaces import NAMESPACES
 from gpusharing.core.guards.pods import PODS
@@ -64,8 +65,9 @@ def upkeep(candidates: Sequence[Candidate], classes: Sequence[PolicyClass], inst
     for name, variables in _VARIABLES.items():
         guard = installed.get(name)
         texts = _texts(guard) if guard else {}
+        if name in REQUIRED and (guard is None or not is_as_installed(guard)):
+            missing.append(name)
         if guard is None or not variables <= texts.keys():
-            missing += [name] if name in REQUIRED else []
             continue
         told = {variable: literals.read(texts[variable]) for variable in variables}
         # A mistake never opens the fleet: of a policy that is not in force as it is, they know what they knew.

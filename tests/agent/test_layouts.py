@@ -3,7 +3,10 @@
 import pytest
 
 from agent.on_cluster import EXCLUSIVE, GpuNode
+from building import boards
 from gpusharing import sim
+from gpusharing.api.sharing import MigMode, NodeSharingStatus
+from gpusharing.core import models
 from gpusharing.sim import cdi
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
@@ -108,3 +111,27 @@ async def test_mig_mode_of_an_ampere_follows_the_policy_while_it_is_idle(install
         await node.decide(EXCLUSIVE)
         await node.offers("gpu-0", within=20)
         assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=False, pending=False)
+
+
+async def test_it_tells_how_its_gpus_can_be_cut_and_whether_it_switched_them(installed: ControlPlane) -> None:
+    """The operator tries layouts out on this, and knows by it whom a change disturbs."""
+    async with GpuNode(installed, gpus="H100-80GB") as node:
+
+        async def told() -> NodeSharingStatus:
+            return NodeSharingStatus.model_validate((await node.sharing() or {}).get("status", {}))
+
+        async def has(expected: MigMode) -> None:
+            async def check() -> None:
+                assert [gpu.mig_mode for gpu in (await told()).gpus] == [expected]
+
+            await eventually(check, within=10)
+
+        await has(MigMode(enabled=False, found=False))
+        status, board = await told(), boards.board("H100-80GB")
+        found = models.reported(status.gpus[0], status)
+        assert found.memory_mib == board.memory_mib
+        assert found.mig is not None
+        assert board.mig is not None
+        assert set(found.mig.profiles) == set(board.mig.profiles)
+        await node.decide(LAYOUT)
+        await has(MigMode(enabled=True, found=False))

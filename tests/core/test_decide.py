@@ -14,6 +14,7 @@ from building import (
     NOW,
     claim,
     decided,
+    gpu_status,
     node,
     node_sharing,
     policy,
@@ -36,7 +37,7 @@ from gpusharing.api.sharing import (
     Verdict,
 )
 from gpusharing.core.decide import decide
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import Create, Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.reasons import ConditionType
 from gpusharing.core.world import World
 
@@ -206,6 +207,35 @@ def test_deciding_is_a_function_of_what_is_there(at: World) -> None:
         claims={uid: at.claims[uid] for uid in [*at.claims][::-1]},
     )
     assert decide(backwards, now=NOW) == decide(at, now=NOW)
+
+
+@given(worlds())
+def test_a_policy_for_other_nodes_changes_nothing(at: World) -> None:
+    beside = with_policies(at, policy("unrelated", priority=100, nodes={"pool": "nowhere"}))
+    intents = decide(beside, now=NOW)
+    about_it = [
+        intent for intent in intents if isinstance(intent, PatchStatus) and intent.before.metadata.name == "unrelated"
+    ]
+    ours = [intent for intent in intents if intent not in about_it and not _is_class_of(intent, "unrelated")]
+    assert ours == decide(at, now=NOW)
+
+
+def _is_class_of(intent: Intent, name: str) -> bool:
+    return isinstance(intent, Create) and str(intent.body["metadata"]["name"]).startswith(f"{name}-")
+
+
+def test_gpus_that_are_not_reported_are_kept_as_far_as_there_is_room() -> None:
+    many = NodeSharingSpec(gpus=tuple(decided(slot, THIRDS) for slot in range(64)))
+    elsewhere = [f"GPU-n9-{slot}" for slot in range(3)]
+    gpus = [gpu_status(slot, node="n9") for slot in range(3)]
+    sharing = node_sharing(gpus=gpus, spec=many)
+    [spec] = specs(decide(world(policies=[THIRDS], node_sharings=[sharing]), now=NOW)).values()
+    assert [gpu.uuid for gpu in spec.gpus] == [*elsewhere, *(uuid(slot) for slot in range(61))]
+    # What no policy had is nothing to remember.
+    plain = NodeSharingSpec(gpus=(decided(7), decided(8, THIRDS).model_copy(update={"close_approved": ("gpu-8",)})))
+    sharing = node_sharing(gpus=1, spec=plain)
+    [spec] = specs(decide(world(node_sharings=[sharing]), now=NOW)).values()
+    assert spec.gpus == (decided(0), decided(8, THIRDS))
 
 
 @given(worlds(), st.lists(claims(names=["new-1", "new-2"]), max_size=2))

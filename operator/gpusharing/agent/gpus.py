@@ -28,6 +28,7 @@ class Seen:
     """Not those that we have made."""
     ours: tuple[MigInstance, ...]
     memory_wall: MemoryWallSupport
+    mig_mode: MigMode | None = None
 
 
 class Shown(NamedTuple):
@@ -72,13 +73,8 @@ class NodeGpus:
         return tuple(MigInstance(place=instance.place, uuid=instance.uuid) for instance in found)
 
     def mig_mode(self, uuid: str) -> MigMode | None:
-        """As it is, and as it was before we switched it. None: there is none."""
-        mode = self._seen[uuid].state.mig_mode
-        if mode is None:
-            return None
-        before = (self._records.journal(uuid).mig_mode, self._records.gpu(uuid).mig_mode_found)
-        found = next((one for one in before if one is not None), mode.current)
-        return MigMode(enabled=mode.current, found=found)
+        """As it was when the GPU was last looked at, and before we switched it. None: there is none."""
+        return self._seen[uuid].mig_mode
 
     def published(self, uuid: str) -> OfferedGpu:
         """As its devices are described, also those that are on their way out."""
@@ -242,7 +238,16 @@ class NodeGpus:
             instances=tuple(instance for instance in instances if instance.place not in made),
             ours=tuple(instance for instance in instances if instance.place in made),
             memory_wall=memory_wall,
+            mig_mode=self._mig_mode(state),
         )
+
+    def _mig_mode(self, state: GpuState) -> MigMode | None:
+        if state.mig_mode is None:
+            return None
+        uuid, current = state.board.uuid, state.mig_mode.current
+        # For claims it is in the journal, for what a policy has cut for good in the GPU's record.
+        before = (self._records.journal(uuid).mig_mode, self._records.gpu(uuid).mig_mode_found)
+        return MigMode(enabled=current, found=next((mode for mode in before if mode is not None), current))
 
 
 def _as_last_seen(lost: LostGpu) -> Seen:

@@ -1,4 +1,4 @@
-"""Writes what is generated and checked in: crds/ and the gRPC messages. With --check it only compares."""
+"""Writes what is generated and checked in: CRDs, guards and the gRPC messages. With --check it only compares."""
 
 import argparse
 import sys
@@ -9,9 +9,13 @@ import yaml
 from grpc_tools import protoc
 
 from gpusharing.api import crd
+from gpusharing.core.guards import allocation, claims, namespaces, pods
 
 ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
+BASE = Path("manifests/base")
+NAMESPACES = Path("manifests/namespaces")
+GUARDS = "operator/gpusharing/core/guards"
 MESSAGES = Path("operator/gpusharing/agent/dra/pb")
 
 
@@ -22,11 +26,35 @@ class _PlainDumper(yaml.SafeDumper):
         return True
 
 
+class _LinesDumper(_PlainDumper):
+    """With the line breaks of expressions as they are."""
+
+
+_LinesDumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+def write_yaml(path: Path, *objects: object, generated_from: str, dumper: type[yaml.SafeDumper] = _PlainDumper) -> None:
+    texts = [yaml.dump(item, Dumper=dumper, sort_keys=False, width=120) for item in objects]
+    path.write_text(f"# Generated from {generated_from} by `make generate`; do not edit.\n" + "---\n".join(texts))
+
+
 def write_crds(directory: Path) -> None:
     for definition in crd.DEFINITIONS:
-        text = yaml.dump(crd.to_crd(definition), Dumper=_PlainDumper, sort_keys=False, width=120)
-        header = "# Generated from operator/gpusharing/api by `make generate`; do not edit.\n"
-        (directory / f"{definition.name}.yaml").write_text(header + text)
+        path = directory / f"{definition.name}.yaml"
+        write_yaml(path, crd.to_crd(definition), generated_from="operator/gpusharing/api")
+
+
+def write_base(directory: Path) -> None:
+    guards = (*claims.claims(), *claims.tolerations(), *pods.pods(), *allocation.allocation())
+    write_yaml(directory / "guards.yaml", *guards, generated_from=GUARDS, dumper=_LinesDumper)
+
+
+def write_namespaces(directory: Path) -> None:
+    guards = (*namespaces.namespaces(), *namespaces.admin_access())
+    write_yaml(directory / "guards.yaml", *guards, generated_from=GUARDS, dumper=_LinesDumper)
 
 
 def write_messages(directory: Path) -> None:
@@ -37,7 +65,8 @@ def write_messages(directory: Path) -> None:
 
 
 def generate(root: Path) -> None:
-    for directory, write in ((CRDS, write_crds), (MESSAGES, write_messages)):
+    writers = {CRDS: write_crds, BASE: write_base, NAMESPACES: write_namespaces, MESSAGES: write_messages}
+    for directory, write in writers.items():
         (root / directory).mkdir(parents=True, exist_ok=True)
         write(root / directory)
 

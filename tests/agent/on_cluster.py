@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from grpclib.client import Channel, UnaryUnaryMethod
 
 from gpusharing import sim
 from gpusharing.agent.dra.pb import dra_pb2 as pb
-from gpusharing.api import strict_json
+from gpusharing.api import names, strict_json
+from gpusharing.core import allocation
 from gpusharing.kube import client_credentials
+from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import open_session
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
@@ -246,20 +249,38 @@ class GpuNode:
     async def sharing(self) -> Any:
         return await self.admin.call("GET", self.sharing_path, absent=True)
 
-    async def decide(self, *offers: Mapping[str, Any] | None, policy: str = "shared") -> None:
-        """The operator's word on the GPUs, by slot; None: as found."""
+    async def decide(self, *offers: Mapping[str, Any] | None, policy: str = "shared", **more: Any) -> None:
+        """The operator's word on the GPUs, by slot; None: as found. `more` is said of each that has a policy."""
         gpus: list[dict[str, Any]] = []
         for gpu, offer in zip(self.sim.gpus(), offers, strict=False):
             decision: dict[str, Any] = {"uuid": gpu.uuid}
             if offer is not None:
-                decision |= {"policy": {"name": policy, "generation": 1}, "offers": offer}
+                decision |= {"policy": {"name": policy, "generation": 1}, "offers": offer, **more}
             gpus.append(decision)
+        await self.tell({"gpus": gpus})
 
+    async def judge(self, *claims: Claim, denied: str = "", void: bool = False) -> None:
+        """The operator's word on claims; others it does not mention any more."""
+        told = [
+            {
+                "uid": claim.uid,
+                "claim": f"{claim.namespace}/{claim.name}",
+                "allocationHash": "void" if void else await self._digest(claim),
+                **({"verdict": "Denied", "reason": denied} if denied else {"verdict": "Allowed"}),
+            }
+            for claim in claims
+        ]
+        await self.tell({"claims": told})
+
+    async def _digest(self, claim: Claim) -> str:
+        return allocation.digest(RESOURCE_CLAIMS.from_json(await self.admin.call("GET", claim.path)), DRIVER)
+
+    async def tell(self, spec: Mapping[str, Any]) -> None:
         async def exists() -> None:
             assert await self.sharing() is not None
 
         await eventually(exists, within=10)
-        sharing = await self.admin.merge(self.sharing_path, {"spec": {"gpus": gpus}})
+        sharing = await self.admin.merge(self.sharing_path, {"spec": spec})
         generation = sharing["metadata"]["generation"]
 
         async def observed() -> None:
@@ -294,11 +315,24 @@ class GpuNode:
 
     async def devices(self) -> dict[str, Any]:
         """What the scheduler is offered: of a pool that is complete."""
+        return {device.rpartition("/")[2]: found for device, found in (await self.devices_by_pool()).items()}
+
+    async def devices_by_pool(self) -> dict[str, Any]:
+        """Likewise, with the pool before the name; a GPU's are in one pool."""
         slices = await self.slices()
-        pools = {json.dumps(item["spec"]["pool"], sort_keys=True) for item in slices}
-        assert len(pools) == 1, pools
-        assert slices[0]["spec"]["pool"]["resourceSliceCount"] == len(slices)
-        return {device["name"]: device for item in slices for device in item["spec"].get("devices", ())}
+        pools = Counter(json.dumps(item["spec"]["pool"], sort_keys=True) for item in slices)
+        told = {json.loads(pool)["name"]: json.loads(pool) for pool in pools}
+        assert len(told) == len(pools) > 0, pools
+        for pool, count in pools.items():
+            assert json.loads(pool)["resourceSliceCount"] == count, pools
+        found = {
+            f"{item['spec']['pool']['name']}/{device['name']}": device
+            for item in slices
+            for device in item["spec"].get("devices", ())
+        }
+        homes = {(names.slot_of_device(device), pool) for pool, _, device in (name.rpartition("/") for name in found)}
+        assert len(homes) == len({slot for slot, _ in homes}), found.keys()
+        return found
 
     async def offers(self, *names: str, draining: str = "", closing: str = "", within: float = 10) -> dict[str, Any]:
         """Waits until exactly these devices are offered, and untainted but for those that leave."""

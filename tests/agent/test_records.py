@@ -67,7 +67,8 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     records.put_journal("a", journal)
     records.put_journal("b", journal)
     records.put_journal("b", GpuJournal())
-    records.put_generation(17)
+    records.put_generation("n1", 17)
+    records.put_generation("n1/thirds", 3)
 
     again = Records(tmp_path)
     assert again.claims == {claim.uid: claim}
@@ -75,7 +76,9 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.journal("a") == journal
     assert again.journal("b") == GpuJournal()
     assert again.changed_gpus == ["a"]
-    assert again.generation == 17
+    assert again.generation("n1") == 17
+    assert again.generation("n1/thirds") == 3
+    assert again.generation("n1/others") == 0
 
 
 def test_reboot_has_set_gpus_back_and_left_the_rest(tmp_path: Path) -> None:
@@ -94,7 +97,7 @@ def test_reboot_has_set_gpus_back_and_left_the_rest(tmp_path: Path) -> None:
     assert list((tmp_path / "journal").iterdir()) == []
     assert [device.mig_uuid for device in records.claims[made.uid].devices] == [None]
     assert records.gpu("a").slot == 3
-    assert records.generation == 9
+    assert records.generation("n1") == 9
 
 
 def test_who_only_looks_does_not_hold_the_gpu(tmp_path: Path) -> None:
@@ -116,6 +119,6 @@ def test_what_did_not_reach_the_disk_is_not_believed(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="No space"):
         records.put_claim(prepared_claim("one"))
     with pytest.raises(OSError, match="No space"):
-        records.put_generation(2)
+        records.put_generation("n1", 2)
     assert not records.claims
-    assert records.generation == 0
+    assert records.generation("n1") == 0

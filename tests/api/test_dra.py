@@ -21,10 +21,18 @@ CLAIM = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "ResourceClaim",
     "metadata": {"name": "c1", "namespace": "team", "uid": "u1", "managedFields": [{"manager": "kubectl"}]},
-    "spec": {"devices": {"requests": [{"name": "gpu"}]}},
+    "spec": {
+        "devices": {
+            "requests": [
+                {"name": "gpu", "exactly": {"deviceClassName": "a", "count": 2}},
+                {"name": "other", "firstAvailable": [{"name": "big", "deviceClassName": "b"}]},
+            ]
+        }
+    },
     "status": {
         "reservedFor": [{"resource": "pods", "name": "p", "uid": "u2"}],
         "allocation": {
+            "allocationTimestamp": "2026-11-18T12:00:00Z",
             "nodeSelector": {"nodeSelectorTerms": []},
             "devices": {
                 "results": [
@@ -37,6 +45,7 @@ CLAIM = {
                         "adminAccess": True,
                         "consumedCapacity": {"shares": "1", "memory": "0"},
                         "bindingConditions": None,
+                        "tolerations": [{"operator": "Exists"}],
                     }
                 ],
                 "config": [
@@ -56,8 +65,18 @@ CLAIM = {
 def test_a_claim_and_what_is_not_read_of_it() -> None:
     assert decode(dra.ResourceClaim, CLAIM) == dra.ResourceClaim(
         metadata=ObjectMeta(name="c1", namespace="team", uid="u1"),
+        spec=dra.ResourceClaimSpec(
+            devices=dra.DeviceClaim(
+                requests=(
+                    dra.DeviceRequest(exactly=dra.Wish(device_class_name="a")),
+                    dra.DeviceRequest(first_available=(dra.Wish(device_class_name="b"),)),
+                )
+            )
+        ),
         status=dra.ResourceClaimStatus(
+            reserved_for=(dra.ResourceClaimConsumer(resource="pods", name="p", uid="u2"),),
             allocation=dra.Allocation(
+                allocation_timestamp="2026-11-18T12:00:00Z",
                 devices=dra.DeviceAllocation(
                     results=(
                         dra.AllocationResult(
@@ -68,6 +87,7 @@ def test_a_claim_and_what_is_not_read_of_it() -> None:
                             share_id="7ae4",
                             admin_access=True,
                             consumed_capacity={"shares": "1", "memory": "0"},
+                            tolerations=({"operator": "Exists"},),
                         ),
                     ),
                     config=(
@@ -77,7 +97,7 @@ def test_a_claim_and_what_is_not_read_of_it() -> None:
                             opaque=dra.OpaqueConfig(driver="gpu.nvidia.com", parameters={"b": None, "a": [1]}),
                         ),
                     ),
-                )
+                ),
             ),
             devices=({"driver": "other", "device": "nic-0", "data": {"x": None}},),
         ),

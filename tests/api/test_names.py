@@ -82,6 +82,10 @@ def test_the_longest_policy_name_fits_an_attribute_with_its_longest_suffix() -> 
     assert names.MAX_POLICY_NAME + len("-timeslicing") <= 64
 
 
-@pytest.mark.parametrize("restricted_to", [None, "thirds"])
-def test_a_pool_tells_its_node(restricted_to: str | None) -> None:
-    assert names.node_of_pool(names.pool("n1", restricted_to=restricted_to)) == "n1"
+@pytest.mark.parametrize(
+    ("pool", "node", "policy"),
+    [("n1", "n1", None), ("n1/search", "n1", "search"), ("gpu-1.example.com/a.b", "gpu-1.example.com", "a.b")],
+)
+def test_pools_tell_their_node_and_whose_they_are(pool: str, node: str, policy: str | None) -> None:
+    assert (names.node_of_pool(pool), names.policy_of_pool(pool)) == (node, policy)
+    assert names.pool(node, restricted_to=policy) == pool

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from bench import agent, cluster, document, hardware, selectors
+from bench import agent, cluster, document, hardware, selectors, ways
 from bench.figures import HEADER, Figure
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import Api, open_session
@@ -22,7 +22,7 @@ async def measure() -> list[Figure]:
             figures += await cluster.claim_to_prepared(gpu_cluster, api)
             figures += await agent.prepare(gpu_cluster, api)
             figures += await agent.memory_and_start(gpu_cluster)
-    return figures + await hardware.measure() + selectors.measure()
+    return figures + await ways.measure() + await hardware.measure() + selectors.measure()
 
 
 def main() -> None:

@@ -92,7 +92,7 @@ class Fleet:
         await self._admin.call("POST", "/api/v1/nodes", ready_node(name))
         await self._admin.merge(f"/api/v1/nodes/{name}", UNTAINTED)
         for index, spec in enumerate(self.layout.slices(name)):
-            metadata = {"name": slice_name(index, node=name, driver=DRIVER)}
+            metadata = {"name": slice_name(index, pool=name, driver=DRIVER)}
             await self._admin.call("POST", f"{RESOURCE}/resourceslices", {"metadata": metadata, "spec": spec})
 
     async def _hold(self, number: int) -> None:

@@ -50,8 +50,15 @@ class KubeletClient:
             raise RuntimeError(f"not prepared: {errors}")
         return took
 
-    async def unprepare(self, *claims: ResourceClaim) -> None:
-        await self._unprepare(pb.NodeUnprepareResourcesRequest(claims=_references(claims)))
+    async def unprepare(self, *claims: ResourceClaim) -> float:
+        """Likewise."""
+        request = pb.NodeUnprepareResourcesRequest(claims=_references(claims))
+        began = time.perf_counter()
+        response = await self._unprepare(request)
+        took = time.perf_counter() - began
+        if errors := [answer.error for answer in response.claims.values() if answer.error]:
+            raise RuntimeError(f"not unprepared: {errors}")
+        return took
 
 
 def _references(claims: Sequence[ResourceClaim]) -> list[pb.Claim]:

@@ -9,15 +9,22 @@ from gpusharing.api.dra import (
     AllocationConfig,
     AllocationResult,
     DeviceAllocation,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    Namespace,
     Node,
     OpaqueConfig,
     ResourceClaim,
+    ResourceClaimConsumer,
     ResourceClaimStatus,
 )
 from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing import (
     CelSelector,
+    ClaimStatus,
+    Classes,
     DeviceSelector,
+    DeviceSettings,
     ExclusiveOffer,
     GpuSelection,
     GpuSharing,
@@ -29,6 +36,7 @@ from gpusharing.api.sharing import (
     Offers,
     PolicyReference,
     PublishedDevice,
+    Rollout,
     SharingPolicy,
     SharingPolicySpec,
     SharingPolicyStatus,
@@ -36,8 +44,10 @@ from gpusharing.api.sharing import (
     TimeSlicingOffer,
 )
 from gpusharing.core import offers as core_offers
+from gpusharing.core.intents import Create
 from gpusharing.core.inventory import Gpu
-from gpusharing.core.world import World
+from gpusharing.core.taint_rules import Place, rule_intents
+from gpusharing.core.world import NodeView, World
 
 DRIVER: Final = "gpu.nvidia.com"
 NOW: Final = "2026-11-18T12:00:00Z"
@@ -68,6 +78,8 @@ def policy(
     accepted: bool = True,
     offers: Offers | None = None,
     tenants: Tenants | None = None,
+    classes: Classes | None = None,
+    rollout: Rollout | None = None,
     status: SharingPolicyStatus | None = None,
 ) -> SharingPolicy:
     return SharingPolicy(
@@ -84,6 +96,8 @@ def policy(
             ),
             offers=offers or time_slicing(),
             tenants=tenants or Tenants(),
+            classes=classes or Classes(create=False),
+            rollout=rollout or Rollout(),
         ),
         status=status or SharingPolicyStatus(),
     )
@@ -127,7 +141,13 @@ def decided(slot: int, winner: SharingPolicy | None = None, *, node: str = "n1")
     """What the operator decided earlier about a GPU."""
     if winner is None:
         return GpuSharing(uuid=uuid(slot, node))
-    return GpuSharing(uuid=uuid(slot, node), policy=reference(winner), offers=winner.spec.offers)
+    return GpuSharing(
+        uuid=uuid(slot, node),
+        policy=reference(winner),
+        priority=winner.spec.priority,
+        offers=winner.spec.offers,
+        restricted=winner.spec.tenants.namespaces != LabelSelector(),
+    )
 
 
 def reference(of: SharingPolicy) -> PolicyReference:
@@ -145,12 +165,13 @@ def node_sharing(
     spec: NodeSharingSpec | None = None,
     generation: int = 1,
     observed_generation: int | None = None,
+    claims: Sequence[ClaimStatus] = (),
 ) -> NodeSharing:
     reported = [gpu_status(slot, node=name) for slot in range(gpus)] if isinstance(gpus, int) else gpus
     return NodeSharing(
         metadata=ObjectMeta(name=name, uid=f"uid-{name}", resource_version="1", generation=generation),
         spec=spec or NodeSharingSpec(),
-        status=NodeSharingStatus(observed_generation=observed_generation, gpus=tuple(reported)),
+        status=NodeSharingStatus(observed_generation=observed_generation, gpus=tuple(reported), claims=tuple(claims)),
     )
 
 
@@ -162,9 +183,18 @@ def result(
     driver: str = DRIVER,
     admin_access: bool | None = None,
     share_id: str | None = None,
+    consumed: Mapping[str, str] | None = None,
+    tolerations: Sequence[Mapping[str, Any]] = (),
 ) -> AllocationResult:
     return AllocationResult(
-        request=request, driver=driver, pool=pool, device=device, admin_access=admin_access, share_id=share_id
+        request=request,
+        driver=driver,
+        pool=pool,
+        device=device,
+        admin_access=admin_access,
+        share_id=share_id,
+        consumed_capacity=dict(consumed or {}),
+        tolerations=tuple(map(dict, tolerations)),
     )
 
 
@@ -191,12 +221,34 @@ def claim(
     *results: AllocationResult,
     configs: Iterable[AllocationConfig] = (),
     allocated: bool = True,
+    allocated_at: str | None = None,
+    made_at: str = NOW,
     namespace: str = "default",
+    pods: Sequence[str] = (),
 ) -> ResourceClaim:
     devices = DeviceAllocation(results=results or (result(),), config=tuple(configs))
+    allocation = Allocation(devices=devices, allocation_timestamp=allocated_at)
     return ResourceClaim(
-        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}"),
-        status=ResourceClaimStatus(allocation=Allocation(devices=devices) if allocated else None),
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", creation_timestamp=made_at),
+        status=ResourceClaimStatus(
+            allocation=allocation if allocated else None,
+            reserved_for=tuple(ResourceClaimConsumer(resource="pods", name=pod, uid=f"uid-{pod}") for pod in pods),
+        ),
+    )
+
+
+def prepared(*claims: ResourceClaim) -> tuple[ClaimStatus, ...]:
+    """What an agent says that has prepared all that they were allocated."""
+    return tuple(
+        ClaimStatus(
+            uid=claim.metadata.uid,
+            claim=f"{claim.metadata.namespace}/{claim.metadata.name}",
+            settings=tuple(
+                DeviceSettings(request=result.request, device=result.device)
+                for result in (claim.status.allocation.devices.results if claim.status.allocation else ())
+            ),
+        )
+        for claim in claims
     )
 
 
@@ -206,6 +258,8 @@ def world(
     nodes: Iterable[Node] = (),
     node_sharings: Iterable[NodeSharing] = (),
     claims: Iterable[ResourceClaim] = (),
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    taint_rules: Iterable[DeviceTaintRule] | None = (),
 ) -> World:
     """NodeSharings without a Node of their own get one."""
     sharings = {sharing.metadata.name: sharing for sharing in node_sharings}
@@ -217,4 +271,21 @@ def world(
         nodes=named,
         node_sharings=sharings,
         claims={item.metadata.uid: item for item in claims},
+        namespaces={
+            name: Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+            for name, labels in (namespaces or {}).items()
+        },
+        taint_rules=None if taint_rules is None else {item.metadata.name: item for item in taint_rules},
+    )
+
+
+def taint_rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:
+    """As the operator makes it, and the API server keeps it."""
+    view = NodeView(sharing=node_sharing(names.node_of_pool(pool)), labels={}, claims=(), taint_rules=())
+    [intent] = rule_intents(view, [Place(pool, device)], DRIVER)
+    assert isinstance(intent, Create)
+    metadata, spec = intent.body["metadata"], intent.body["spec"]
+    return DeviceTaintRule(
+        metadata=ObjectMeta(name=metadata["name"], labels=metadata["labels"]),
+        spec=DeviceTaintRuleSpec(device_selector=spec["deviceSelector"], taint=spec["taint"] | {"timeAdded": NOW}),
     )

@@ -1,12 +1,16 @@
 """A small model of what happens around the decisions: the API server keeps what is written, agents act on it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import pydantic
 
 from building import NOW
 from gpusharing.api import names
-from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
+from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing import (
     ClaimStatus,
     DeviceSettings,
@@ -18,14 +22,21 @@ from gpusharing.api.sharing import (
     SharingPolicy,
 )
 from gpusharing.core import allocation
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.disturbance import gpu_views, in_the_way
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
 from gpusharing.core.offers import AS_FOUND
-from gpusharing.core.world import World
+from gpusharing.core.world import World, node_views
+from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+_TAINT_RULES: Final = pydantic.TypeAdapter(DeviceTaintRule)
 
 
 def apply(world: World, intents: Iterable[Intent]) -> World:
     """The world after the writes: a new spec is a new generation."""
-    policies, sharings = dict(world.policies), dict(world.node_sharings)
+    policies, sharings, rules = dict(world.policies), dict(world.node_sharings), dict(world.taint_rules or {})
     for intent in intents:
         match intent:
             case ReplaceSpec(before, spec):
@@ -33,7 +44,60 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
                 sharings[metadata.name] = before.model_copy(update={"metadata": metadata, "spec": spec})
             case PatchStatus(before=policy, status=status):
                 policies[policy.metadata.name] = policy.model_copy(update={"status": status})
-    return replace(world, policies=policies, node_sharings=sharings)
+            case Create(target=Target.DEVICE_TAINT_RULE, body=body):
+                rules[body["metadata"]["name"]] = _TAINT_RULES.validate_python(body)
+            case Delete(target=Target.DEVICE_TAINT_RULE, before=metadata):
+                del rules[metadata.name]
+            case Create() | Patch() | Delete():
+                world = _written(world, intent)
+    return replace(
+        world,
+        policies=policies,
+        node_sharings=sharings,
+        taint_rules=None if world.taint_rules is None else rules,
+    )
+
+
+def _written(world: World, intent: Create | Patch | Delete) -> World:
+    match intent.target:
+        case Target.DEVICE_CLASS:
+            return replace(world, classes=_kept(DEVICE_CLASSES, world.classes, intent, _name))
+        case Target.ADMISSION_POLICY:
+            return replace(world, guards=_kept(ADMISSION_POLICIES, world.guards, intent, _name))
+        case Target.RESOURCE_QUOTA:
+            return replace(world, quotas=_kept(RESOURCE_QUOTAS, world.quotas, intent, _full_name))
+    raise NotImplementedError(intent.target)
+
+
+def _name(metadata: ObjectMeta) -> str:
+    return metadata.name
+
+
+def _full_name(metadata: ObjectMeta) -> tuple[str, str]:
+    return metadata.namespace, metadata.name
+
+
+def _kept(
+    kind: Kind[T], objects: Mapping[K, T], intent: Create | Patch | Delete, key: Callable[[ObjectMeta], K]
+) -> dict[K, T]:
+    match intent:
+        case Create(body=body):
+            made: Any = kind.from_json(body)
+            return {**objects, key(made.metadata): made}
+        case Patch(before=before, body=body):
+            dumped = pydantic.TypeAdapter(kind.model).dump_python(objects[key(before)], by_alias=True, mode="json")
+            return {**objects, key(before): kind.from_json(merged(dumped, body))}
+        case Delete(before=before):
+            return {name: item for name, item in objects.items() if name != key(before)}
+
+
+def merged(value: Any, patch: Any) -> Any:
+    """A merge patch, as the API server does it."""
+    if not isinstance(patch, dict):
+        return patch
+    before = value if isinstance(value, dict) else {}
+    after = {key: merged(before.get(key), item) for key, item in patch.items() if item is not None}
+    return {key: item for key, item in before.items() if key not in patch} | after
 
 
 def agents_act(world: World) -> World:
@@ -45,6 +109,20 @@ def agents_act(world: World) -> World:
     }
     sharings = {name: _act(sharing, held) for name, sharing in world.node_sharings.items()}
     return replace(world, node_sharings=sharings)
+
+
+def pods_are_evicted(world: World) -> World:
+    """Claims that are in the way of what drains leave at once."""
+    leaving = {
+        claim
+        for view in node_views(world)
+        for uuid, gpu in gpu_views(view, world.driver).items()
+        for entry in view.sharing.spec.gpus
+        if entry.uuid == uuid and entry.drain
+        for claim in in_the_way(entry, gpu)
+    }
+    staying = {uid: claim for uid, claim in world.claims.items() if allocation.display_name(claim) not in leaving}
+    return replace(world, claims=staying)
 
 
 def _act(sharing: NodeSharing, held: AbstractSet[tuple[str, str]]) -> NodeSharing:

@@ -17,12 +17,25 @@ from building import (
     policy,
     reference,
     result,
+    taint_rule,
     time_slicing,
     world,
 )
 from building import claim as build_claim
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.sharing import Interval, NodeSharing, NodeSharingSpec, SharingPolicy
+from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing import (
+    Disruption,
+    Interval,
+    NodeSharing,
+    NodeSharingSpec,
+    Rollout,
+    RolloutMode,
+    SharingPolicy,
+    Tenants,
+    UnreadablePolicy,
+)
+from gpusharing.core.disturbance import EVICT
 from gpusharing.core.world import World
 
 NODES = ("n1", "n2", "n3")
@@ -40,6 +53,13 @@ selectors = st.sampled_from(
         'device.attributes["gpu.nvidia.com"].uuid == "GPU-n2-1" && device.attributes["gpu.nvidia.com"].nowhere == "x"',
     ]
 )
+rollouts = st.builds(
+    Rollout,
+    disruption=st.sampled_from(Disruption),
+    max_unavailable=st.sampled_from([1, 2, "1%", "50%", "100%"]),
+    mode=st.sampled_from([RolloutMode.APPLY, RolloutMode.APPLY, RolloutMode.PLAN]),
+    paused=st.sampled_from([False, False, True]),
+)
 policies = st.builds(
     policy,
     name=st.sampled_from(POLICIES),
@@ -50,12 +70,14 @@ policies = st.builds(
     selectors=st.lists(selectors, max_size=1),
     accepted=st.sampled_from([True, True, True, False]),
     offers=offers,
+    tenants=st.sampled_from([None, None, Tenants(namespaces=LabelSelector(match_labels={"team": "x"}))]),
+    rollout=st.none() | rollouts,
 )
 devices = st.builds(
     result,
     st.sampled_from(["gpu-0", "gpu-1", "gpu-0-timeslicing", "gpu-1-timeslicing", "gpu-7", "nic-0"]),
     request=st.sampled_from(["gpu", "gpu/big", "other"]),
-    pool=st.sampled_from(["n1", "n1", *NODES, "n1/a", "n9"]),
+    pool=st.sampled_from(["n1", "n1", *NODES, "n9", "n1/a", "n2/b"]),
     driver=st.sampled_from(["gpu.nvidia.com", "gpu.nvidia.com", "other"]),
     admin_access=st.sampled_from([None, None, True]),
 )
@@ -75,7 +97,16 @@ def claims(draw: st.DrawFn, names: Sequence[str] = ("c1", "c2", "c3")) -> Resour
         *results,
         configs=draw(st.lists(configs, max_size=2)),
         allocated=draw(st.integers(0, 5)) > 0,
+        namespace=draw(st.sampled_from(["team", "team", "default", "unknown"])),
+        pods=draw(st.sampled_from([(), ("p1",)])),
     )
+
+
+namespaces = st.fixed_dictionaries({"team": st.sampled_from([{"team": "x"}, {}]), "default": st.just({})})
+taint_rules = st.lists(
+    st.builds(taint_rule, st.sampled_from(["gpu-0", "gpu-0-timeslicing", "gpu-7"]), pool=st.sampled_from(["n1", "n9"])),
+    max_size=1,
+)
 
 
 @st.composite
@@ -85,7 +116,14 @@ def node_sharings(draw: st.DrawFn, name: str, known: list[SharingPolicy]) -> Nod
     some_references = some.map(lambda of: of and reference(of))
     slots = range(draw(st.integers(min_value=0, max_value=3)))
     gpus = [gpu_status(slot, node=name).model_copy(update={"policy": draw(some_references)}) for slot in slots]
-    before = NodeSharingSpec(gpus=tuple(decided(slot, draw(some), node=name) for slot in slots))
+    # One that the agent does not report any more may be among them.
+    known_slots = range(len(slots) + draw(st.sampled_from([0, 0, 1])))
+    drains = st.sampled_from([None, None, EVICT])
+    before = NodeSharingSpec(
+        gpus=tuple(
+            decided(slot, draw(some), node=name).model_copy(update={"drain": draw(drains)}) for slot in known_slots
+        )
+    )
     generation = draw(st.integers(min_value=1, max_value=3))
     return node_sharing(
         name,
@@ -96,13 +134,21 @@ def node_sharings(draw: st.DrawFn, name: str, known: list[SharingPolicy]) -> Nod
     )
 
 
+# One in eight is of another version.
+policies_or_unreadable = st.tuples(policies, st.integers(0, 7)).map(
+    lambda drawn: drawn[0] if drawn[1] else UnreadablePolicy.of(drawn[0].metadata)
+)
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    known = draw(st.lists(policies, max_size=3, unique_by=lambda item: item.metadata.name))
+    known = draw(st.lists(policies_or_unreadable, max_size=3, unique_by=lambda item: item.metadata.name))
     names = NODES[: draw(st.integers(min_value=0, max_value=3))]
     return world(
         policies=known,
         nodes=[node(name, **draw(st.sampled_from([{}, {"pool": "x"}]))) for name in names],
         node_sharings=[draw(node_sharings(name, known)) for name in names],
         claims=draw(st.lists(claims(), max_size=3)),
+        namespaces=draw(namespaces),
+        taint_rules=draw(taint_rules | st.none()),
     )

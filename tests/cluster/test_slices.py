@@ -1,21 +1,24 @@
 """The real API server takes every slice that we can produce, and gives it back as we compare it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from building.boards import ALL, MIG_CAPABLE, board
 from core.offers.test_menu import COMBINATIONS, MODES, POLICY, instance, offered
+from gpusharing.api import names
 from gpusharing.api.dra import ResourceSlice
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import MigOffer, Offers
+from gpusharing.api.sharing import Allowance, MigOffer, Offers
 from gpusharing.core.offers import Entry, OfferedGpu, PublishedGpu, Standing, full_menu, slice_specs
 from gpusharing.core.pool import plan_pool, slice_name
 from harness.controlplane import ControlPlane
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 
 NODE, DRIVER = "n1", "gpu.nvidia.com"
 
@@ -60,6 +63,9 @@ def everything(model: str) -> Iterator[PublishedGpu]:
     for chosen in COMBINATIONS:
         item = offered(model, chosen, mig_enabled=model in MIG_CAPABLE and chosen == ("mig",))
         yield PublishedGpu(item, full_menu(item))
+    for allow in (Allowance(max_shares=1, max_memory="9Gi", max_threads=50), Allowance(max_memory="1Mi")):
+        item = replace(offered(model, MODES), allow=allow, evicts=True)
+        yield from (standing(item, how) for how in Standing)
     for mig_enabled in (False, True):
         longest = offered(model, MODES, restricted=True, mig_enabled=mig_enabled)
         for how in Standing:
@@ -91,20 +97,41 @@ async def accepted(server: ControlPlane, specs: list[dict[str, Any]]) -> list[di
     return stored
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["1.37", "1.36"])
+async def server(request: pytest.FixtureRequest, control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    if request.param == "1.37":
+        yield control_plane
+        return
+    async with ControlPlane(emulated_version=request.param) as older:
+        yield older
+
+
 @pytest.mark.parametrize("model", ALL)
-async def test_every_model_in_every_way(control_plane: ControlPlane, model: str) -> None:
+async def test_every_model_in_every_way(server: ControlPlane, model: str) -> None:
     pools = [pool_of(gpu) for gpu in everything(model)]
-    stored = iter(await accepted(control_plane, [spec for pool in pools for spec in pool]))
+    stored = iter(await accepted(server, [spec for pool in pools for spec in pool]))
     for pool in pools:
         slices = [
-            ResourceSlice(metadata=ObjectMeta(name=slice_name(index, node=NODE, driver=DRIVER)), spec=next(stored))
+            ResourceSlice(metadata=ObjectMeta(name=slice_name(index, pool=NODE, driver=DRIVER)), spec=next(stored))
             for index in range(len(pool))
         ]
-        again = plan_pool(slices, lambda _, pool=pool: pool, node=NODE, driver=DRIVER, last_generation=1)  # type: ignore[misc]
+        again = plan_pool(slices, lambda _, pool=pool: pool, pool=NODE, driver=DRIVER, last_generation=1)  # type: ignore[misc]
         # What is read back would not be written again.
         assert again.writes == ()
 
 
-async def test_a_node_with_sixteen_of_the_largest(control_plane: ControlPlane) -> None:
+async def test_a_node_with_sixteen_of_the_largest(server: ControlPlane) -> None:
     gpus = [standing(offered("RTX-PRO-6000", MODES, slot), Standing.CLOSING) for slot in range(16)]
-    assert len(await accepted(control_plane, pool_of(*gpus))) == 18
+    assert len(await accepted(server, pool_of(*gpus))) == 18
+
+
+async def test_the_longest_names_of_a_pool_for_tenants(server: ControlPlane) -> None:
+    """Hosts have at most 64 characters."""
+    node, policy = ".".join("n" * 59 for _ in range(3)), "p" * names.MAX_POLICY_NAME
+    pool = names.pool(node, restricted_to=policy)
+    gpu = standing(offered("L4", MODES, restricted=True), Standing.OPEN)
+    specs = slice_specs([gpu], node=node, pool=pool, driver=DRIVER, generation=1)
+    for index, spec in enumerate(specs):
+        metadata = {"name": slice_name(index, pool=pool, driver=DRIVER)}
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
+        await server.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(body))

@@ -15,7 +15,7 @@ import aiohttp
 
 from building import DRIVER, gpu_status
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import Condition
+from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import NodeSharing, NodeSharingStatus, PublishedDevice, SharingPolicy
 from gpusharing.controller.operate import operate
 from gpusharing.kube import client_credentials
@@ -86,27 +86,49 @@ class Everybody:
 
     api: Api
 
-    async def make_node(self, name: str, *, gpus: int = 1, labels: Mapping[str, str] | None = None) -> None:
-        """A Node with an agent that has just come."""
+    async def make_node(
+        self,
+        name: str,
+        *,
+        gpus: int = 1,
+        labels: Mapping[str, str] | None = None,
+        report: NodeSharingStatus | None = None,
+    ) -> None:
+        """A Node with an agent that has just come, and reports so many GPUs, or this."""
         node = await self.api.create(NODES, {"metadata": {"name": name, "labels": dict(labels or {})}})
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
         await self.api.create(NODE_SHARINGS, {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {}})
         found = tuple(gpu_status(slot, node=name) for slot in range(gpus))
-        await self._report(name, NodeSharingStatus(observed_generation=1, gpus=found))
+        await self.report(name, report or NodeSharingStatus(observed_generation=1, gpus=found))
 
-    async def agent_acts(self, name: str) -> None:
+    async def agent_acts(self, name: str, conditions: tuple[Condition, ...] = ()) -> None:
         """The agent puts in force what it is told."""
         sharing = await self.api.get(NODE_SHARINGS, name)
         told = {gpu.uuid: gpu.policy for gpu in sharing.spec.gpus}
         gpus = tuple(
             gpu.model_copy(
-                update={"policy": told.get(gpu.uuid), "published": (PublishedDevice(device=f"gpu-{gpu.slot}"),)}
+                update={
+                    "policy": told.get(gpu.uuid),
+                    "published": (PublishedDevice(device=f"gpu-{gpu.slot}"),),
+                    "conditions": conditions,
+                }
             )
             for gpu in sharing.status.gpus
         )
-        await self._report(name, NodeSharingStatus(observed_generation=sharing.metadata.generation, gpus=gpus))
+        await self.report(name, NodeSharingStatus(observed_generation=sharing.metadata.generation, gpus=gpus))
 
-    async def _report(self, name: str, status: NodeSharingStatus) -> None:
+    async def fails(self, name: str, message: str) -> None:
+        """The agent does as it is told, and the hardware does not."""
+        wrong = Condition(
+            type="Healthy",
+            status=ConditionStatus.FALSE,
+            reason="GpuLost",
+            message=message,
+            last_transition_time="2026-11-18T12:00:00Z",
+        )
+        await self.agent_acts(name, (wrong,))
+
+    async def report(self, name: str, status: NodeSharingStatus) -> None:
         await self.api.merge_patch(NODE_SHARINGS, name, {"status": status.to_json()}, subresource="status")
 
     async def apply_policy(self, name: str, **spec: Any) -> None:
@@ -134,6 +156,14 @@ class Everybody:
         """The claims on it, as the operator tells its agent."""
         return {entry.uid for entry in (await self.sharing(node)).spec.claims}
 
+    async def leave(self, name: str) -> None:
+        """The claim goes, with its pod."""
+        claim = await self.api.get(RESOURCE_CLAIMS, name, namespace="default")
+        await self.api.delete(RESOURCE_CLAIMS, name, uid=claim.metadata.uid, namespace="default")
+
+    async def edit_policy(self, name: str, **spec: Any) -> None:
+        await self.api.merge_patch(SHARING_POLICIES, name, {"spec": spec})
+
     async def sharing(self, name: str) -> NodeSharing:
         return await self.api.get(NODE_SHARINGS, name)
 
@@ -142,12 +172,41 @@ class Everybody:
         gpus = (await self.sharing(name)).spec.gpus
         return [gpu.policy.name if gpu.policy else None for gpu in gpus]
 
+    async def generations(self, name: str) -> list[int | None]:
+        """Of the policies in a node's spec."""
+        gpus = (await self.sharing(name)).spec.gpus
+        return [gpu.policy.generation if gpu.policy else None for gpu in gpus]
+
+    async def evicting(self) -> list[str]:
+        """Nodes with GPUs from which pods are evicted."""
+        sharings, _ = await self.api.list(NODE_SHARINGS)
+        return sorted(one.metadata.name for one in sharings if any(gpu.drain for gpu in one.spec.gpus))
+
+    async def won(self, name: str) -> int | None:
+        gpus = (await self.policy(name)).status.gpus
+        return gpus.won if gpus else None
+
+    async def evictions_planned(self, name: str) -> int | None:
+        plan = (await self.policy(name)).status.plan
+        return plan.totals.evicted if plan else None
+
+    async def conflicts(self) -> dict[str, str | None]:
+        policies, _ = await self.api.list(SHARING_POLICIES)
+        return {one.metadata.name: await self.reason(one.metadata.name, "Conflicted") for one in policies}
+
     async def policy(self, name: str) -> SharingPolicy:
         return await self.api.get(SHARING_POLICIES, name)
 
-    async def ready(self, name: str) -> Condition | None:
+    async def condition(self, name: str, type_: str) -> Condition | None:
         conditions = (await self.policy(name)).status.conditions
-        return next((condition for condition in conditions if condition.type == "Ready"), None)
+        return next((condition for condition in conditions if condition.type == type_), None)
+
+    async def reason(self, name: str, type_: str) -> str | None:
+        condition = await self.condition(name, type_)
+        return condition.reason if condition else None
+
+    async def ready(self, name: str) -> Condition | None:
+        return await self.condition(name, "Ready")
 
     async def ready_reason(self, name: str) -> str | None:
         condition = await self.ready(name)
@@ -161,10 +220,11 @@ class Everybody:
         return [f"{event['type']} {event['reason']}" for event in about]
 
     async def clean_up(self) -> None:
-        kinds: tuple[Kind[Any], ...] = (SHARING_POLICIES, NODE_SHARINGS, NODES)
+        kinds: tuple[Kind[Any], ...] = (RESOURCE_CLAIMS, SHARING_POLICIES, NODE_SHARINGS, NODES)
         for kind in kinds:
             for item in (await self.api.list(kind))[0]:
-                await self.api.delete(kind, item.metadata.name, uid=item.metadata.uid)
+                metadata = item.metadata
+                await self.api.delete(kind, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
 
 
 @asynccontextmanager

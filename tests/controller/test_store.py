@@ -5,9 +5,10 @@ from structlog.testing import capture_logs
 
 from building import node_sharing
 from gpusharing.api.meta import Identity
+from gpusharing.api.sharing import UnreadablePolicy
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store, snapshot
-from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
+from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
 class Observed:
@@ -15,7 +16,7 @@ class Observed:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.store = Store(WATCHED, on_change=self._changed)
+        self.store = Store((*WATCHED, ADMISSION_POLICIES), on_change=self._changed)
 
     def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1
@@ -86,24 +87,43 @@ def test_a_late_answer_does_not_bring_back_what_is_gone(observed: Observed, uid:
     assert list(observed.store.all(NODE_SHARINGS)) == before
 
 
+def of_policy(version: int, max_clients: object) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "thirds", "uid": "p", "resourceVersion": str(version)},
+        "spec": {"offers": {"timeSlicing": {"maxClients": max_clients}}},
+    }
+
+
 def test_an_unreadable_object_is_named_and_changes_nothing(observed: Observed) -> None:
-    good = {
-        "metadata": {"name": "thirds", "uid": "p", "resourceVersion": "1"},
-        "spec": {"offers": {"timeSlicing": {"maxClients": 3}}},
-    }
-    bad = {
-        "metadata": {"name": "thirds", "uid": "p", "resourceVersion": "2"},
-        "spec": {"offers": {"timeSlicing": {"maxClients": "three"}}},
-    }
-    observed.store.seen(SHARING_POLICIES, good)
+    observed.store.seen(NODES, node(1))
     with capture_logs() as logs:
-        observed.store.seen(SHARING_POLICIES, bad)
-    (policy,) = observed.store.all(SHARING_POLICIES)
-    assert policy.metadata.resource_version == "1"
+        observed.store.seen(NODES, {"metadata": {**node(2)["metadata"], "labels": 7}})
+    assert observed.versions() == {"n1": "1"}
     (entry,) = logs
-    assert entry["object"] == "thirds"
-    assert entry["kind"] == "SharingPolicy"
-    assert "spec.offers.timeSlicing.maxClients" in entry["error"]
+    assert entry["object"] == "n1"
+    assert entry["kind"] == "Node"
+    assert "metadata.labels" in entry["error"]
+
+
+def test_an_unreadable_policy_is_there_all_the_same(observed: Observed) -> None:
+    """Whether it was known before or not: what it has must not look as if nobody wanted it."""
+    for versions in ((1, 2), (4,)):
+        for version in versions[:-1]:
+            observed.store.seen(SHARING_POLICIES, of_policy(version, 3))
+        with capture_logs() as logs:
+            observed.store.seen(SHARING_POLICIES, of_policy(versions[-1], "three"))
+        (policy,) = observed.store.all(SHARING_POLICIES)
+        assert isinstance(policy, UnreadablePolicy)
+        assert policy.metadata.resource_version == str(versions[-1])
+        assert "spec.offers.timeSlicing.maxClients" in logs[0]["error"]
+        # An older event that comes late makes it readable again as little as one of the same age.
+        observed.store.seen(SHARING_POLICIES, of_policy(versions[-1] - 1, 3))
+        assert list(observed.store.all(SHARING_POLICIES)) == [policy]
+        observed.store.seen(SHARING_POLICIES, of_policy(versions[-1] + 1, 3))
+        (policy,) = observed.store.all(SHARING_POLICIES)
+        assert not isinstance(policy, UnreadablePolicy)
+        observed.store.gone(SHARING_POLICIES, of_policy(9, "three"))
+        assert observed.store.count(SHARING_POLICIES) == 0
 
 
 def test_an_unreadable_object_can_be_deleted(observed: Observed) -> None:

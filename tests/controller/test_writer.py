@@ -15,7 +15,7 @@ from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.kube.events import Events
-from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
+from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api
 
 NODE_SHARINGS_PATH = "/apis/gpusharing.dev/v1alpha1/nodesharings"
@@ -30,7 +30,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store(WATCHED, on_change=lambda **_: None)
+    return Store((*WATCHED, ADMISSION_POLICIES), on_change=lambda **_: None)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ async def test_a_status_names_the_version_it_speaks_of_and_takes_back_what_is_no
     assert (request.method, request.path) == ("PATCH", STATUS_PATH)
     assert request.body == {
         "metadata": {"resourceVersion": "1"},
-        "status": {"observedGeneration": 1, "conditions": [], "clients": None},
+        "status": {"observedGeneration": 1, "conditions": [], "clients": None, "lagging": []},
     }
 
 

@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from building import DRIVER, MINOR, decided, gpu_status, node_sharing, policy, reference, time_slicing, uuid
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import Allowance, GpuSharing, GpuStatus, Loser, LossReason, SharingPolicy, Tenants
+from gpusharing.api.sharing import (
+    Allowance,
+    GpuSharing,
+    GpuStatus,
+    Loser,
+    LossReason,
+    Rollout,
+    RolloutMode,
+    SharingPolicy,
+    Tenants,
+    UnreadablePolicy,
+)
 from gpusharing.core.acceptance import examine
 from gpusharing.core.assign import assign
 from gpusharing.core.selection import Selector
@@ -216,6 +227,7 @@ def test_an_entry_carries_the_winners_offers_and_generation() -> None:
     assert entry == GpuSharing(
         uuid=uuid(0),
         policy=reference(winner),
+        priority=0,
         offers=winner.spec.offers,
         losers=(Loser(policy="b", reason=LossReason.NAME_SORTS_LATER),),
     )
@@ -242,6 +254,34 @@ def test_what_is_not_accepted_leaves_the_offers_in_force() -> None:
     edited = policy("a", generation=4, offers=time_slicing(2), accepted=False)
     [entry] = run([edited], gpus=1, before=run([accepted], gpus=1))
     assert entry == decided(0, accepted)
+
+
+FIRST = policy("a", priority=5)
+RESTING = {
+    "not accepted": policy("a", generation=2, priority=-5, accepted=False),
+    "unreadable": UnreadablePolicy.of({"name": "a", "generation": 2}),
+    "paused": policy("a", generation=2, priority=-5, offers=time_slicing(2), rollout=Rollout(paused=True)),
+    "planned": policy("a", generation=2, priority=-5, nodes={"pool": "x"}, rollout=Rollout(mode=RolloutMode.PLAN)),
+}
+
+
+@pytest.mark.parametrize("resting", RESTING.values(), ids=RESTING)
+def test_what_rests_has_what_it_had_with_the_rank_that_it_had(resting: SharingPolicy) -> None:
+    before = run([FIRST], gpus=2)
+    # Neither its new priority, nor its offers, nor its nodes count; and of a new GPU it wants nothing.
+    outcome = run([resting, policy("b", priority=4)], gpus=3, before=before)
+    assert winners(outcome) == ["a", "a", "b"]
+    assert [gpu.model_copy(update={"losers": ()}) for gpu in outcome[:2]] == list(before)
+    assert losses(outcome) == [[("b", LOWER)], [("b", LOWER)], []]
+    # Who outranked it before does so now.
+    assert winners(run([resting, policy("b", priority=6)], gpus=3, before=before)) == ["b", "b", "b"]
+
+
+def test_nor_does_an_edit_that_rests_win_by_its_new_priority() -> None:
+    before = run([policy("a", priority=1), policy("b", priority=2, max_per_node=1)], gpus=2)
+    assert winners(before) == ["b", "a"]
+    edited = policy("a", priority=9, accepted=False)
+    assert winners(run([edited, policy("b", priority=2)], gpus=2, before=before)) == ["b", "b"]
 
 
 names = st.sampled_from("abcd")

@@ -1,6 +1,6 @@
 """What the operator says of each claim of a node."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -15,11 +15,14 @@ from building import (
     interval_config,
     node_sharing,
     policy,
+    prepared,
     result,
     time_slicing,
 )
 from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing import (
+    Allowance,
     ClaimSharing,
     DeviceSettings,
     Enforcement,
@@ -27,16 +30,22 @@ from gpusharing.api.sharing import (
     Interval,
     MemorySettings,
     MemoryWallSupport,
+    MpsMemory,
+    MpsOffer,
+    MpsThreads,
     NodeSharingSpec,
     Offers,
     SettingSources,
     SharingPolicy,
+    Tenants,
     TimeSlicingMemory,
     TimeSlicingOffer,
     Verdict,
 )
 from gpusharing.core import allocation
 from gpusharing.core.claims import claim_entries
+from gpusharing.core.conflicts import Loss
+from gpusharing.core.tenancy import Registry
 from gpusharing.core.world import NodeView
 
 MEDIUM = policy("thirds", generation=3, offers=time_slicing(4, Interval.MEDIUM))
@@ -44,12 +53,16 @@ LONG = policy("thirds", generation=4, offers=time_slicing(4, Interval.LONG))
 WHOLE = policy("thirds", generation=5, offers=EXCLUSIVE)
 
 
+def told(view: NodeView, gpus: Sequence[GpuSharing]) -> tuple[ClaimSharing, ...]:
+    return claim_entries(view, gpus, Registry({}, {}), {}, DRIVER)
+
+
 def entries(
     claims: Sequence[ResourceClaim], winner: SharingPolicy | None, *, before: Sequence[ClaimSharing] = (), gpus: int = 2
 ) -> tuple[ClaimSharing, ...]:
     sharing = node_sharing(gpus=gpus, spec=NodeSharingSpec(claims=tuple(before)))
     view = NodeView(sharing=sharing, labels={}, claims=tuple(claims))
-    return claim_entries(view, tuple(decided(slot, winner) for slot in range(gpus)), DRIVER)
+    return told(view, tuple(decided(slot, winner) for slot in range(gpus)))
 
 
 def sliced(device: str, interval: Interval, request: str = "gpu") -> DeviceSettings:
@@ -162,7 +175,7 @@ def test_an_entry_says_to_what_memory_a_claim_is_held(*, supported: bool) -> Non
     support = MemoryWallSupport(supported=supported, reason=None if supported else "it is too old")
     status = gpu_status(0).model_copy(update={"memory_wall": support})
     view = NodeView(sharing=node_sharing(gpus=[status]), labels={}, claims=(SHARED,))
-    [entry] = claim_entries(view, (decided(0, walls),), DRIVER)
+    [entry] = told(view, (decided(0, walls),))
     [settings] = entry.settings
     limit = MemorySettings(limit=4096, enforcement=Enforcement.PREFERRED)
     assert (settings.memory, len(settings.ignored)) == ((limit, 0) if supported else (None, 1))
@@ -174,5 +187,149 @@ def test_a_gpu_that_is_gone_takes_only_its_own_settings_along() -> None:
         sharing=sharing, labels={}, claims=(claim("c1", result("gpu-0-timeslicing"), result("gpu-1-timeslicing")),)
     )
     winner: GpuSharing = decided(1, MEDIUM)
-    [entry] = claim_entries(view, (winner,), DRIVER)
+    [entry] = told(view, (winner,))
     assert entry.settings == (sliced("gpu-1-timeslicing", Interval.MEDIUM),)
+
+
+# --------------------------------------------------------------------------------------------------------- the verdict
+
+SEARCH = policy("search", tenants=Tenants(namespaces=LabelSelector(match_labels={"team": "search"})))
+MINE = {"mine": {"team": "search"}}
+THEIRS = claim("c1", result(pool="n1/search"), namespace="other", pods=["p1"])
+
+
+def judged(
+    item: ResourceClaim,
+    *,
+    namespaces: Mapping[str, Mapping[str, str]] = MINE | {"other": {}},
+    before: Sequence[ClaimSharing] = (),
+    runs: bool = False,
+    allow: Allowance | None = None,
+    lost: Mapping[str, Loss] | None = None,
+) -> ClaimSharing | None:
+    """On a GPU that is for the tenants of policy search."""
+    sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(item) if runs else ())
+    view = NodeView(sharing=sharing, labels={}, claims=(item,), namespaces=namespaces)
+    gpu = decided(0, SEARCH).model_copy(update={"restricted": True, "allow": allow})
+    told = claim_entries(view, (gpu,), Registry({"search": SEARCH}, namespaces), lost or {}, DRIVER)
+    return told[0] if told else None
+
+
+def test_who_is_no_tenant_is_denied_and_told_what_to_do() -> None:
+    entry = judged(THEIRS)
+    assert entry is not None
+    assert entry.verdict is Verdict.DENIED
+    assert entry.reason == (
+        "SharingPolicy search: namespace other is not one of its tenants (spec.tenants.namespaces: team=search), and "
+        "device n1/search/gpu-0 is for them alone; delete pod p1 of namespace other"
+    )
+
+
+def test_a_tenant_is_allowed() -> None:
+    entry = judged(claim("c1", result(pool="n1/search"), namespace="mine"))
+    assert entry is not None
+    assert (entry.verdict, entry.reason) == (Verdict.ALLOWED, None)
+
+
+def test_of_an_unknown_namespace_nothing_is_said() -> None:
+    assert judged(THEIRS, namespaces={}) is None
+
+
+def test_who_becomes_a_tenant_is_allowed_then() -> None:
+    denied = judged(THEIRS)
+    assert denied is not None
+    entry = judged(THEIRS, namespaces={"other": {"team": "search"}}, before=[denied])
+    assert entry is not None
+    assert entry.verdict is Verdict.ALLOWED
+
+
+def test_an_allocation_that_was_allowed_stays_so_whatever_becomes_of_policies_and_namespaces() -> None:
+    allowed = judged(THEIRS, namespaces={"other": {"team": "search"}})
+    assert allowed is not None
+    assert judged(THEIRS, before=[allowed]) == allowed
+    assert judged(THEIRS, namespaces={}, before=[allowed]) == allowed
+
+
+def test_another_allocation_of_the_same_claim_is_judged_anew() -> None:
+    allowed = judged(THEIRS, namespaces={"other": {"team": "search"}})
+    assert allowed is not None
+    again = judged(claim("c1", result(pool="n1/search", share_id="new"), namespace="other"), before=[allowed])
+    assert again is not None
+    assert again.verdict is Verdict.DENIED
+
+
+def test_what_is_prepared_is_not_denied_although_nobody_remembers_why() -> None:
+    entry = judged(THEIRS, runs=True)
+    assert entry is not None
+    assert entry.verdict is Verdict.ALLOWED
+
+
+def test_more_than_the_policy_allows_is_denied_unless_it_was_allowed_before() -> None:
+    much = claim("c1", result("gpu-0-timeslicing", pool="n1/search", consumed={"shares": "2"}), namespace="mine")
+    denied = judged(much, allow=Allowance(max_shares=1))
+    assert denied is not None
+    assert denied.verdict is Verdict.DENIED
+    assert "spec.tenants.allow.maxShares" in (denied.reason or "")
+    allowed = judged(much)
+    assert allowed is not None
+    assert judged(much, allow=Allowance(max_shares=1), before=[allowed]) == allowed
+
+
+def test_what_cannot_be_resolved_any_more_stays_as_it_was() -> None:
+    """Such as a memory wall that the node cannot build any more."""
+    memory = TimeSlicingMemory(default="4096Mi")
+    walls = policy("thirds", offers=Offers(time_slicing=TimeSlicingOffer(max_clients=4, memory=memory)))
+
+    def entry(before: Sequence[ClaimSharing], *, supported: bool) -> ClaimSharing:
+        support = MemoryWallSupport(supported=supported, reason=None if supported else "it is too old")
+        status = gpu_status(0).model_copy(update={"memory_wall": support})
+        sharing = node_sharing(gpus=[status], spec=NodeSharingSpec(claims=tuple(before)))
+        [one] = told(NodeView(sharing=sharing, labels={}, claims=(SHARED,)), (decided(0, walls),))
+        return one
+
+    allowed = entry([], supported=True)
+    assert entry([], supported=False).verdict is Verdict.DENIED
+    assert entry([allowed], supported=False) == allowed
+
+
+def test_who_has_to_give_way_is_denied_even_if_it_was_allowed() -> None:
+    item = claim("c1", result(pool="n1/search"), namespace="mine")
+    allowed = judged(item)
+    assert allowed is not None
+    loss = Loss(reason="somebody was first", evicted_from=frozenset())
+    entry = judged(item, before=[allowed], lost={"uid-c1": loss})
+    assert entry is not None
+    assert (entry.verdict, entry.reason) == (Verdict.DENIED, "somebody was first")
+    again = judged(item, before=[entry])
+    assert again == allowed
+
+
+@pytest.mark.parametrize("winner", [None, WHOLE])
+def test_a_client_of_mps_keeps_what_it_was_given_as_well(winner: SharingPolicy | None) -> None:
+    offer = MpsOffer(max_clients=4, memory=MpsMemory(default="8192Mi"), threads=MpsThreads(default=25))
+    item = claim("c1", result("gpu-0-mps", consumed={"memory": "8Gi", "threads": "25"}))
+    before = entries([item], policy("thirds", offers=Offers(mps=offer)))
+    assert before[0].verdict is Verdict.ALLOWED
+    assert entries([item], winner, before=before) == before
+
+
+def test_who_only_looks_changes_nothing() -> None:
+    item = claim("c1", result("gpu-0", admin_access=True), configs=[config(interval_config("Short"))])
+    [entry] = entries([item], None)
+    assert entry.settings == (plain("gpu-0"),)
+
+
+def test_a_claim_is_denied_what_the_policy_does_not_allow_and_keeps_what_it_allowed() -> None:
+    item = claim(configs=[config(interval_config("Short"))])
+
+    def told(*intervals: Interval, before: Sequence[ClaimSharing] = ()) -> ClaimSharing:
+        less = decided(0, WHOLE).model_copy(update={"allow": Allowance(intervals=intervals)})
+        sharing = node_sharing(gpus=1, spec=NodeSharingSpec(claims=tuple(before)))
+        view = NodeView(sharing=sharing, labels={}, claims=(item,))
+        [entry] = claim_entries(view, (less,), Registry({}, {}), {}, DRIVER)
+        return entry
+
+    denied, allowed = told(Interval.LONG), told(Interval.SHORT)
+    assert (denied.verdict, allowed.verdict) == (Verdict.DENIED, Verdict.ALLOWED)
+    assert "is Short, and tenants.allow.intervals has Long in policy thirds" in (denied.reason or "")
+    assert told(Interval.LONG, before=[allowed]) == allowed

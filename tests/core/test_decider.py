@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import LATER, NOW, claim, gpu_status, node, node_sharing, policy, result, time_slicing, world
+from building import LATER, NOW, claim, gpu_status, node, node_sharing, policy, result, taint_rule, time_slicing, world
 from building.cluster import agents_act, apply, with_claims, with_policies
 from building.worlds import NODES, POLICIES, claims, node_sharings, policies, worlds
+from gpusharing.api.dra import DeviceTaintRule, Namespace
+from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing import PublishedDevice
 from gpusharing.core import decider as module
 from gpusharing.core.decide import decide
@@ -47,11 +49,16 @@ class Kept:
         self.become(at)
 
     def become(self, at: World) -> None:
-        kinds: list[Callable[[World], Mapping[str, Any]]] = [
+        kinds: list[Callable[[World], Mapping[Any, Any]]] = [
             lambda of: of.policies,
             lambda of: of.nodes,
             lambda of: of.node_sharings,
             lambda of: of.claims,
+            lambda of: of.namespaces,
+            lambda of: of.classes,
+            lambda of: of.guards,
+            lambda of: of.quotas,
+            lambda of: of.taint_rules or {},
         ]
         for kind in kinds:
             before, after = kind(self.world), kind(at)
@@ -85,6 +92,17 @@ def with_node(name: str, labels: Mapping[str, str]) -> Step:
     return lambda at: replace(at, nodes={**at.nodes, name: node(name, **labels)})
 
 
+def with_namespace(name: str, labels: Mapping[str, str]) -> Step:
+    namespace = Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+    return lambda at: replace(at, namespaces={**at.namespaces, name: namespace})
+
+
+def with_taint_rule(rule: DeviceTaintRule) -> Step:
+    return lambda at: (
+        at if at.taint_rules is None else replace(at, taint_rules={**at.taint_rules, rule.metadata.name: rule})
+    )
+
+
 def step(data: st.DataObject) -> Step:
     name = st.sampled_from(NODES)
     steps: list[Callable[[], Step]] = [
@@ -98,6 +116,9 @@ def step(data: st.DataObject) -> Step:
         lambda: without("claims", data.draw(st.sampled_from(["uid-c1", "uid-c2"]))),
         lambda: agents_act,
         lambda: lambda at: apply(at, decide(at, now=NOW)),
+        lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {}]))),
+        lambda: without("namespaces", data.draw(st.sampled_from(["team", "default"]))),
+        lambda: with_taint_rule(taint_rule(data.draw(st.sampled_from(["gpu-0", "gpu-0-timeslicing"])))),
     ]
     return data.draw(st.sampled_from(steps))()
 

@@ -45,6 +45,8 @@ def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = ()
         ([claim("a", result("gpu-0", pool="n2"))], []),
         ([claim("a", result("gpu-0", pool="n1/thirds"))], [("uid-a", "gpu-0", None)]),
         ([claim("a", result("gpu-0", pool="n11/thirds"))], []),
+        ([claim("a", result("gpu-0", pool="n1/search"))], [("uid-a", "gpu-0", None)]),
+        ([claim("a", result("gpu-0", pool="n2/search"))], []),
         ([claim("a", result("gpu-0", driver="other"))], []),
         ([claim("a", allocated=False)], []),
         ([claim("a", result("gpu-0-mig-1g10gb-19-6"))], [("uid-a", "gpu-0-mig-1g10gb-19-6", None)]),

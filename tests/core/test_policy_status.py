@@ -26,15 +26,20 @@ from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import (
     ClientCount,
+    ExclusiveOffer,
     GpuCount,
+    MigOffer,
     NodeCount,
     NodeSharing,
     NodeSharingSpec,
+    Offers,
     SharingPolicy,
     SharingPolicyStatus,
+    TimeSlicingOffer,
 )
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import PatchStatus
+from gpusharing.core.reasons import ConditionType
 from gpusharing.core.world import World
 
 THIRDS = policy("thirds", generation=3)
@@ -92,11 +97,23 @@ class Case(NamedTuple):
     world: World
     accepted: tuple[str, str, str] = ("True", "Accepted", "")
     ready: tuple[str, str, str] = ("", "", "")
+    progressing: tuple[str, str, str] | None = None
+    """None: as it follows from Ready."""
     conflicted: tuple[str, str, str] = ("False", "NoConflict", "")
     degraded: tuple[str, str, str] = ("False", "NotDegraded", "")
     nodes: tuple[int, int] = (0, 0)
     gpus: tuple[int, int] = (0, 0)
     clients: tuple[int, int] = (0, 0)
+
+
+def progressing(ready: tuple[str, str, str]) -> tuple[str, str, str]:
+    match ready:
+        case (_, "WaitingForNodes", message):
+            return "True", "Waiting", message.partition(" not there yet: ")[2]
+        case (_, "NotAccepted", message):
+            return "False", "Stopped", message
+        case _:
+            return "False", "Complete", ""
 
 
 NO_NODES = (
@@ -200,7 +217,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    "1 of 1 node not there yet: n1: GPU-n1-1 withdrawing what was offered before, or being cut",
+                    "1 of 1 node not there yet: n1: GPU-n1-1 withdrawing what was offered before",
                 ),
                 nodes=(1, 0),
                 gpus=(2, 0),
@@ -217,6 +234,20 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 clients=(0, 1),
             ),
             id="an earlier generation is in force",
+        ),
+        pytest.param(
+            Case(
+                world(policies=[THIRDS], node_sharings=[closing(node_with("n1", [THIRDS], [RIVAL]), 0)]),
+                ready=(
+                    "False",
+                    "WaitingForNodes",
+                    "1 of 1 node not there yet: n1: GPU-n1-0 withdrawing what was offered before",
+                ),
+                nodes=(1, 0),
+                gpus=(1, 0),
+                clients=(0, 4),
+            ),
+            id="a GPU on its way to the pool of this policy",
         ),
         pytest.param(
             Case(
@@ -302,12 +333,17 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
 def test_statuses(case: Case) -> None:
     status = status_of("thirds", case.world)
     assert conditions(status) == {
-        "Accepted": case.accepted, "Ready": case.ready, "Conflicted": case.conflicted, "Degraded": case.degraded
-    }  # fmt: skip
+        "Accepted": case.accepted,
+        "Ready": case.ready,
+        "Progressing": case.progressing or progressing(case.ready),
+        "Conflicted": case.conflicted,
+        "Degraded": case.degraded,
+    }
     generation = case.world.policies["thirds"].metadata.generation
     assert status.observed_generation == generation
     assert {item.observed_generation for item in status.conditions} == {generation}
     assert status.nodes == NodeCount(selected=case.nodes[0], ready=case.nodes[1])
+    assert len(status.lagging) == (case.nodes[0] - case.nodes[1] if case.ready[1] == "WaitingForNodes" else 0)
     assert status.gpus == GpuCount(won=case.gpus[0], lost=case.gpus[1])
     assert status.clients == ClientCount(current=case.clients[0], max=case.clients[1])
 
@@ -331,6 +367,7 @@ SHARED = "gpu-0-timeslicing"
         pytest.param([claim("c1", result(SHARED, admin_access=True))], 0, id="admin access does not use anything"),
         pytest.param([claim("c1", result(SHARED, driver="other"))], 0, id="another driver"),
         pytest.param([claim("c1", result(SHARED, pool="n9"))], 0, id="a pool that nobody has"),
+        pytest.param([claim("c1", result(SHARED, pool="n1/thirds"))], 1, id="the policy's own pool"),
         pytest.param([claim("c1", result("gpu-2-timeslicing"))], 0, id="a GPU of another policy"),
         pytest.param([claim("c1", result("gpu-3-timeslicing"))], 0, id="a GPU of no policy"),
         pytest.param([claim("c1", result("gpu-9"))], 0, id="a GPU that is gone"),
@@ -373,7 +410,8 @@ def test_transition_times_move_with_the_status_only() -> None:
     told = world(policies=[with_status(nothing, first)], node_sharings=[node_sharing()])
     waiting = status_of("thirds", told, LATER)
     assert condition_of(waiting, "Ready").reason == "WaitingForNodes"
-    assert {condition.last_transition_time for condition in waiting.conditions} == {NOW}
+    assert {item.last_transition_time for item in waiting.conditions if item.type != "Progressing"} == {NOW}
+    assert condition_of(waiting, "Progressing").last_transition_time == LATER
     done = world(policies=[with_status(told, waiting)], node_sharings=[node_with("n1", [THIRDS])])
     ready = status_of("thirds", done, LATER)
     assert condition_of(ready, "Ready").status is ConditionStatus.TRUE
@@ -384,7 +422,7 @@ def test_transition_times_move_with_the_status_only() -> None:
 def test_conditions_of_others_are_not_ours_to_keep() -> None:
     stray = Condition(type="Stray", status=ConditionStatus.TRUE, reason="X", last_transition_time=NOW)
     at = world(policies=[policy("thirds", status=SharingPolicyStatus(conditions=(stray,)))])
-    assert set(conditions(status_of("thirds", at))) == {"Accepted", "Ready", "Conflicted", "Degraded"}
+    assert set(conditions(status_of("thirds", at))) == set(ConditionType)
 
 
 @pytest.mark.parametrize("in_force", [True, False])
@@ -409,3 +447,32 @@ def test_messages_stay_short_with_a_thousand_nodes(*, in_force: bool) -> None:
 def seen(sharing: NodeSharing) -> NodeSharing:
     status = sharing.status.model_copy(update={"observed_generation": sharing.metadata.generation})
     return sharing.model_copy(update={"status": status})
+
+
+def can_be_cut(sharing: NodeSharing) -> NodeSharing:
+    gpus = tuple(gpu.model_copy(update={"mig_profiles": ("1g.10gb",)}) for gpu in sharing.status.gpus)
+    return sharing.model_copy(update={"status": sharing.status.model_copy(update={"gpus": gpus})})
+
+
+BOTH_WAYS = Offers(exclusive=ExclusiveOffer(), time_slicing=TimeSlicingOffer(max_clients=2))
+CUT_ON_DEMAND = Offers(mig=MigOffer(profiles=("1g.10gb",)))
+
+
+@pytest.mark.parametrize(
+    ("minor", "nodes", "offers", "reason"),
+    [
+        (36, 21, BOTH_WAYS, "SlowScheduler"),
+        (36, 21, CUT_ON_DEMAND, "SlowScheduler"),
+        (36, 20, BOTH_WAYS, "NotDegraded"),
+        (37, 21, BOTH_WAYS, "NotDegraded"),
+        (36, 21, EXCLUSIVE, "NotDegraded"),
+        (36, 21, Offers(mig=MigOffer(layout={"1g.10gb": 7})), "NotDegraded"),
+    ],
+)
+def test_counters_on_many_nodes_are_slow_before_1_37(minor: int, nodes: int, offers: Offers, reason: str) -> None:
+    many = policy("many", offers=offers)
+    at = world(policies=[many], node_sharings=[can_be_cut(node_with(f"n{number}", [many])) for number in range(nodes)])
+    found = conditions(status_of("many", replace(at, minor=minor)))["Degraded"]
+    assert found[1] == reason
+    if reason == "SlowScheduler":
+        assert "21 nodes offer GPUs in ways that exclude each other: upgrade to 1.37" in found[2]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import DRIVER, EXCLUSIVE, gpu, time_slicing
+from building import DRIVER, EXCLUSIVE, NOW, gpu, time_slicing
 from gpusharing.api.dra import ResourceSlice
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing import Offers
@@ -28,7 +28,7 @@ def plan(existing: Slices, gpus: Sequence[OfferedGpu], *, last_generation: int =
         published = [PublishedGpu(item, full_menu(item)) for item in gpus]
         return slice_specs(published, node="n1", pool="n1", driver=DRIVER, generation=generation)
 
-    return plan_pool([*existing.values()], specs_at, node="n1", driver=DRIVER, last_generation=last_generation)
+    return plan_pool([*existing.values()], specs_at, pool="n1", driver=DRIVER, last_generation=last_generation)
 
 
 def stored(name: str, spec: dict[str, Any]) -> ResourceSlice:
@@ -114,7 +114,7 @@ def test_a_gpu_changes_what_it_offers_by_one_write_in_the_same_generation() -> N
     after = plan(before, [offered(0), offered(1, time_slicing(exclusive=True))])
     [write] = after.writes
     assert isinstance(write, Update)
-    assert write.before.metadata.name == slice_name(2, node="n1", driver=DRIVER)
+    assert write.before.metadata.name == slice_name(2, pool="n1", driver=DRIVER)
     assert after.generation == write.spec["pool"]["generation"] == 1
 
 
@@ -161,7 +161,34 @@ def test_a_slice_that_somebody_edited_is_repaired(key: str) -> None:
     assert carried_out(edited, [write]) == before
 
 
+def test_the_pool_of_tenants_has_slices_of_its_own() -> None:
+    pools = ["n1", "n1/search", "n1/n1", "search-n1", "n1-search"]
+    names = {slice_name(index, pool=pool, driver=DRIVER) for pool in pools for index in range(3)}
+    assert len(names) == 3 * len(pools)
+    assert slice_name(1, pool="n1/search", driver=DRIVER) == "00001-search-gpu.nvidia.com-n1"
+
+
+def test_a_taint_that_stays_keeps_its_time() -> None:
+    """How long a claim tolerates it is counted from there."""
+
+    def with_taint(effect: str, **changes: Any) -> dict[str, Any]:
+        device = {"name": "gpu-0", "taints": [{"key": "gpusharing.dev/draining", "effect": effect}], **changes}
+        return {"pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}, "devices": [device]}
+
+    def update(wanted: dict[str, Any]) -> list[dict[str, Any]]:
+        found = plan_pool([before], lambda _: [wanted], pool="n1", driver=DRIVER, last_generation=1)
+        return [write.spec["devices"][0]["taints"][0] for write in found.writes if isinstance(write, Update)]
+
+    stored_spec = with_taint("NoExecute")
+    stored_spec["devices"][0]["taints"][0]["timeAdded"] = NOW
+    before = ResourceSlice(metadata=ObjectMeta(name=slice_name(0, pool="n1", driver=DRIVER)), spec=stored_spec)
+    assert update(with_taint("NoExecute")) == []
+    assert [taint["timeAdded"] for taint in update(with_taint("NoExecute", capacity={}))] == [NOW]
+    assert ["timeAdded" in taint for taint in update(with_taint("NoSchedule"))] == [False]
+    assert "timeAdded" not in with_taint("NoExecute")["devices"][0]["taints"][0]
+
+
 def test_slices_are_named_in_the_order_in_which_the_scheduler_shall_fill_them() -> None:
-    names = [slice_name(index, node="n1", driver=DRIVER) for index in (0, 1, 9, 10, 15, 16, 4_000)]
+    names = [slice_name(index, pool="n1", driver=DRIVER) for index in (0, 1, 9, 10, 15, 16, 4_000)]
     assert names == sorted(names)
     assert names[0] == "00000-gpu.nvidia.com-n1"

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from building import boards, gpu, gpu_status
 from gpusharing.api.sharing import (
     UNTOLD,
+    Allowance,
     Enforcement,
     ExclusiveOffer,
     MemoryWallSupport,
@@ -13,10 +15,14 @@ from gpusharing.api.sharing import (
     MpsMemory,
     MpsOffer,
     MpsThreads,
+    NodeSharingStatus,
     Offers,
     TimeSlicingMemory,
     TimeSlicingOffer,
 )
+from gpusharing.core import models
+from gpusharing.core.inventory import MigSupport
+from gpusharing.core.models import Reported
 from gpusharing.core.resolution import Resolution, resolve
 
 GPU = 40960
@@ -27,7 +33,8 @@ SUPPORTED = MemoryWallSupport(supported=True)
 
 
 def resolved(offers: Offers, memory_mib: int = GPU, memory_wall: MemoryWallSupport = SUPPORTED) -> Resolution:
-    return resolve(offers, memory_mib=memory_mib, mig_profiles=PROFILES, memory_wall=memory_wall)
+    gpu = Reported(memory_mib=memory_mib, mig=None)
+    return resolve(offers, gpu=gpu, mig_profiles=PROFILES, memory_wall=memory_wall)
 
 
 def shares(default: str, least: str = "1Mi") -> Offers:
@@ -98,6 +105,38 @@ def test_what_does_not_fit_is_not_offered(offers: Offers, told: str) -> None:
     assert refusal.message.startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("offers", "allow", "told"),
+    [
+        (shares("8Gi"), Allowance(max_memory="8Gi"), None),
+        (
+            shares("25%"),
+            Allowance(max_memory="8Gi"),
+            (
+                "offers.timeSlicing.memory.default: 10240Mi on this GPU, and tenants.allow.maxMemory is 8Gi: allow "
+                "more, or give less"
+            ),
+        ),
+        (shares("4Gi", "4Gi"), Allowance(max_memory="4095Mi"), "offers.timeSlicing.memory.default: 4096Mi on this GPU"),
+        (mps("8Gi"), Allowance(max_memory="8Gi", max_threads=25, max_shares=1), None),
+        (mps("8Gi"), Allowance(max_memory="4Gi"), "offers.mps.memory.default: 8192Mi on this GPU, and tenants.allow"),
+        (
+            mps("8Gi"),
+            Allowance(max_threads=24),
+            "offers.mps.threads.default: 25, and tenants.allow.maxThreads is 24: allow more, or give less",
+        ),
+        # What is not divided gives nobody an amount.
+        (Offers(time_slicing=TimeSlicingOffer(max_clients=4)), Allowance(max_memory="1Gi", max_threads=1), None),
+    ],
+)
+def test_who_does_not_ask_gets_no_more_than_is_allowed(offers: Offers, allow: Allowance, told: str | None) -> None:
+    gpu = Reported(memory_mib=GPU, mig=None)
+    result = resolve(offers, gpu=gpu, mig_profiles=(), memory_wall=SUPPORTED, allow=allow)
+    assert [refusal.reason for refusal in result.refused] == (["AllowanceTooSmall"] if told else [])
+    assert all(refusal.message.startswith(told or "") for refusal in result.refused)
+    assert (result.offers == Offers()) == bool(told)
+
+
 @pytest.mark.parametrize("enforcement", Enforcement)
 @pytest.mark.parametrize("support", [MemoryWallSupport(supported=False, reason="it is too old"), UNTOLD, SUPPORTED])
 def test_walls_that_are_required_and_cannot_be(enforcement: Enforcement, support: MemoryWallSupport) -> None:
@@ -139,8 +178,48 @@ def test_mig_profiles(offer: MigOffer, left: MigOffer | None, told: str | None) 
 
 
 def test_a_gpu_that_cannot_be_cut() -> None:
-    [refusal] = resolve(Offers(mig=MigOffer(profiles=("1g.5gb",))), memory_mib=GPU, mig_profiles=()).refused
+    gpu = Reported(memory_mib=GPU, mig=None)
+    [refusal] = resolve(Offers(mig=MigOffer(profiles=("1g.5gb",))), gpu=gpu, mig_profiles=()).refused
     assert refusal.message == "offers.mig.profiles: the GPU cannot be cut into 1g.5gb: it knows none"
+
+
+@pytest.mark.parametrize(
+    ("model", "layout", "excess"),
+    [
+        ("H100-80GB", {"1g.10gb": 7}, None),
+        ("H100-80GB", {"1g.10gb": 4, "3g.40gb": 1}, None),
+        ("H100-80GB", {"1g.10gb": 8}, "1 x 1g.10gb beside 7 x 1g.10gb"),
+        ("H100-80GB", {"1g.10gb": 5, "3g.40gb": 1}, "1 x 1g.10gb beside 4 x 1g.10gb, 1 x 3g.40gb"),
+        ("H100-80GB", {"3g.40gb": 2, "1g.10gb": 1}, "1 x 1g.10gb beside 2 x 3g.40gb"),
+        ("H100-80GB", {"7g.80gb": 1, "1g.10gb": 2}, "2 x 1g.10gb beside 1 x 7g.80gb"),
+        ("A30", {"4g.24gb": 2}, "1 x 4g.24gb beside 1 x 4g.24gb"),
+    ],
+)
+def test_layouts_are_tried_out_on_the_model(model: str, layout: dict[str, int], excess: str | None) -> None:
+    gpu = boards.board(model)
+    offers = Offers(mig=MigOffer(layout=layout))
+    result = resolve(offers, gpu=gpu, mig_profiles=boards.profile_names(gpu))
+    assert result.offers == (Offers() if excess else offers)
+    told = f"offers.mig.layout: there is no room for {excess} on this GPU: leave it out, or ask for smaller instances"
+    assert [(refusal.reason, refusal.message) for refusal in result.refused] == (
+        [("LayoutDoesNotFit", told)] if excess else []
+    )
+
+
+@pytest.mark.parametrize("model", boards.MIG_CAPABLE)
+def test_a_model_as_reported_is_tried_out_as_the_board_itself(model: str) -> None:
+    gpu = boards.board(model)
+    [described] = models.described([gpu])
+    status = gpu_status().model_copy(update={"model": gpu.product_name, "memory": f"{gpu.memory_mib}Mi"})
+    told = NodeSharingStatus.model_validate(NodeSharingStatus(models=(described,)).to_json())
+    assert models.reported(status, told) == Reported(memory_mib=gpu.memory_mib, mig=gpu.mig)
+
+
+def test_of_two_boards_of_a_model_the_one_that_tells_more_speaks() -> None:
+    silent = boards.board("A100-40GB", mig=MigSupport(profiles=(), switch_resets_gpu=True))
+    telling = boards.board("A100-40GB", 1)
+    assert models.described([silent, telling]) == models.described([telling, silent]) == models.described([telling])
+    assert models.described([gpu(0, mig=None)]) == ()
 
 
 amounts = st.one_of(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from building import DRIVER, EXCLUSIVE, claim, config, gpu_config, interval_config, json_values, result, time_slicing
 from gpusharing.api.dra import AllocationConfig, AllocationResult
 from gpusharing.api.sharing import (
+    Allowance,
     DeviceSettings,
     Enforcement,
     Interval,
@@ -23,6 +24,7 @@ from gpusharing.api.sharing import (
     Offers,
     PolicyReference,
     SettingSources,
+    Strategy,
     TimeSlicingMemory,
     TimeSlicingOffer,
 )
@@ -251,6 +253,81 @@ def test_an_offer_that_changes_moves_no_wall_of_a_claim(before: Offers, now: Off
     before_sources, after_sources = settings.sources, after.sources
     assert before_sources is not None
     assert after_sources == before_sources.model_copy(update={"interval": "policy/halves"})
+
+
+TIME_SLICED = gpu_config({"strategy": "TimeSlicing"})
+
+
+def limited(**limits: Any) -> dict[str, Any]:
+    return gpu_config({"strategy": "MPS", "mpsConfig": limits})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "allow", "problem"),
+    [
+        pytest.param(gpu_config(), Allowance(gpu_config=(), intervals=()), None, id="nothing asked"),
+        pytest.param(SHORT, Allowance(), None, id="nothing said"),
+        pytest.param(SHORT, Allowance(gpu_config=(Strategy.TIME_SLICING,), intervals=(Interval.SHORT,)), None, id="ok"),
+        pytest.param(
+            SHORT,
+            Allowance(gpu_config=()),
+            "sharing.strategy is TimeSlicing, and tenants.allow.gpuConfig has none",
+            id="no strategy",
+        ),
+        pytest.param(
+            MPS,
+            Allowance(gpu_config=(Strategy.TIME_SLICING,)),
+            "sharing.strategy is MPS, and tenants.allow.gpuConfig has TimeSlicing",
+            id="another strategy",
+        ),
+        pytest.param(
+            SHORT,
+            Allowance(intervals=(Interval.DEFAULT, Interval.LONG)),
+            "sharing.timeSlicingConfig.interval is Short, and tenants.allow.intervals has Default, Long",
+            id="another interval",
+        ),
+        pytest.param(TIME_SLICED, Allowance(intervals=()), None, id="an interval that nobody asked for"),
+        pytest.param(
+            limited(defaultActiveThreadPercentage=51),
+            Allowance(max_threads=50),
+            "sharing.mpsConfig.defaultActiveThreadPercentage is 51, and tenants.allow.maxThreads is 50",
+            id="too many threads",
+        ),
+        pytest.param(
+            limited(defaultPinnedDeviceMemoryLimit="21Gi"),
+            Allowance(max_memory="20Gi"),
+            "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit is 21Gi, and tenants.allow.maxMemory is 20Gi",
+            id="too much memory",
+        ),
+        pytest.param(
+            limited(defaultActiveThreadPercentage=50, defaultPinnedDeviceMemoryLimit="20480Mi"),
+            Allowance(max_threads=50, max_memory="20Gi", gpu_config=(Strategy.MPS,), intervals=()),
+            None,
+            id="as much as is allowed",
+        ),
+    ],
+)
+def test_a_config_asks_for_what_is_allowed(parameters: Any, allow: Allowance, problem: str | None) -> None:
+    def resolved(source: str) -> DeviceSettings:
+        return resolve(result(), [config(parameters, source=source)], EXCLUSIVE, THIRDS, allow=allow)
+
+    # A class is the platform's own word.
+    assert resolved("FromClass").request == "gpu"
+    if problem is None:
+        assert resolved("FromClaim").request == "gpu"
+        return
+    with pytest.raises(SettingsError) as refused:
+        resolved("FromClaim")
+    assert str(refused.value) == (
+        f"request gpu: config of the claim: {problem} in policy thirds: ask for what is allowed, or remove it"
+    )
+
+
+def test_mig_devices_are_no_exception() -> None:
+    asked = config(gpu_config({"strategy": "TimeSlicing"}, kind="MigDeviceConfig"))
+    allow = Allowance(gpu_config=(Strategy.MPS,))
+    with pytest.raises(SettingsError, match="is TimeSlicing, and tenants"):
+        resolve(result("gpu-0-mig-1g10gb-19-0"), [asked], EXCLUSIVE, THIRDS, allow=allow)
 
 
 class Refusal(NamedTuple):

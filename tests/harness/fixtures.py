@@ -21,7 +21,12 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if session.config.option.collectonly:
         return
-    for name, build in {"toolchain": programs.build, "nvidia_tools": programs.build_nvidia_tools}.items():
+    builds = {
+        "toolchain": programs.build,
+        "nvidia_tools": programs.build_nvidia_tools,
+        "promtool": programs.build_promtool,
+    }
+    for name, build in builds.items():
         if name in fixtures:
             capture = session.config.pluginmanager.getplugin("capturemanager")
             with capture.global_and_fixture_disabled():
@@ -38,6 +43,12 @@ def toolchain() -> Path:
 def nvidia_tools() -> Path:
     """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`."""
     return programs.build_nvidia_tools()
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    """Prometheus' own program for tests of alerts."""
+    return programs.build_promtool()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -20,6 +20,7 @@ NAMESPACE = "gpusharing-system"
 # An hour, before what is not offered any more is withdrawn, is too long for tests.
 _NO_WAIT = ("--idle-wait", "0")
 _ANY_PORT = ("--listen", "127.0.0.1:0")
+_RESTARTED = ("sh", Path(__file__).with_name("restarted.sh"))
 # As an image has it: modules are compiled when it is built, not each time a program starts, and nobody trusts the
 # authorities of the public web.
 _ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "", "SSL_CERT_FILE": os.devnull}
@@ -74,6 +75,7 @@ class GpuCluster(Cluster):
 
     async def _operator(self) -> Process:
         kubeconfig = await self.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
+        # It ends when the API server is away for long.
         return _program(
             sys.executable,
             "operator",
@@ -82,6 +84,7 @@ class GpuCluster(Cluster):
             *_ANY_PORT,
             *_NO_WAIT,
             log=self.directory / "logs",
+            start=_RESTARTED,
         )
 
     async def _agent(self, node: Node) -> Process:
@@ -105,6 +108,8 @@ class GpuCluster(Cluster):
         )
 
 
-def _program(python: str | Path, command: str, *arguments: str | Path, log: Path) -> Process:
-    argv = [python, "-m", "gpusharing", command, *arguments]
+def _program(
+    python: str | Path, command: str, *arguments: str | Path, log: Path, start: Sequence[str | Path] = ()
+) -> Process:
+    argv = [*start, python, "-m", "gpusharing", command, *arguments]
     return Process(argv, log=log / f"{command}.log", env=_ENVIRONMENT)

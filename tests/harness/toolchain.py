@@ -105,6 +105,15 @@ _NVIDIA_TOOLS = _Module(
     cgo=True,
 )
 
+_PROMTOOL = _Module(
+    directory=TOOLS / "prometheus",
+    packages={"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
+    version_of="github.com/prometheus/prometheus",
+    version_variables={},
+    # Half of it would be clients of clouds in which something to scrape might be found.
+    tags="remove_all_sd",
+)
+
 _CEL_ORACLES = tuple(
     _Module(
         directory=CEL_ORACLE / minor,
@@ -130,6 +139,11 @@ def build_cel_oracles() -> Path:
 def build_nvidia_tools() -> Path:
     """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`; the first call takes two minutes."""
     return _programs([_NVIDIA_TOOLS])
+
+
+def build_promtool() -> Path:
+    """Prometheus' own test of alerts; the first call takes some minutes."""
+    return _programs([_PROMTOOL]) / "promtool"
 
 
 def _programs(modules: Sequence[_Module]) -> Path:

@@ -28,7 +28,12 @@ BETA_SLICES: Final = "/apis/resource.k8s.io/v1beta2/resourceslices"
 CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 ALL_CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+BETA_CLASSES: Final = "/apis/resource.k8s.io/v1beta2/deviceclasses"
+QUOTAS: Final = "/api/v1/namespaces/default/resourcequotas"
+GUARDS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+TAINT_RULES: Final = "/apis/resource.k8s.io/v1/devicetaintrules"
 EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 _numbers: Iterator[int] = itertools.count()
@@ -74,6 +79,23 @@ def slice_of(node: str | None = "node-1", **changes: Any) -> dict[str, Any]:
     }
 
 
+def made(api_version: str, kind: str, name: str = "", **metadata: Any) -> dict[str, Any]:
+    """By the operator, for policy "one"; without what is given as None."""
+    of_policy = [{"apiVersion": "gpusharing.dev/v1alpha1", "kind": "SharingPolicy", "name": "one", "uid": "0"}]
+    whole = {"labels": {"gpusharing.dev/policy": "one"}, "ownerReferences": of_policy} | metadata
+    named = {"name": name or f"m{next(_numbers)}"}
+    kept = {key: value for key, value in whole.items() if value is not None}
+    return {"apiVersion": api_version, "kind": kind, "metadata": named | kept, "spec": {}}
+
+
+def class_(name: str = "", **metadata: Any) -> dict[str, Any]:
+    return made("resource.k8s.io/v1", "DeviceClass", name, **metadata)
+
+
+def quota(name: str = "", **metadata: Any) -> dict[str, Any]:
+    return made("v1", "ResourceQuota", name, **metadata)
+
+
 def event(kind: str = "SharingPolicy", name: str = "one") -> dict[str, Any]:
     return {
         "apiVersion": "events.k8s.io/v1",
@@ -89,9 +111,29 @@ def event(kind: str = "SharingPolicy", name: str = "one") -> dict[str, Any]:
     }
 
 
+def taint_rule(name: str = "", *, ours: bool = True, key: str = "gpusharing.dev/conflict", **selector: str) -> Any:
+    """For device gpu-0 of node-1, if nothing else is said."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {
+            "name": name or f"t{next(_numbers)}",
+            "labels": {"app.kubernetes.io/managed-by": "gpusharing-operator" if ours else "somebody"},
+        },
+        "spec": {
+            "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "node-1", "device": "gpu-0"} | selector,
+            "taint": {"key": key, "effect": "NoExecute"},
+        },
+    }
+
+
 STATUS: Final[dict[str, Any]] = {"status": {"gpus": []}}
 SPEC: Final = {"spec": {"gpus": [{"uuid": "GPU-1"}]}}
 LABEL: Final = {"metadata": {"labels": {"a": "b"}}}
+OURS: Final = {"metadata": {key: class_()["metadata"][key] for key in ("labels", "ownerReferences")}}
+SELECTORS: Final = {"spec": {"selectors": [{"cel": {"expression": "false"}}]}}
+HARD: Final = {"spec": {"hard": {"pods": "7"}}}
+BETA: Final = {"apiVersion": "resource.k8s.io/v1beta2"}
 OTHER_DEVICE: Final = {"spec": {"devices": [{"name": "gpu-1"}]}}
 
 NEW_AGENT = (
@@ -174,7 +216,39 @@ OPERATOR = (
     Row("an Event elsewhere", "POST", EVENTS.format("kube-system"), event(), 403, "cannot create"),
     Row("a claim", "PATCH", f"{CLAIMS}/one", LABEL, 403, "cannot patch"),
     Row("a claim's status", "PATCH", f"{CLAIMS}/one/status", {"status": {"devices": []}}, 403, "cannot patch"),
-    Row("a class", "PATCH", f"{CLASSES}/gpu.nvidia.com", LABEL, 403, "cannot patch"),
+    Row("a class", "PATCH", f"{CLASSES}/gpu.nvidia.com", LABEL, 403, "only what a SharingPolicy owns"),
+    Row("a class to take over", "PATCH", f"{CLASSES}/gpu.nvidia.com", OURS, 403, "only what a SharingPolicy owns"),
+    Row("a class to go", "DELETE", f"{CLASSES}/gpu.nvidia.com", None, 403, "only what a SharingPolicy owns"),
+    Row("all classes to go", "DELETE", CLASSES, None, 403, "cannot deletecollection"),
+    Row("a class of a policy", "POST", CLASSES, class_(), 201),
+    Row("a class of a policy, in beta", "POST", BETA_CLASSES, class_(ownerReferences=None) | BETA, 403, "only what a"),
+    Row("a class of nobody", "POST", CLASSES, class_(ownerReferences=None), 403, "only what a SharingPolicy owns"),
+    Row("a class of a Node", "POST", CLASSES, class_(ownerReferences=[owner()]), 403, "only what a SharingPolicy owns"),
+    Row("a class without a label", "POST", CLASSES, class_(labels=None), 403, "must have the label"),
+    Row("its class anew", "PATCH", f"{CLASSES}/ours", SELECTORS, 200),
+    Row("its class without a label", "PATCH", f"{CLASSES}/ours", {"metadata": {"labels": None}}, 403, "must have the"),
+    Row("its class without an owner", "PATCH", f"{CLASSES}/ours", {"metadata": {"ownerReferences": None}}, 403, "owns"),
+    Row("its class to go", "DELETE", f"{CLASSES}/ours", None, 200),
+    Row("its class by update", "PUT", f"{CLASSES}/ours", SELECTORS, 403, "cannot update"),
+    Row("a quota of a policy", "POST", QUOTAS, quota(), 201),
+    Row("a quota of nobody", "POST", QUOTAS, quota(ownerReferences=None), 403, "only what a SharingPolicy owns"),
+    Row("a quota without a label", "POST", QUOTAS, quota(labels=None), 403, "must have the label"),
+    Row("a quota", "PATCH", f"{QUOTAS}/theirs", HARD, 403, "only what a SharingPolicy owns"),
+    Row("a quota to go", "DELETE", f"{QUOTAS}/theirs", None, 403, "only what a SharingPolicy owns"),
+    Row("its quota anew", "PATCH", f"{QUOTAS}/ours", HARD, 200),
+    Row("its quota to go", "DELETE", f"{QUOTAS}/ours", None, 200),
+    Row("what a quota counts", "PATCH", f"{QUOTAS}/ours/status", {"status": {}}, 403, "cannot patch"),
+    Row("a guard", "GET", f"{GUARDS}/gpusharing-allocation", None, 200),
+    Row("a guard as it changes", "GET", f"{GUARDS}?fieldSelector=metadata.name%3Dgpusharing-claims", None, 200),
+    Row("another guard", "GET", f"{GUARDS}/gpusharing-agent", None, 403, "cannot get"),
+    Row("all guards", "GET", GUARDS, None, 403, "cannot list"),
+    Row("a guard anew", "PATCH", f"{GUARDS}/gpusharing-allocation", LABEL, 200),
+    Row("the guard of pods anew", "PATCH", f"{GUARDS}/gpusharing-pods", LABEL, 200),
+    Row("the guard of tolerations", "PATCH", f"{GUARDS}/gpusharing-tolerations", LABEL, 403, "cannot patch"),
+    Row("its own guard", "PATCH", f"{GUARDS}/gpusharing-operator-property", LABEL, 403, "cannot patch"),
+    Row("the agents' guard", "PATCH", f"{GUARDS}/gpusharing-agent", LABEL, 403, "cannot patch"),
+    Row("a guard to go", "DELETE", f"{GUARDS}/gpusharing-allocation", None, 403, "cannot delete"),
+    Row("a guard's binding", "PATCH", f"{BINDINGS}/gpusharing-allocation", LABEL, 403, "cannot patch"),
     Row("a Node", "PATCH", f"{NODES}/node-1", LABEL, 403, "cannot patch"),
     Row("a Namespace", "PATCH", "/api/v1/namespaces/default", LABEL, 403, "cannot patch"),
     Row("a slice", "POST", SLICES, slice_of(), 403, "cannot create"),
@@ -184,6 +258,16 @@ OPERATOR = (
     Row("the lease to go", "DELETE", f"{LEASES}/gpusharing-operator", None, 403, "cannot delete"),
     Row("a lease elsewhere", "POST", LEASES.replace(NAMESPACE, "kube-system"), lease(), 403, "cannot create"),
     Row("all leases", "GET", LEASES, None, 403, "cannot list"),
+    Row("an eviction", "POST", TAINT_RULES, taint_rule(), 201),
+    Row("an eviction of tenants", "POST", TAINT_RULES, taint_rule(pool="node-1/search"), 201),
+    Row("an eviction without its label", "POST", TAINT_RULES, taint_rule(ours=False), 403, "managed-by"),
+    Row("an eviction from all devices", "POST", TAINT_RULES, taint_rule(device=""), 422),
+    Row("an eviction from another driver", "POST", TAINT_RULES, taint_rule(driver="d.example.com"), 403, "one device"),
+    Row("another taint", "POST", TAINT_RULES, taint_rule(key="a.example.com/b"), 403, "only the taint"),
+    Row("its eviction to end", "DELETE", f"{TAINT_RULES}/ours", None, 200),
+    Row("another's taint to go", "DELETE", f"{TAINT_RULES}/others", None, 403, "managed-by"),
+    Row("an eviction by patch", "PATCH", f"{TAINT_RULES}/ours", LABEL, 403, "cannot patch"),
+    Row("all evictions to end", "DELETE", TAINT_RULES, None, 403, "cannot deletecollection"),
     Row("all claims", "GET", ALL_CLAIMS, None, 200),
     Row("all classes", "GET", CLASSES, None, 200),
     Row("all Nodes", "GET", NODES, None, 200),
@@ -230,6 +314,8 @@ async def inhabited(installed: ControlPlane) -> ControlPlane:
         sharing("node-2", owners=[]),
         slice_of("node-1", name="of-node-1"),
         slice_of("node-2", name="of-node-2"),
+        taint_rule("ours", device="gpu-7"),
+        taint_rule("others", ours=False, device="gpu-7"),
         {
             "apiVersion": "gpusharing.dev/v1alpha1",
             "kind": "SharingPolicy",
@@ -243,9 +329,19 @@ async def inhabited(installed: ControlPlane) -> ControlPlane:
             "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
         },
     ]
-    objects_json = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    await installed.kubectl("create", "--filename=-", stdin=objects_json)
+    await _create(installed, objects)
+    # What is owned by something that is not there is collected as garbage.
+    uid = await installed.kubectl("get", "sharingpolicy", "one", "--output=jsonpath={.metadata.uid}")
+    owners = [OURS["metadata"]["ownerReferences"][0] | {"uid": uid}]
+    in_default = {"namespace": "default"}
+    ours = (class_("ours", ownerReferences=owners), quota("ours", ownerReferences=owners, **in_default))
+    await _create(installed, [*ours, quota("theirs", ownerReferences=None, **in_default)])
     return installed
+
+
+async def _create(control_plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    await control_plane.kubectl("create", "--filename=-", stdin=listed)
 
 
 async def check(control_plane: ControlPlane, kubeconfig: Path, row: Row) -> None:

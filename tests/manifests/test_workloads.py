@@ -22,8 +22,13 @@ async def test_everything_is_accepted_and_no_expression_is_doubted(installed: Co
     assert set(policies) == {
         "gpusharing-agent",
         "gpusharing-agent-events",
+        "gpusharing-allocation",
+        "gpusharing-claims",
         "gpusharing-kubelets",
         "gpusharing-operator",
+        "gpusharing-operator-property",
+        "gpusharing-pods",
+        "gpusharing-tolerations",
     }
     assert all(status["typeChecking"] == {} for status in policies.values())
     crds = (await installed.kubectl("get", "crd", "--output=name")).split()

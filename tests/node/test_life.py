@@ -150,13 +150,26 @@ async def _the_agent_is_updated(user: User, witnesses: Witnesses) -> None:
 
 
 async def _programs_are_killed(user: User, witnesses: Witnesses) -> None:
+    before = await _leader(user)
     for program in (user.cluster.agent, user.cluster.operator, user.cluster.node.kubelet):
         await program.kill()
         await witnesses.are_undisturbed()
         await program.start()
+
+    async def another_leads() -> None:
+        assert await _leader(user) != before
+
+    # Who is killed does not give its lease back.
+    await eventually(another_leads, within=40)
     await user.apply(pod("late", template="share"))
     await user.wait("pod/late", "--for=condition=Ready")
     await witnesses.are_undisturbed()
+
+
+async def _leader(user: User) -> str:
+    """The operator's process."""
+    lease = await user.get("lease", "gpusharing-operator", "--namespace=gpusharing-system")
+    return str(lease["spec"]["holderIdentity"])
 
 
 async def _the_api_server_is_away(user: User, witnesses: Witnesses) -> None:

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.agent.conditions import HEALTHY, READY, condition, healthy
+from gpusharing.agent.conditions import READY, condition, healthy
 from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition
 from gpusharing.core import allocation
-from gpusharing.core.health import Finding
+from gpusharing.core.health import HEALTHY, Finding
 from gpusharing.kube.clock import now
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api, ApiError, UnreachableError

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.core.health import Effect, Finding
+from gpusharing.core.health import HEALTHY, Effect, Finding
 
-HEALTHY: Final = "Healthy"
 READY: Final = "Ready"
 STATE_TRUSTED: Final = "StateTrusted"
 """False while a file of the agent's state is put aside."""

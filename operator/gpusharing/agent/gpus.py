@@ -3,12 +3,13 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpusharing.agent.abilities import preparable
 from gpusharing.agent.hardware.facts import GpuState
 from gpusharing.agent.records import GpuRecord, LostGpu, Records
 from gpusharing.api import names
-from gpusharing.api.sharing import UNTOLD, GpuSharing, MemoryWallSupport, Offers, PolicyReference
+from gpusharing.api.sharing import UNTOLD, GpuSharing, MemoryWallSupport, MigMode, Offers, PolicyReference
 from gpusharing.core import cutting, offers
 from gpusharing.core.cutting import Cut
 from gpusharing.core.inventory import Gpu, MigInstance
@@ -29,10 +30,17 @@ class Seen:
     memory_wall: MemoryWallSupport
 
 
+class Shown(NamedTuple):
+    """A device in the API."""
+
+    pool: str
+    device: str
+
+
 class NodeGpus:
     def __init__(self, records: Records, *, node: str, menus: int = 1, timing: Timing | None = None) -> None:
         self._records = records
-        self._pool = names.pool(node)
+        self._node = node
         self._menus = menus
         self._timing = timing or Timing()
         self._seen: Mapping[str, Seen] = {}
@@ -63,14 +71,34 @@ class NodeGpus:
         found = self._seen[uuid].state.instances
         return tuple(MigInstance(place=instance.place, uuid=instance.uuid) for instance in found)
 
+    def mig_mode(self, uuid: str) -> MigMode | None:
+        """As it is, and as it was before we switched it. None: there is none."""
+        mode = self._seen[uuid].state.mig_mode
+        if mode is None:
+            return None
+        before = (self._records.journal(uuid).mig_mode, self._records.gpu(uuid).mig_mode_found)
+        found = next((one for one in before if one is not None), mode.current)
+        return MigMode(enabled=mode.current, found=found)
+
     def published(self, uuid: str) -> OfferedGpu:
         """As its devices are described, also those that are on their way out."""
         record = self._records.gpu(uuid)
+        offered = self._offered(
+            uuid, record.published_offers, record.published_policy, configured=record.published_configured
+        )
         return self._with_ours(
-            self._offered(
-                uuid, record.published_offers, record.published_policy, configured=record.published_configured
+            dataclasses.replace(
+                offered,
+                allow=record.published_allow,
+                restricted=names.policy_of_pool(self.pool(uuid)) is not None,
+                evicts=record.decided is not None and record.decided.drain is not None,
             )
         )
+
+    def pool(self, uuid: str) -> str:
+        """Where its devices are published."""
+        publication = self._records.gpu(uuid).publication
+        return publication.pool if publication else names.pool(self._node)
 
     def entries(self, uuid: str) -> tuple[Entry, ...]:
         publication = self._records.gpu(uuid).publication
@@ -96,7 +124,7 @@ class NodeGpus:
             self._without_ours(uuid), held=held, published=published, found_enabled=record.mig_mode_found
         )
 
-    def plan(self, *, shown: Iterable[str], now: float, answers: Answers) -> list[GpuPlan]:
+    def plan(self, *, shown: Iterable[Shown], now: float, answers: Answers) -> list[GpuPlan]:
         """What each GPU is to publish, in the order of `uuids`. `shown` are the devices that the API has."""
         devices = list(shown)
         views = [self._view(uuid, devices) for uuid in self.uuids]
@@ -106,14 +134,18 @@ class NodeGpus:
         """On disk before anybody sees it."""
         for uuid, plan in zip(self.uuids, plans, strict=True):
             record = self._records.gpu(uuid)
+            put: dict[str, object] = {"publication": plan.publication}
             wanted = self._wanted(uuid)
             entries = plan.publication.entries
-            put = {
-                "publication": plan.publication,
-                "published_offers": offers.remembered(wanted.offers, record.published_offers, entries),
-                "published_policy": wanted.policy or _last_policy(record, entries),
-                "published_configured": wanted.configured,
-            }
+            is_leaving = wanted.configured and plan.publication.pool != self._pool_of(record.decided)
+            # What has to go before the GPU appears in another pool is described as it was, if anybody knows.
+            if record.publication is None or not is_leaving:
+                put |= {
+                    "published_offers": offers.remembered(wanted.offers, record.published_offers, entries),
+                    "published_policy": wanted.policy or _last_policy(record, entries),
+                    "published_allow": wanted.allow,
+                    "published_configured": wanted.configured,
+                }
             self._records.put_gpu(uuid, record.model_copy(update=put))
 
     def written(self, stored: Mapping[str, Publication], *, now: float) -> bool:
@@ -132,24 +164,31 @@ class NodeGpus:
         found = {uuid: self._records.gpu(uuid).publication for uuid in self._seen}
         return {uuid: publication for uuid, publication in found.items() if publication}
 
-    def _view(self, uuid: str, shown: Iterable[str]) -> GpuView:
+    def _view(self, uuid: str, shown: Iterable[Shown]) -> GpuView:
         wanted = self._wanted(uuid)
         record = self._records.gpu(uuid)
         decided = record.decided or GpuSharing(uuid=uuid)
         policy = wanted.policy.name if wanted.policy else None
+        found = {one.device: one.pool for one in shown if names.slot_of_device(one.device) == record.slot}
+        held_in = [device.pool for _, device in self._records.claims_on(uuid)]
         return GpuView(
             gpu=wanted.gpu,
             group=f"{policy or ''}/{wanted.gpu.product_name}",
             menu=offers.menu(wanted),
             policy=policy,
-            pool=self._pool,
+            pool=self._pool_of(record.decided),
             configured=wanted.configured,
             published=record.publication,
-            found=frozenset(device for device in shown if names.slot_of_device(device) == record.slot),
+            found=frozenset(found),
+            found_in=next(iter((*found.values(), *held_in)), None),
             prepared=tuple(self._holders(uuid)),
             allocated=frozenset(device.device for device in decided.allocated),
             close_approved=frozenset(decided.close_approved),
         )
+
+    def _pool_of(self, decided: GpuSharing | None) -> str:
+        tenants_of = decided.policy.name if decided and decided.restricted and decided.policy else None
+        return names.pool(self._node, restricted_to=tenants_of)
 
     def _holders(self, uuid: str) -> Iterable[Holder]:
         for claim, device in self._records.claims_on(uuid):
@@ -165,7 +204,7 @@ class NodeGpus:
         if decided is None or decided.offers is None:
             return found
         possible = preparable(decided.offers, found.memory_wall)
-        return dataclasses.replace(found, offers=possible, policy=decided.policy)
+        return dataclasses.replace(found, offers=possible, policy=decided.policy, allow=decided.allow)
 
     def _with_ours(self, offered: OfferedGpu) -> OfferedGpu:
         """With those that stay."""

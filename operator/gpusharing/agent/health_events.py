@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import structlog
 
-from gpusharing.agent.conditions import HEALTHY, STATE_TRUSTED, named
+from gpusharing.agent.conditions import STATE_TRUSTED, named
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing import GpuStatus, NodeSharing, NodeSharingStatus
+from gpusharing.core.health import HEALTHY
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.kube.transport import ApiError, UnreachableError

@@ -20,6 +20,7 @@ from gpusharing.agent.records import Records
 from gpusharing.agent.report import node_status
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.api.sharing import NodeSharing
 from gpusharing.core.narrowing import Answers, GpuPlan, Holder
 from gpusharing.kube.clock import now, seconds_since_boot
@@ -54,6 +55,7 @@ class NodeLoop:
         survey: Survey,
         changed: asyncio.Event,
         preparer: Preparer,
+        verdicts: Verdicts,
     ) -> None:
         self._node = node
         self._api = api
@@ -66,9 +68,10 @@ class NodeLoop:
         self._stream = stream
         self._survey = survey
         self._preparer = preparer
+        self._verdicts = verdicts
         self._changed = changed
         self._sharings: Reflector[NodeSharing] = Reflector(
-            api, NODE_SHARINGS, on_change=changed.set, field_selector=f"metadata.name={node}"
+            api, NODE_SHARINGS, on_change=self._heard, field_selector=f"metadata.name={node}"
         )
         self.rounds = Counter(succeeded=0, failed=0)
         self._reported = -math.inf
@@ -88,6 +91,12 @@ class NodeLoop:
             await self._sharings.synced.wait()
             await self._publisher.slices.synced.wait()
             await self._loop()
+
+    def _heard(self) -> None:
+        """Prepare waits for verdicts, also while a round takes its time."""
+        sharing = self._sharings.get(self._node)
+        self._verdicts.told(sharing.spec.claims if sharing else ())
+        self._changed.set()
 
     async def _loop(self) -> None:
         backoff = _FIRST_BACKOFF

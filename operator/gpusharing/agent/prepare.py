@@ -17,6 +17,7 @@ from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records
 from gpusharing.agent.settling import targets
 from gpusharing.agent.settling.mps import daemon_name
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.verdicts import VerdictError, Verdicts
 from gpusharing.agent.walls.walls import NoWallError, Walls
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
@@ -33,7 +34,7 @@ class PrepareError(Exception):
     """This claim cannot be prepared. The message reaches the pod's events."""
 
 
-_REFUSALS: Final = (HardwareError, NoWallError, settings.SettingsError, UnresolvableError, OSError)
+_REFUSALS: Final = (HardwareError, NoWallError, settings.SettingsError, UnresolvableError, VerdictError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Preparer:
         walls: Walls,
         cdi: CdiDirectory,
         metadata: MetadataFiles,
+        verdicts: Verdicts,
         on_prepared: Callable[[PreparedClaim], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -76,8 +78,10 @@ class Preparer:
         self._walls = walls
         self._cdi = cdi
         self._metadata = metadata
+        self._verdicts = verdicts
         self._on_prepared = on_prepared
         self._on_change = on_change
+        self._is_behind = False
         # Claims, offers and settings of the node change one at a time.
         self.gate = asyncio.Lock()
 
@@ -85,6 +89,9 @@ class Preparer:
         try:
             claim = await self._claim(ref)
             _named_in_logs(allocation.users(claim))
+            if not self._is_known(claim):
+                # Without the gate, so that others do not wait as well.
+                await self._verdicts.wait(claim)
             async with self.gate:
                 if others := self._records.lost_claims - {ref.uid}:
                     raise PrepareError(
@@ -111,14 +118,22 @@ class Preparer:
     async def recover(self) -> None:
         """After a start: walls, CDI specs and GPU settings follow from the claims on disk, whatever was half done."""
         async with self.gate:
-            for uid in {*self._cdi.claims(), *self._metadata.claims()} - self._records.claims.keys():
-                if uid not in self._records.lost_claims:
-                    self._forget(uid)
-            self._walls.renew()
-            self.follow()
-            for claim in self._records.claims.values():
-                self._renew_spec(claim)
-            await self._settler.settle_all({*self._records.changed_gpus, *self._gpus.uuids})
+            try:
+                self._renew()
+                await self._settler.settle_all({*self._records.changed_gpus, *self._gpus.uuids})
+            except OSError as error:
+                # Pods that end need no disk. The node loop says it again until it has worked.
+                self._is_behind = True
+                log.warning("what claims need is not written anew", error=str(error))
+
+    def _renew(self) -> None:
+        for uid in {*self._cdi.claims(), *self._metadata.claims()} - self._records.claims.keys():
+            if uid not in self._records.lost_claims:
+                self._forget(uid)
+        self._walls.renew()
+        self._follow()
+        for claim in self._records.claims.values():
+            self._renew_spec(claim)
 
     async def readopt(self, told: Mapping[str, str]) -> None:
         """Finds out again what claims hold whose records were lost. `told` are namespace/name by uid, as this node or
@@ -149,6 +164,13 @@ class Preparer:
             return None
 
     def follow(self) -> None:
+        """What claims have of their GPUs is what is in force now."""
+        if self._is_behind:
+            self._renew()
+            self._is_behind = False
+        self._follow()
+
+    def _follow(self) -> None:
         """Claims on a shared GPU have what the GPU is set to now, not what it was set to when they came."""
         for claim in list(self._records.claims.values()):
             devices = tuple(self._followed(device) for device in claim.devices)
@@ -202,9 +224,14 @@ class Preparer:
             if error.status != 404:
                 raise
             return False
+        # The same device of another pool is another device.
+        held = {
+            (device.pool, device.device, device.share_id)
+            for device in prepared.devices
+            if (device.device, device.share_id) == (holder.device, holder.share_id)
+        }
         return claim.metadata.uid == holder.claim and any(
-            (result.device, result.share_id) == (holder.device, holder.share_id)
-            for result in allocation.results(claim, self._driver)
+            (result.pool, result.device, result.share_id) in held for result in allocation.results(claim, self._driver)
         )
 
     async def _claim(self, ref: ClaimRef) -> ResourceClaim:
@@ -220,6 +247,12 @@ class Preparer:
                 "so that it is scheduled again"
             )
         return claim
+
+    def _is_known(self, claim: ResourceClaim) -> bool:
+        """Whether containers of it may run. They are not disturbed, whatever anybody says."""
+        uid, known = claim.metadata.uid, self._records.claims.get(claim.metadata.uid)
+        is_prepared = known is not None and known.allocation_hash == allocation.digest(claim, self._driver)
+        return is_prepared or uid in self._records.lost_claims
 
     async def _prepare(self, claim: ResourceClaim) -> PreparedClaim:
         uid, digest = claim.metadata.uid, allocation.digest(claim, self._driver)
@@ -335,11 +368,17 @@ class Preparer:
 
     def _uuid(self, result: AllocationResult) -> str:
         slot = names.slot_of_device(result.device)
-        uuid = self._gpus.uuid_at(slot) if slot is not None and result.pool == self._node else None
+        is_here = names.node_of_pool(result.pool) == self._node
+        uuid = self._gpus.uuid_at(slot) if slot is not None and is_here else None
         if uuid is None:
             raise settings.SettingsError(
                 f"request {result.request}: device {result.pool}/{result.device} is not on node {self._node}: "
                 "delete the pod, so that it is scheduled again"
+            )
+        if result.pool != self._gpus.pool(uuid):
+            raise settings.SettingsError(
+                f"request {result.request}: device {result.pool}/{result.device} is not there any more, its GPU "
+                f"belongs to pool {self._gpus.pool(uuid)} now: delete the pod, so that it is scheduled again"
             )
         return uuid
 
@@ -354,7 +393,9 @@ class Preparer:
         if published.wants_walls and names.sharing_of_device(result.device) is names.Sharing.TIME_SLICING:
             # What was published may be a minute old.
             wall = await self._walls.support(uuid)
-        return settings.resolve(result, configs, published.offers, published.policy, memory_wall=wall)
+        return settings.resolve(
+            result, configs, published.offers, published.policy, allow=published.allow, memory_wall=wall
+        )
 
 
 def _named_in_logs(users: tuple[str, ...]) -> None:

@@ -5,6 +5,7 @@ import asyncio
 import gc
 import signal
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -33,6 +34,7 @@ from gpusharing.agent.prepare import Preparer
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.agent.watch import Watch
 from gpusharing.core.narrowing import Timing
@@ -41,6 +43,10 @@ from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
+
+# Two for what is watched. Many pods that start at once are no reason for as many connections: their claims are prepared
+# one after the other.
+_CONNECTIONS: Final = 6
 
 
 def hardware_of(arguments: argparse.Namespace) -> Hardware:
@@ -108,9 +114,10 @@ async def _agent(arguments: argparse.Namespace) -> None:
         stream.tell()
         changed.set()
 
-    async with open_session(credential) as session:
+    async with open_session(credential, connections=_CONNECTIONS) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
         writer = ClaimStatusWriter(api, arguments.driver, health)
+        verdicts = Verdicts(node=arguments.node_name, driver=arguments.driver)
         preparer = Preparer(
             node=arguments.node_name,
             driver=arguments.driver,
@@ -122,6 +129,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             walls=walls,
             cdi=cdi,
             metadata=MetadataFiles(arguments.state_dir / "metadata", arguments.driver),
+            verdicts=verdicts,
             on_prepared=writer.announce,
             on_change=on_change,
         )
@@ -159,6 +167,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             survey=survey,
             changed=changed,
             preparer=preparer,
+            verdicts=verdicts,
         )
         metrics = NodeMetrics(
             records=records,

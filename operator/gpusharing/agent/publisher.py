@@ -1,16 +1,16 @@
 """Keeps the node's ResourceSlices in the API as the published set says, also when the kubelet deletes them."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
-from gpusharing.agent.gpus import NodeGpus
+from gpusharing.agent.gpus import NodeGpus, Shown
 from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import Records
-from gpusharing.api import names
+from gpusharing.api.dra import ResourceSlice
 from gpusharing.core import offers, pool
 from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.kinds import NODES, RESOURCE_SLICES
@@ -45,34 +45,44 @@ class Publisher:
             api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={node},spec.driver={driver}"
         )
 
-    def shown(self) -> list[str]:
+    def shown(self) -> list[Shown]:
         """The devices that the API has."""
-        return [device["name"] for slice_ in self.slices.objects for device in slice_.spec.get("devices") or ()]
+        return [
+            Shown(pool_of(slice_), device["name"])
+            for slice_ in self.slices.objects
+            for device in slice_.spec.get("devices") or ()
+        ]
 
     async def publish(self) -> None:
         stored = self._gpus.publications()
-        gpus = [offers.PublishedGpu(self._offered(uuid), self._gpus.entries(uuid)) for uuid in self._gpus.uuids]
-
-        def specs_at(generation: int) -> list[dict[str, Any]]:
-            return offers.slice_specs(
-                gpus, node=self._node, pool=names.pool(self._node), driver=self._driver, generation=generation
-            )
-
-        plan = pool.plan_pool(
-            self.slices.objects,
-            specs_at,
-            node=self._node,
-            driver=self._driver,
-            last_generation=self._records.generation,
-        )
-        self._records.put_generation(plan.generation)
-        for write in plan.writes:
-            await self._write(write)
-        if plan.writes:
-            log.info("devices published", generation=plan.generation, writes=len(plan.writes))
+        members: dict[str, list[str]] = {pool_of(slice_): [] for slice_ in self.slices.objects}
+        for uuid in self._gpus.uuids:
+            members.setdefault(self._gpus.pool(uuid), []).append(uuid)
+        # First those that are not there any more: their slices may have the names of others.
+        for name, uuids in sorted(members.items(), key=lambda member: (bool(member[1]), member[0])):
+            await self._publish(name, uuids)
         self.has_published = True
         if self._gpus.written(stored, now=seconds_since_boot()):
             self._on_change()
+
+    async def _publish(self, name: str, uuids: Iterable[str]) -> None:
+        gpus = [offers.PublishedGpu(self._offered(uuid), self._gpus.entries(uuid)) for uuid in uuids]
+
+        def specs_at(generation: int) -> list[dict[str, Any]]:
+            return offers.slice_specs(gpus, node=self._node, pool=name, driver=self._driver, generation=generation)
+
+        plan = pool.plan_pool(
+            [slice_ for slice_ in self.slices.objects if pool_of(slice_) == name],
+            specs_at,
+            pool=name,
+            driver=self._driver,
+            last_generation=self._records.generation(name),
+        )
+        self._records.put_generation(name, plan.generation)
+        for write in plan.writes:
+            await self._write(write)
+        if plan.writes:
+            log.info("devices published", pool=name, generation=plan.generation, writes=len(plan.writes))
 
     def _offered(self, uuid: str) -> offers.OfferedGpu:
         return replace(self._gpus.published(uuid), unhealthy=self._health.withheld(uuid))
@@ -101,6 +111,11 @@ class Publisher:
             # Made by us, but the answer was lost or the watch is behind: the next round sees it.
             self.slices.put(await self._api.get(RESOURCE_SLICES, name))
             raise
+
+
+def pool_of(slice_: ResourceSlice) -> str:
+    name: str = slice_.spec["pool"]["name"]
+    return name
 
 
 async def owner(api: Api, node: str) -> dict[str, Any]:

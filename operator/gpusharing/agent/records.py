@@ -10,7 +10,7 @@ from gpusharing.agent.files import Envelopes, boot_id, quarantined
 from gpusharing.agent.hardware.facts import DeviceNode, MigPlace
 from gpusharing.api import names
 from gpusharing.api.base import ApiModel
-from gpusharing.api.sharing import DeviceSettings, GpuSharing, Interval, Offers, PolicyReference
+from gpusharing.api.sharing import Allowance, DeviceSettings, GpuSharing, Interval, Offers, PolicyReference
 from gpusharing.core.health import History
 from gpusharing.core.inventory import Board, MigInstance
 from gpusharing.core.narrowing import Publication, restarted
@@ -117,6 +117,7 @@ class GpuRecord(ApiModel):
     """The operator's last word on it."""
     published_offers: Offers = AS_FOUND
     published_policy: PolicyReference | None = None
+    published_allow: Allowance | None = None
     published_configured: bool = False
     publication: Publication | None = None
     """The devices that are published. Absent: nobody knows."""
@@ -145,7 +146,7 @@ class LostGpu(ApiModel):
 
 
 class Generation(ApiModel):
-    """The generation of the node's pool; it never goes back, also when the kubelet has deleted all slices."""
+    """The generation of a pool; it never goes back, also when the kubelet has deleted all slices."""
 
     value: int = 0
 
@@ -172,7 +173,7 @@ class Records:
             for key, record, is_this_boot in self._gpus_on_disk.read_all()
         }
         self._lost_claims = self._claims_on_disk.put_aside() - self._claims.keys()
-        self._generation = max((value.value for _, value, _ in self._pool_on_disk.read_all()), default=0)
+        self._generations = {key: generation.value for key, generation, _ in self._pool_on_disk.read_all()}
         # A reboot has set everything back already, and what was wrong before it shows anew.
         self._journals = _of_this_boot(self._journals_on_disk)
         self._health = _of_this_boot(self._health_on_disk)
@@ -289,14 +290,19 @@ class Records:
             self._gpus_on_disk.write(uuid, record)
             self._gpus[uuid] = record
 
-    @property
-    def generation(self) -> int:
-        return self._generation
+    def generation(self, pool: str) -> int:
+        return self._generations.get(_generation_key(pool), 0)
 
-    def put_generation(self, value: int) -> None:
-        if value != self._generation:
-            self._pool_on_disk.write("generation", Generation(value=value))
-            self._generation = value
+    def put_generation(self, pool: str, value: int) -> None:
+        if value != self.generation(pool):
+            self._pool_on_disk.write(_generation_key(pool), Generation(value=value))
+            self._generations[_generation_key(pool)] = value
+
+
+def _generation_key(pool: str) -> str:
+    """The pool of the node was once the only one."""
+    policy = names.policy_of_pool(pool)
+    return f"generation-{policy}" if policy else "generation"
 
 
 def _of_this_boot(files: Envelopes[M]) -> dict[str, M]:

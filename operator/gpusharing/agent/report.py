@@ -17,7 +17,7 @@ from gpusharing.api.sharing import (
     NodeSharingStatus,
     PublishedDevice,
 )
-from gpusharing.core import offers
+from gpusharing.core import models, offers
 from gpusharing.core.health import Effect, Finding, Reason
 from gpusharing.core.inventory import Gpu, MigInstance
 from gpusharing.core.offers import Entry, OfferedGpu
@@ -39,6 +39,7 @@ async def node_status(
     return NodeSharingStatus(
         observed_generation=sharing.metadata.generation,
         boot_id=records.boot_id,
+        models=models.described(gpus.published(uuid).gpu for uuid in gpus.uuids),
         gpus=tuple(statuses),
         claims=tuple(_claim_status(claim) for _, claim in sorted(records.claims.items())),
         conditions=(_ready(sharing, problems, now=now), _trusted(sharing, records, now=now)),
@@ -62,6 +63,7 @@ def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settings: GpuSettings, well
         memory=f"{offered.gpu.memory_mib}Mi",
         mig_profiles=tuple(profile.name for profile in offered.gpu.mig.profiles) if offered.gpu.mig else (),
         instances=tuple(_instance(offered.gpu, instance) for instance in gpus.instances(offered.gpu.uuid)),
+        mig_mode=gpus.mig_mode(offered.gpu.uuid),
         attributes=offers.board_attributes(offered.gpu),
         policy=offered.policy,
         time_slice=settings.time_slice,

@@ -50,8 +50,12 @@ SHARING_POLICY = Definition(
     columns=(
         Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Is all of it in force?"),
         Column("Reason", "string", ".status.conditions[?(@.type=='Ready')].reason", "Why"),
+        Column(
+            "Progressing", "string", ".status.conditions[?(@.type=='Progressing')].reason", "How far a change has come"
+        ),
         Column("Nodes", "integer", ".status.nodes.ready", "Nodes on which it is in force"),
         Column("GPUs", "integer", ".status.gpus.won", "GPUs shared as it says"),
+        Column("Selected", "integer", ".status.nodes.selected", "Nodes with GPUs that it selects", priority=1),
         Column("Lost", "integer", ".status.gpus.lost", "GPUs that another policy won", priority=1),
         Column("Clients", "integer", ".status.clients.current", "Claims on its GPUs"),
         Column("Max", "integer", ".status.clients.max", "Claims that fit on its GPUs"),

@@ -31,6 +31,7 @@ class AllocationResult:
     admin_access: bool | None = None
     share_id: Annotated[str | None, Field(alias="shareID")] = None
     consumed_capacity: StringMap = field(default_factory=dict)
+    tolerations: Annotated[tuple[dict[str, Any], ...], EmptyTuple] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -42,12 +43,16 @@ class DeviceAllocation:
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class Allocation:
     devices: DeviceAllocation = DeviceAllocation()
+    allocation_timestamp: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ResourceClaimConsumer:
+    """Who uses a claim: mostly pods."""
+
     resource: str
     name: str
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -59,8 +64,30 @@ class ResourceClaimStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class Wish:
+    device_class_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class DeviceRequest:
+    exactly: Wish | None = None
+    first_available: Annotated[tuple[Wish, ...], EmptyTuple] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class DeviceClaim:
+    requests: Annotated[tuple[DeviceRequest, ...], EmptyTuple] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class ResourceClaimSpec:
+    devices: DeviceClaim = DeviceClaim()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ResourceClaim:
     metadata: ObjectMeta
+    spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
@@ -86,9 +113,15 @@ class ResourceSlice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class DeviceTaintRuleSpec:
+    device_selector: StringMap = field(default_factory=dict)
+    taint: Annotated[dict[str, Any], EmptyDict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class DeviceTaintRule:
     metadata: ObjectMeta
-    spec: Annotated[dict[str, Any], EmptyDict]
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)

@@ -29,6 +29,7 @@ class ObjectMeta:
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: StringMap = field(default_factory=dict)
     annotations: StringMap = field(default_factory=dict)

@@ -20,10 +20,18 @@ SHARING_ATTRIBUTE: Final = f"{GROUP}/sharing"
 POLICY_ATTRIBUTE: Final = f"{GROUP}/policy"
 RESTRICTED_ATTRIBUTE: Final = f"{GROUP}/restricted"
 MEMORY_WALL_ATTRIBUTE: Final = f"{GROUP}/memoryWall"
+# On what the operator makes for a policy.
+POLICY_LABEL: Final = f"{GROUP}/policy"
+QUOTA_PREFIX: Final = "gpusharing-"
 CLOSING: Final = f"{GROUP}/closing"
 DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
 UNHEALTHY_TAINT: Final = f"{GROUP}/unhealthy"
+CONFLICT_TAINT: Final = f"{GROUP}/conflict"
+
+# On objects that the operator makes and takes away again.
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+OPERATOR: Final = "gpusharing-operator"
 
 
 class Sharing(StrEnum):
@@ -108,5 +116,23 @@ def pool(node: str, *, restricted_to: str | None = None) -> str:
 
 
 def node_of_pool(pool: str) -> str:
-    """The node whose devices are in a pool of ours."""
+    """Names of nodes have no slash."""
     return pool.partition("/")[0]
+
+
+def policy_of_pool(pool: str) -> str | None:
+    """The policy whose tenants its devices are for; None: they are for everybody."""
+    return pool.partition("/")[2] or None
+
+
+_CLASS_SUFFIXES: Final = {
+    Sharing.EXCLUSIVE: "exclusive",
+    Sharing.TIME_SLICING: "timeslicing",
+    Sharing.MPS: "mps",
+    Sharing.MIG: "mig",
+}
+
+
+def policy_class(policy: str, sharing: Sharing) -> str:
+    """The device class of a policy's own devices."""
+    return f"{policy}-{_CLASS_SUFFIXES[sharing]}"

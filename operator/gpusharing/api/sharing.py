@@ -3,13 +3,13 @@
 from enum import StrEnum
 from functools import lru_cache
 from sys import intern
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gpusharing.api import names
-from gpusharing.api.base import ApiModel
+from gpusharing.api.base import ApiModel, Numerous
 from gpusharing.api.meta import Condition, LabelSelector, ObjectMeta
 
 
@@ -404,6 +404,12 @@ class NodeCount(ApiModel):
     """Nodes with GPUs that the policy selects."""
     ready: int
     """Those of them on which everything that the policy won is in force."""
+    changing: int = 0
+    """Those on which work is being evicted, or GPUs are being cut anew."""
+    held_back: int = 0
+    """Those that stay as they were until others have changed, or until their GPUs are idle."""
+    failing: int = 0
+    """Those with GPUs of this policy that cannot be used, or not in this way."""
 
 
 class GpuCount(ApiModel):
@@ -426,17 +432,119 @@ Conditions = Annotated[
 ]
 
 
+class LagReason(StrEnum):
+    """The weightiest first: a node is named with one reason."""
+
+    FAILING = "Failing"
+    """A GPU cannot be used, or cannot be made what the policy says."""
+    HELD_BACK = "HeldBack"
+    """Everything stays as it was until other nodes have changed (rollout.maxUnavailable)."""
+    KEPT_UNTIL_IDLE = "KeptUntilIdle"
+    """GPUs in use stay as they were (rollout.disruption: Never)."""
+    NOT_ACTED = "NotActed"
+    """The node's agent has not reported that it does as it is told."""
+    EVICTING = "Evicting"
+    """Pods that are in the way are being evicted."""
+    BEING_CUT = "BeingCut"
+    """GPUs are being cut anew, or reset."""
+    IN_USE = "InUse"
+    """Claims that are in the way stay as long as they like."""
+    WITHDRAWING = "Withdrawing"
+    """What was offered before is being withdrawn."""
+
+
+class LaggingNode(ApiModel):
+    node: str
+    """Its name."""
+    reason: LagReason
+    """Why not everything that the policy won there is in force, in a word."""
+    message: str
+    """The same in a sentence."""
+
+
+class Effect(StrEnum):
+    """What a change of a GPU means to those who hold it."""
+
+    NONE = "None"
+    """Nobody notices."""
+    CLOSES_FIRST = "ClosesFirst"
+    """Nobody holds it. Nobody new gets it until what was offered to others has been withdrawn."""
+    CUT_ANEW = "CutAnew"
+    """Nobody is in the way. It is cut into other MIG instances, or its MIG mode is switched, which resets it."""
+    WAITS = "Waits"
+    """Claims are in the way. They stay as long as they like, and nobody new joins them."""
+    EVICTS = "Evicts"
+    """Claims are in the way, and their pods are evicted."""
+    KEPT_UNTIL_IDLE = "KeptUntilIdle"
+    """Claims are in the way, so it stays as it is, also for new ones."""
+
+
+class PlannedGpu(ApiModel):
+    uuid: str
+    """The GPU."""
+    before: Annotated[str | None, Field(alias="from")] = None
+    """The policy that has it now. Absent: none."""
+    to: str | None = None
+    """The policy that would get it. Absent: none."""
+    effect: Effect
+    """What that means to those who hold it."""
+    claims: tuple[str, ...] = ()
+    """Claims in the way, by namespace and name; not more than ten."""
+
+
+class PlannedNode(ApiModel):
+    node: str
+    """Its name."""
+    gpus: tuple[PlannedGpu, ...]
+    """Those that would change."""
+
+
+class PlanTotals(ApiModel):
+    nodes: int = 0
+    """Nodes on which anything would change."""
+    gpus: int = 0
+    """GPUs that would change."""
+    claims: int = 0
+    """Claims in the way."""
+    evicted: int = 0
+    """Those of them whose pods would be evicted."""
+    cut_anew: int = 0
+    """GPUs that would be cut anew or reset at once."""
+
+
+class Plan(ApiModel):
+    """What would be done if rollout.mode were Apply."""
+
+    totals: PlanTotals
+    """On all nodes."""
+    nodes: tuple[PlannedNode, ...] = ()
+    """The first of them by name."""
+
+
+class LastReady(ApiModel):
+    generation: int
+    """The policy's generation at that time."""
+    spec: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+    """What was wholly in force."""
+
+
 class SharingPolicyStatus(ApiModel):
     observed_generation: int | None = None
     """The generation of the spec that this status speaks of."""
     conditions: Conditions = ()
-    """Accepted, Ready, Conflicted and Degraded."""
+    """Accepted, Ready, Progressing, Conflicted and Degraded."""
     nodes: NodeCount | None = None
     """How many nodes it selects, and on how many it is in force."""
     gpus: GpuCount | None = None
     """How many GPUs it won and lost."""
     clients: ClientCount | None = None
     """How many claims use its GPUs."""
+    lagging: tuple[LaggingNode, ...] = ()
+    """Nodes on which not everything is in force; the first ten by name."""
+    plan: Plan | None = None
+    """What would change, where rollout.mode is Plan."""
+    last_ready: LastReady | None = None
+    """The last spec that was in force on every node, to go back to."""
 
 
 class SharingPolicy(ApiModel):
@@ -449,10 +557,18 @@ class SharingPolicy(ApiModel):
     """What has become of it, written by the operator."""
 
 
+class UnreadablePolicy(SharingPolicy):
+    """One of which this program understands no more than that it is there: it was written for another version."""
+
+    @classmethod
+    def of(cls, metadata: Any) -> Self:
+        return cls(metadata=metadata, spec=SharingPolicySpec(offers=Offers()))
+
+
 # ----------------------------------------------------------------------------------------------------- NodeSharing
 
 
-class PolicyReference(ApiModel):
+class PolicyReference(Numerous):
     name: str
     """The policy's name."""
     generation: int
@@ -466,7 +582,7 @@ class LossReason(StrEnum):
     """A selector of a policy with a higher rank has no answer for the GPU, so nobody new gets it."""
 
 
-class Loser(ApiModel):
+class Loser(Numerous):
     policy: str
     """A policy that wanted this GPU too."""
     reason: LossReason
@@ -478,11 +594,15 @@ class RefusalReason(StrEnum):
     """An amount is more than the GPU has, or the amounts do not go together on it."""
     UNKNOWN_MIG_PROFILE = "UnknownMigProfile"
     """The GPU cannot be cut in this way."""
+    LAYOUT_DOES_NOT_FIT = "LayoutDoesNotFit"
+    """So many instances of these kinds have no room on the GPU."""
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     """Containers cannot be held to a part of the GPU's memory, and the policy requires that they are."""
+    ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
+    """Who does not ask for an amount would get more than a claim may have."""
 
 
-class Refusal(ApiModel):
+class Refusal(Numerous):
     sharing: names.Sharing
     """The way in which the GPU is not offered."""
     reason: RefusalReason
@@ -491,7 +611,7 @@ class Refusal(ApiModel):
     """Why not, in a sentence that names the field and what to do."""
 
 
-class AllocatedDevice(ApiModel):
+class AllocatedDevice(Numerous):
     claim: str
     """The uid of the ResourceClaim."""
     device: str
@@ -500,16 +620,18 @@ class AllocatedDevice(ApiModel):
     """Which share of it, where it is shared."""
 
 
-class Drain(ApiModel):
+class Drain(Numerous):
     mode: Literal["Evict"]
     """Evict: pods that hold a draining device are evicted."""
 
 
-class GpuSharing(ApiModel):
+class GpuSharing(Numerous):
     uuid: str
     """The GPU."""
     policy: PolicyReference | None = None
     """The policy that won this GPU. Absent: none did, the GPU is offered as it is found."""
+    priority: int | None = None
+    """With which it won. It holds the GPU with it while a later edit of the policy is not in force."""
     losers: tuple[Loser, ...] = ()
     """Policies that wanted it and did not win, with the reason."""
     offers: Offers | None = None
@@ -533,7 +655,7 @@ class Verdict(StrEnum):
     DENIED = "Denied"
 
 
-class SettingSources(ApiModel):
+class SettingSources(Numerous):
     interval: str | None = None
     """Where the interval comes from: policy/<name>, claim, or class."""
     memory: str | None = None
@@ -542,14 +664,14 @@ class SettingSources(ApiModel):
     """Where the limits of MPS come from, likewise."""
 
 
-class MemorySettings(ApiModel):
+class MemorySettings(Numerous):
     limit: int
     """How much of the GPU's memory a container may have, in MiB."""
     enforcement: Enforcement
     """Whether a container that cannot be held to it does not start (Required) or does all the same (Preferred)."""
 
 
-class MpsSettings(ApiModel):
+class MpsSettings(Numerous):
     memory: int | None = None
     """Most memory that a client may allocate, in MiB. Absent: as much as the daemon allows."""
     threads: int | None = None
@@ -560,7 +682,7 @@ class MpsSettings(ApiModel):
     """What the daemon allows each client at most, in percent."""
 
 
-class DeviceSettings(ApiModel):
+class DeviceSettings(Numerous):
     request: str
     """The request of the claim."""
     device: str
@@ -577,7 +699,7 @@ class DeviceSettings(ApiModel):
     """What the claim asked for and does not get, and why."""
 
 
-class ClaimSharing(ApiModel):
+class ClaimSharing(Numerous):
     uid: str
     """The ResourceClaim."""
     claim: str
@@ -596,7 +718,7 @@ _BY_UUID = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uui
 _BY_UID = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]}
 
 
-class NodeSharingSpec(ApiModel):
+class NodeSharingSpec(Numerous):
     """Written by the operator."""
 
     # Limited so that the API server can tell what the rules in it may cost.
@@ -611,7 +733,7 @@ _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?Z$
 _MEMORY_OF_A_GPU = "^[1-9][0-9]*(Mi|Gi|Ti)$"
 
 
-class PublishedDevice(ApiModel):
+class PublishedDevice(Numerous):
     device: str
     """A device name in the node's ResourceSlices."""
     closing_since: Annotated[str | None, Field(max_length=32, pattern=_MOMENT)] = None
@@ -646,7 +768,7 @@ def _shared(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute
     }
 
 
-class MigInstanceStatus(ApiModel):
+class MigInstanceStatus(Numerous):
     profile: str
     """Its kind, as in 1g.10gb."""
     start: int
@@ -655,7 +777,14 @@ class MigInstanceStatus(ApiModel):
     """The MIG device that programs see. Absent: there is none, or there are several."""
 
 
-class MemoryWallSupport(ApiModel):
+class MigMode(ApiModel):
+    enabled: bool
+    """At the moment."""
+    found: bool
+    """Before the agent switched it."""
+
+
+class MemoryWallSupport(Numerous):
     supported: bool
     """Whether the driver can hold each container to a part of the GPU's memory."""
     reason: str | None = None
@@ -665,7 +794,7 @@ class MemoryWallSupport(ApiModel):
 UNTOLD: Final = MemoryWallSupport(supported=False, reason="the node's agent has not said whether it can be done")
 
 
-class GpuStatus(ApiModel):
+class GpuStatus(Numerous):
     uuid: str
     """The GPU, for as long as the board lives."""
     slot: int
@@ -680,6 +809,8 @@ class GpuStatus(ApiModel):
     """The kinds of MIG instances that it can be cut into."""
     instances: tuple[MigInstanceStatus, ...] = ()
     """The MIG instances that it is cut into."""
+    mig_mode: MigMode | None = None
+    """Whether it can be cut at the moment. Absent: it never can."""
     attributes: Annotated[dict[str, DeviceAttribute], AfterValidator(_shared), Field(default_factory=dict)]
     """What selectors see, as on the devices in ResourceSlices."""
     policy: PolicyReference | None = None
@@ -696,7 +827,50 @@ class GpuStatus(ApiModel):
     """What is wrong with this GPU, if anything is."""
 
 
-class ClaimStatus(ApiModel):
+class MigProfilePlaces(ApiModel):
+    """A kind of MIG instance: what it takes of the GPU, and where."""
+
+    name: str
+    """As in 1g.10gb."""
+    id: int
+    """The number that the driver knows it by."""
+    slices: int
+    """Of the GPU's computing."""
+    memory: int
+    """In MiB."""
+    size: int
+    """How many of the GPU's memory slices it takes."""
+    starts: tuple[int, ...]
+    """The memory slices that it can begin at."""
+    multiprocessors: int = 0
+    """Multiprocessors that it takes."""
+    copy_engines: int = 0
+    """Copy engines."""
+    decoders: int = 0
+    """Video decoders."""
+    encoders: int = 0
+    """Video encoders."""
+    jpeg_engines: int = 0
+    """JPEG engines."""
+    ofa_engines: int = 0
+    """Optical flow engines."""
+
+
+class GpuModel(ApiModel):
+    """A model of GPU that can be cut."""
+
+    model: str
+    """The product name."""
+    switch_resets: bool
+    """Whether a change of MIG mode resets the GPU."""
+    profiles: Annotated[
+        tuple[MigProfilePlaces, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
+    ]
+    """The kinds of MIG instances that it can be cut into."""
+
+
+class ClaimStatus(Numerous):
     uid: str
     """The ResourceClaim."""
     claim: str
@@ -705,13 +879,18 @@ class ClaimStatus(ApiModel):
     """What was applied for it."""
 
 
-class NodeSharingStatus(ApiModel):
+class NodeSharingStatus(Numerous):
     """Written by the node's agent."""
 
     observed_generation: int | None = None
     """The generation of the spec that the agent acts on."""
     boot_id: Annotated[str | None, Field(alias="bootID")] = None
     """The boot of the node that this was seen in."""
+    models: Annotated[
+        tuple[GpuModel, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["model"]}),
+    ] = ()
+    """The models of its GPUs, as far as they can be cut."""
     gpus: Annotated[tuple[GpuStatus, ...], Field(json_schema_extra=_BY_UUID)] = ()
     """The GPUs of the node."""
     claims: Annotated[tuple[ClaimStatus, ...], Field(json_schema_extra=_BY_UID)] = ()

@@ -22,7 +22,7 @@ from gpusharing.kube.transport import Api, ApiError
 
 log = structlog.get_logger(__name__)
 
-# Looking at ten thousand claims takes an eighth of a second of the processor, and so a thousandth of one.
+# Looking at ten thousand claims takes 0.15 to 0.2 s of the processor: less than a five-hundredth of a core.
 _PERIOD: Final = 120.0
 # A watch that works tells within a second.
 _LATE: Final = 10.0

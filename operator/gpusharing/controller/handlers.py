@@ -1,7 +1,7 @@
 """What Kopf calls: events of all kinds into the store, sessions for its own requests, and the end."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 import kopf
@@ -20,17 +20,23 @@ WATCHED: Final[tuple[Kind[Any], ...]] = (
     kinds.DEVICE_CLASSES,
     kinds.NODES,
     kinds.NAMESPACES,
+    kinds.RESOURCE_QUOTAS,
 )
 
 _LOGIN_INTERVAL: Final = 1.0
 
 
 def registry(
-    store: Store, credentials: Credentials, relists: Relists, *, on_stop: Callable[[], Awaitable[None]]
+    watched: Iterable[Kind[Any]],
+    store: Store,
+    credentials: Credentials,
+    relists: Relists,
+    *,
+    on_stop: Callable[[], Awaitable[None]],
 ) -> kopf.OperatorRegistry:
     result = kopf.OperatorRegistry()
     kopf.on.login(registry=result, id="login")(Logins(credentials, relists).login)
-    for kind in WATCHED:
+    for kind in watched:
         takes_in = taking_in(store, kind)
         kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural, when=takes_in)(_never)
 

@@ -52,6 +52,11 @@ class Metrics:
         self._leading = Gauge(
             "gpusharing_leading", "1 while this replica leads, 0 while it stands by", registry=self._registry
         )
+        self._settled = Gauge(
+            "gpusharing_settled",
+            "1 while all that the last decision asked for is written; 0 also while this replica stands by",
+            registry=self._registry,
+        )
         for result in ("succeeded", "failed"):
             self._decisions.labels(result=result)
         for intent in get_args(Intent):
@@ -77,6 +82,9 @@ class Metrics:
 
     def watch_leading(self, leads: Callable[[], bool]) -> None:
         self._leading.set_function(leads)
+
+    def watch_settled(self, settled: Callable[[], bool]) -> None:
+        self._settled.set_function(settled)
 
     def exposition(self) -> bytes:
         return generate_latest(self._registry)

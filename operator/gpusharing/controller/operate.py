@@ -15,7 +15,7 @@ import kopf
 import structlog
 
 from gpusharing import __version__
-from gpusharing.controller import audit, handlers, kopf_settings, listing, server_version
+from gpusharing.controller import audit, guards, handlers, kopf_settings, listing, server_version, taint_rules
 from gpusharing.controller.endpoints import Readiness, serving
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
@@ -24,12 +24,14 @@ from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decider import Decider
+from gpusharing.core.intents import Target
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import Setup
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
+from gpusharing.kube.kinds import ADMISSION_POLICIES
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
@@ -61,8 +63,9 @@ async def operate(
         if decider.present.has_changed:
             changes.happened()
 
-    store = Store(handlers.WATCHED, on_change=on_change)
-    relists = Relists(handlers.WATCHED, credentials.server)
+    known = (*handlers.WATCHED, *taint_rules.KINDS, ADMISSION_POLICIES)
+    store = Store(known, on_change=on_change)
+    relists = Relists(known, credentials.server)
     user_agent = f"{_NAME}/{__version__}"
 
     async with open_session(credentials) as electors, AsyncExitStack() as ours:
@@ -79,6 +82,7 @@ async def operate(
         metrics.watch_store(handlers.WATCHED, store.count)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
+        metrics.watch_settled(lambda: loop.is_ready)
         await ours.enter_async_context(
             serving(
                 listen,
@@ -90,16 +94,23 @@ async def operate(
         kubernetes = await patiently(lambda: server_version.require_supported(api))
         log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
         # Nothing is known before the first list.
-        decider = Decider(Setup(driver=driver, minor=kubernetes.minor, idle_wait=idle_wait))
+        rules = await patiently(lambda: taint_rules.served(api))
+        decider = Decider(
+            Setup(driver=driver, minor=kubernetes.minor, idle_wait=idle_wait, has_taint_rules=rules is not None)
+        )
         async with elector.leading():
-            await patiently(lambda: listing.prime(api, store, handlers.WATCHED))
+            if rules is not None:
+                writer.write_as(Target.DEVICE_TAINT_RULE, rules)
+            watched = (*handlers.WATCHED, *([rules] if rules else []))
+            await patiently(lambda: listing.prime(api, store, watched))
+            await patiently(lambda: guards.prime(api, store))
             async with asyncio.TaskGroup() as tasks:
-                audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, handlers.WATCHED)
-                for work in (loop.run(decider), *audits):
+                audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
+                for work in (loop.run(decider), *audits, *guards.following(api, store)):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(
-                    registry=handlers.registry(store, credentials, relists, on_stop=ours.aclose),
+                    registry=handlers.registry(watched, store, credentials, relists, on_stop=ours.aclose),
                     settings=kopf_settings.settings(),
                     clusterwide=True,
                 )

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import pydantic
 import structlog
 
+from gpusharing.api.dra import DeviceTaintRule
 from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
@@ -47,10 +48,21 @@ class Store:
         try:
             item = kind.from_json(value)
         except pydantic.ValidationError as error:
-            # Whatever was known of it stays: half an object must not look like a deleted one.
             log.error("object cannot be read", kind=kind.kind, object=_display_name(value), error=_sentence(error))  # noqa: TRY400
-            return
+            if kind.unreadable is None:
+                # Whatever was known of it stays: half an object must not look like a deleted one.
+                return
+            item = kind.unreadable(value["metadata"])
         self._put(kind, item)
+
+    def found(self, kind: Kind[T], name: str, item: T | None) -> None:
+        """Takes in a cluster-scoped object that was asked for by name."""
+        known = self._objects[kind].get(("", name))
+        if item is None:
+            if known is not None:
+                self._forget(kind, ("", name))
+        elif known is None or _version(_metadata(item)) > _version(known.metadata):
+            self._put(kind, item)
 
     def written(self, kind: Kind[T], item: T) -> None:
         """Takes in what a write of our own returned, so that the next decision does not repeat it."""
@@ -109,7 +121,15 @@ class Store:
         self._on_change(before=self._objects[kind].pop(key), after=None)
 
 
-def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT) -> World:
+def snapshot(
+    store: Store,
+    driver: str,
+    minor: int,
+    idle_wait: float = IDLE_WAIT,
+    *,
+    taint_rules: Kind[DeviceTaintRule] | None = None,
+) -> World:
+    """`taint_rules`: as which kind the API server has them, if it does."""
     return World(
         driver=driver,
         minor=minor,
@@ -120,6 +140,9 @@ def snapshot(store: Store, driver: str, minor: int, idle_wait: float = IDLE_WAIT
         claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
         classes={class_.metadata.name: class_ for class_ in store.all(kinds.DEVICE_CLASSES)},
         namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
+        guards={guard.metadata.name: guard for guard in store.all(kinds.ADMISSION_POLICIES)},
+        quotas={_key(quota.metadata): quota for quota in store.all(kinds.RESOURCE_QUOTAS)},
+        taint_rules={rule.metadata.name: rule for rule in store.all(taint_rules)} if taint_rules else None,
     )
 
 

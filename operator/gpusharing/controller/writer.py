@@ -22,9 +22,11 @@ from gpusharing.core.intents import (
     Tell,
     stage,
 )
+from gpusharing.core.reasons import ConditionType
 from gpusharing.kube import kinds
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
+from gpusharing.kube.merging import merge_patch
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
@@ -52,6 +54,11 @@ class Writer:
         self._metrics = metrics
         self._backoff = Backoff()
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._kinds = dict(_KINDS)
+
+    def write_as(self, target: Target, kind: Kind[Any]) -> None:
+        """For a kind of which the API server has another version."""
+        self._kinds[target] = kind
 
     @property
     def retry_in(self) -> float | None:
@@ -112,7 +119,7 @@ class Writer:
         log.info("spec written", object=metadata.name, generation=written.metadata.generation)
 
     async def _write(self, intent: Create | Patch | Delete) -> None:
-        kind = _KINDS[intent.target]
+        kind = self._kinds[intent.target]
         match intent:
             case Create(body=body):
                 namespace = body["metadata"].get("namespace", "")
@@ -127,7 +134,7 @@ class Writer:
 
     async def _tell(self, intent: Tell) -> None:
         await self._events.tell(
-            _KINDS[intent.target],
+            self._kinds[intent.target],
             intent.about,
             type_=EventType.WARNING if intent.warning else EventType.NORMAL,
             action=intent.action,
@@ -137,35 +144,33 @@ class Writer:
 
     async def _patch_status(self, intent: PatchStatus) -> Result:
         metadata = intent.before.metadata
-        # A merge patch keeps what it does not name.
-        left_out = dict.fromkeys(intent.before.status.to_json())
         patch = {
             "metadata": {"resourceVersion": metadata.resource_version},
-            "status": left_out | intent.status.to_json(),
+            "status": merge_patch(intent.before.status.to_json(), intent.status.to_json()),
         }
         written = await self._api.merge_patch(SHARING_POLICIES, metadata.name, patch, subresource="status")
         self._store.written(SHARING_POLICIES, written)
         return await self._announce(intent)
 
     async def _announce(self, intent: PatchStatus) -> Result:
-        ready = intent.announcement
-        if ready is None:
-            return Result.WRITTEN
         name = intent.before.metadata.name
-        log.info("policy", object=name, ready=ready.status, reason=ready.reason, message=ready.message)
-        try:
-            await self._events.tell(
-                SHARING_POLICIES,
-                intent.before.metadata,
-                type_=EventType.NORMAL if ready.status is ConditionStatus.TRUE else EventType.WARNING,
-                action="Reconcile",
-                reason=ready.reason,
-                note=ready.message,
-            )
-        except (ApiError, UnreachableError) as error:
-            # The status says the same; telling it later could tell it twice.
-            log.warning("event not written", object=name, error=str(error))
-            return Result.UNANNOUNCED
+        for condition in intent.announcements:
+            is_well = condition.type == ConditionType.READY and condition.status is ConditionStatus.TRUE
+            told = {"type": condition.type, "status": condition.status, "reason": condition.reason}
+            log.info("policy", object=name, **told, message=condition.message)
+            try:
+                await self._events.tell(
+                    SHARING_POLICIES,
+                    intent.before.metadata,
+                    type_=EventType.NORMAL if is_well else EventType.WARNING,
+                    action="Reconcile",
+                    reason=condition.reason,
+                    note=condition.message,
+                )
+            except (ApiError, UnreachableError) as error:
+                # The status says the same; telling it later could tell it twice.
+                log.warning("event not written", object=name, error=str(error))
+                return Result.UNANNOUNCED
         return Result.WRITTEN
 
 

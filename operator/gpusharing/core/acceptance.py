@@ -1,14 +1,22 @@
 """Whether a policy can be acted on at all. What the CRD's schema can refuse never gets here."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from gpusharing import cel
-from gpusharing.api.sharing import SharingPolicy
+from gpusharing.api.sharing import RolloutMode, SharingPolicy, UnreadablePolicy
+
+
+class ObjectionReason(StrEnum):
+    INVALID_SELECTOR = "InvalidSelector"
+    """An expression is no CEL, or costs too much."""
+    UNREADABLE = "Unreadable"
+    """The object is of another version of this program. Nothing can be written about it; the operator's log has it."""
 
 
 class Objection(NamedTuple):
-    reason: str
+    reason: ObjectionReason
     message: str
 
 
@@ -25,9 +33,22 @@ class Candidate:
     def name(self) -> str:
         return self.policy.metadata.name
 
+    @property
+    def is_readable(self) -> bool:
+        """Otherwise nothing but its name is known, and its spec here says nothing."""
+        return self.objection is None or self.objection.reason is not ObjectionReason.UNREADABLE
+
+    @property
+    def rests(self) -> bool:
+        """What it has stays as it is, and it wants nothing else."""
+        rollout = self.policy.spec.rollout
+        return self.objection is not None or rollout.paused or rollout.mode is RolloutMode.PLAN
+
 
 def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
     """`minor` is that of the Kubernetes whose scheduler is to read the same expressions in the same way."""
+    if isinstance(policy, UnreadablePolicy):
+        return Candidate(policy=policy, objection=Objection(ObjectionReason.UNREADABLE, "see the operator's log"))
     programs = []
     for index, selector in enumerate(policy.spec.gpus.selectors):
         try:
@@ -47,4 +68,4 @@ def _invalid_selector(index: int, why: str) -> Objection:
         f"GPUs that this policy shares already stay as they are until spec.gpus.selectors[{index}].cel.expression is "
         f"right: {why}"
     )
-    return Objection("InvalidSelector", message)
+    return Objection(ObjectionReason.INVALID_SELECTOR, message)

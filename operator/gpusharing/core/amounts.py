@@ -33,15 +33,16 @@ def mebibytes(text: str, *, of: int = 0) -> int:
 
 def whole_mebibytes(quantity: str) -> int:
     """Of any quantity of bytes, rounded down."""
-    return int(_exact(quantity) / _MEBIBYTE)
+    return int(exact(quantity) / _MEBIBYTE)
 
 
 def whole(quantity: str) -> int:
     """Of any quantity, rounded down."""
-    return int(_exact(quantity))
+    return int(exact(quantity))
 
 
-def _exact(quantity: str) -> Fraction:
+def exact(quantity: str) -> Fraction:
+    """Of any quantity."""
     found = _QUANTITY.fullmatch(quantity)
     if found is None:
         raise ValueError(f"{quantity[:64]!r} is not a quantity such as 8Gi")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing import Allowance, GpuSharing, Loser, LossReason, PolicyReference, SharingPolicy
@@ -11,19 +12,26 @@ from gpusharing.core.selection import Selection
 _NOTHING = Selection(failed={})
 
 
+class Rank(NamedTuple):
+    """Of a policy, where GPUs are given away. The first in order goes first."""
+
+    reversed_priority: int
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Contest:
     """The GPUs of one node while they are given away, rank by rank."""
 
     uuids: Sequence[str]
     previous: Mapping[str, GpuSharing]
-    winners: dict[str, SharingPolicy]
+    winners: dict[str, Rank]
     losers: dict[str, list[Loser]]
     held: dict[str, SharingPolicy]
     """GPUs that stay with whoever had them last, since a selector of this policy, which might want them, failed."""
 
-    def had(self, policy: SharingPolicy) -> set[str]:
-        return {uuid for uuid in self.uuids if (entry := self.previous.get(uuid)) and _is_of(entry, policy)}
+    def had(self, name: str) -> set[str]:
+        return {uuid for uuid in self.uuids if (entry := self.previous.get(uuid)) and _is_of(entry, name)}
 
 
 def assign(
@@ -39,27 +47,41 @@ def assign(
     GPUs stay put.
     """
     contest = Contest(uuids, {gpu.uuid: gpu for gpu in before}, {}, {uuid: [] for uuid in uuids}, {})
+    policies = {candidate.name: candidate.policy for candidate in candidates}
+    wanting = {_rank(candidate.policy): candidate for candidate in candidates if not candidate.rests}
+    resting = {candidate.name: candidate.policy for candidate in candidates if candidate.rests}
+    stays = _by_rank(contest, resting)
     untouched: set[str] = set()
-    for candidate in sorted(candidates, key=_rank):
-        if candidate.objection:
-            # A mistake never opens the fleet: what the policy had stays its own, and it wants nothing else.
-            stays = contest.had(candidate.policy) - contest.winners.keys()
-            contest.winners.update(dict.fromkeys(stays, candidate.policy))
-            untouched |= stays
-        else:
-            _take(candidate.policy, selections.get(candidate.name, _NOTHING), contest)
+    for rank in sorted(wanting.keys() | stays.keys()):
+        # A mistake never opens the fleet: what such a policy had stays its own, and it wants nothing else.
+        kept = [uuid for uuid in stays.get(rank, ()) if uuid not in contest.winners]
+        contest.winners.update(dict.fromkeys(kept, rank))
+        untouched.update(kept)
+        if rank in wanting:
+            _take(wanting[rank].policy, selections.get(rank.name, _NOTHING), contest)
     # Nor does one on a single GPU: nobody who did not have it gets it, and who had it keeps it even when it is gone.
     untouched |= contest.held.keys() - contest.winners.keys()
     return tuple(
         _untouched(uuid, contest)
         if uuid in untouched
-        else _entry(uuid, contest.winners.get(uuid), contest.losers[uuid])
+        else _entry(uuid, policies[winner.name] if (winner := contest.winners.get(uuid)) else None, contest)
         for uuid in uuids
     )
 
 
+def _by_rank(contest: Contest, resting: Mapping[str, SharingPolicy]) -> dict[Rank, list[str]]:
+    """What policies had that want nothing new, by the rank with which they won it: not even a new priority counts."""
+    found: dict[Rank, list[str]] = {}
+    for uuid in contest.uuids:
+        entry = contest.previous.get(uuid)
+        if entry and entry.policy and (policy := resting.get(entry.policy.name)):
+            priority = policy.spec.priority if entry.priority is None else entry.priority
+            found.setdefault(Rank(-priority, policy.metadata.name), []).append(uuid)
+    return found
+
+
 def _take(policy: SharingPolicy, selection: Selection, contest: Contest) -> None:
-    had = contest.had(policy)
+    had = contest.had(policy.metadata.name)
     free = [
         uuid for uuid in selection.wanted if uuid not in contest.winners and (uuid not in contest.held or uuid in had)
     ]
@@ -71,18 +93,18 @@ def _take(policy: SharingPolicy, selection: Selection, contest: Contest) -> None
         for uuid in selection.wanted:
             if uuid not in won:
                 contest.losers[uuid].append(Loser(policy=policy.metadata.name, reason=_why(policy, uuid, contest)))
-    contest.winners.update(dict.fromkeys(won, policy))
+    contest.winners.update(dict.fromkeys(won, _rank(policy)))
     for uuid in selection.failed:
         if uuid not in contest.winners:
             contest.held.setdefault(uuid, policy)
 
 
-def _rank(candidate: Candidate) -> tuple[int, str]:
-    return -candidate.policy.spec.priority, candidate.name
+def _rank(policy: SharingPolicy) -> Rank:
+    return Rank(-policy.spec.priority, policy.metadata.name)
 
 
-def _is_of(entry: GpuSharing, policy: SharingPolicy) -> bool:
-    return entry.policy is not None and entry.policy.name == policy.metadata.name
+def _is_of(entry: GpuSharing, name: str) -> bool:
+    return entry.policy is not None and entry.policy.name == name
 
 
 def _limit(max_per_node: int | str | None, matching: int) -> int:
@@ -99,7 +121,8 @@ def _why(loser: SharingPolicy, uuid: str, contest: Contest) -> LossReason:
     winner = contest.winners.get(uuid)
     if winner is None:
         return LossReason.SELECTOR_FAILED
-    return LossReason.LOWER_PRIORITY if loser.spec.priority < winner.spec.priority else LossReason.NAME_SORTS_LATER
+    outranked = winner.reversed_priority < _rank(loser).reversed_priority
+    return LossReason.LOWER_PRIORITY if outranked else LossReason.NAME_SORTS_LATER
 
 
 def _untouched(uuid: str, contest: Contest) -> GpuSharing:
@@ -107,14 +130,16 @@ def _untouched(uuid: str, contest: Contest) -> GpuSharing:
     return entry.model_copy(update={"losers": tuple(contest.losers[uuid])})
 
 
-def _entry(uuid: str, winner: SharingPolicy | None, losers: Sequence[Loser]) -> GpuSharing:
+def _entry(uuid: str, winner: SharingPolicy | None, contest: Contest) -> GpuSharing:
+    losers = tuple(contest.losers[uuid])
     if winner is None:
-        return GpuSharing(uuid=uuid, losers=tuple(losers))
+        return GpuSharing(uuid=uuid, losers=losers)
     tenants = winner.spec.tenants
     return GpuSharing(
         uuid=uuid,
         policy=PolicyReference(name=winner.metadata.name, generation=winner.metadata.generation),
-        losers=tuple(losers),
+        priority=winner.spec.priority,
+        losers=losers,
         offers=winner.spec.offers,
         restricted=tenants.namespaces != LabelSelector(),
         allow=tenants.allow if tenants.allow != Allowance() else None,

@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 
 from gpusharing.api.sharing import SharingPolicy
 from gpusharing.core.acceptance import Candidate, examine
-from gpusharing.core.cluster_decision import Cluster, cluster_intents
+from gpusharing.core.budget import NO_PART, Budget, Part, parts
+from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.moments import seconds
-from gpusharing.core.node_decision import NodeDecision, Wanted, decision, wanted
+from gpusharing.core.node_decision import NodeDecision, Wanted, changes, decision, wanted
 from gpusharing.core.node_share import NodeShare
 from gpusharing.core.policy_status import policy_status
 from gpusharing.core.present import Present
+from gpusharing.core.rollout import NodeRollout
 from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
-from gpusharing.core.world import NodeView, Setup
+from gpusharing.core.world import NodeView, Setup, policies_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class _Node:
     candidates: tuple[Candidate, ...]
     view: NodeView
     wish: Wanted
+    rollout: NodeRollout
     decision: NodeDecision | None = None
     """None until the first one."""
 
@@ -39,7 +42,7 @@ class _Node:
 
 class Decider:
     def __init__(self, setup: Setup) -> None:
-        self.present = Present(setup.driver)
+        self.present = Present(setup)
         self._setup = setup
         self._forget()
 
@@ -53,7 +56,8 @@ class Decider:
             raise
         return [
             *(self._missing[name] for name in sorted(self._missing)),
-            *self._cluster_intents,
+            *(intent for name in sorted(self._evictions) for intent in self._evictions[name]),
+            *self._cluster.intents,
             *(self._unsaid[name] for name in sorted(self._unsaid)),
         ]
 
@@ -67,8 +71,12 @@ class Decider:
         self._candidates: tuple[Candidate, ...] = ()
         self._nodes: dict[str, _Node] = {}
         self._tallies: dict[str, Tally] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._held_back: dict[str, frozenset[str]] = {}
+        """By policy, the nodes on which it may not begin yet."""
         self._missing: dict[str, ReplaceSpec] = {}
-        self._cluster_intents: list[Intent] = []
+        self._evictions: dict[str, Sequence[Intent]] = {}
+        self._cluster = ClusterDecision()
         self._unsaid: dict[str, PatchStatus] = {}
         self._moments: list[tuple[float, str]] = []
 
@@ -81,12 +89,15 @@ class Decider:
         due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
         # Those that were not written yet get the time of their writing.
         policies = changes.policies | self._unsaid.keys()
+        rolling = {candidate.name for candidate in edited}
         for name in due:
-            self._wish(name)
-        for name in due:
+            rolling |= self._wish(name)
+        # A node that is through makes room for others.
+        for name in sorted({*due, *self._begin_or_wait(rolling)}):
             policies |= self._settle(name, now)
         if edited or changes.cluster:
-            self._cluster_intents = cluster_intents(self._cluster())
+            before, self._cluster = self._cluster, self._decide_cluster()
+            policies |= before.differs_for(self._cluster)
         for name in policies:
             self._say(name, now)
 
@@ -101,9 +112,11 @@ class Decider:
             if policy is None:
                 self._by_name.pop(name, None)
                 self._tallies.pop(name, None)
+                self._budgets.pop(name, None)
             else:
                 self._by_name[name] = examine(policy, minor=self._setup.minor)
                 self._tallies.setdefault(name, Tally())
+                self._budgets.setdefault(name, Budget())
                 edited.append(self._by_name[name])
         if edited:
             self._candidates = tuple(self._by_name[name] for name in sorted(self._by_name))
@@ -118,42 +131,91 @@ class Decider:
     def _concerned(self, edited: Sequence[Candidate]) -> set[str]:
         if not edited:
             return set()
-        return {name for name, node in self._nodes.items() if any(_concerns(candidate, node) for candidate in edited)}
+        return {
+            name for name, node in self._nodes.items() if any(self._concerns(candidate, node) for candidate in edited)
+        }
 
-    def _wish(self, name: str) -> None:
-        """What the node should be; what it was made of may be the same as last time."""
-        view, node = self.present.view(name), self._nodes.get(name)
-        if view is None:
-            return
-        if node is None:
-            selector = Selector(self._setup.driver)
-            wish = wanted(self._candidates, view, selector)
-            self._nodes[name] = _Node(selector=selector, candidates=self._candidates, view=view, wish=wish)
-            return
-        if not (
-            node.candidates is self._candidates
+    def _concerns(self, candidate: Candidate, node: _Node) -> bool:
+        return (
+            candidate.name in node.shares
+            or candidate.policy.spec.nodes.matches(node.view.labels)
+            or any(gpu.policy and gpu.policy.name == candidate.name for gpu in node.view.sharing.spec.gpus)
+            or any(candidate.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
+        )
+
+    def _wish(self, name: str) -> set[str]:
+        """What the node should be. The policies of whose rollouts it says something else than before."""
+        before = _parts(self._nodes.get(name))
+        view = self.present.view(name)
+        if view is not None:
+            self._look_at(view)
+        after = _parts(self._nodes.get(name)) if view is not None else {}
+        turned = {policy for policy in before.keys() | after.keys() if before.get(policy) != after.get(policy)}
+        for policy in turned & self._budgets.keys():
+            self._budgets[policy].put(name, after.get(policy, NO_PART))
+        return turned
+
+    def _look_at(self, view: NodeView) -> None:
+        """What it was made of may be the same as last time."""
+        node = self._nodes.get(view.name)
+        if (
+            node is not None
+            and node.candidates is self._candidates
             and node.view.sharing is view.sharing
             and node.view.labels == view.labels
         ):
-            node.wish = wanted(self._candidates, view, node.selector)
-            node.candidates = self._candidates
-        node.view = view
+            node.view = view
+            node.rollout = changes(self._by_name, view, node.wish, self._setup)
+            return
+        selector = node.selector if node else Selector(self._setup.driver)
+        wish = wanted(self._candidates, view, selector)
+        self._nodes[view.name] = _Node(
+            selector=selector,
+            candidates=self._candidates,
+            view=view,
+            wish=wish,
+            rollout=changes(self._by_name, view, wish, self._setup),
+            decision=node.decision if node else None,
+        )
+
+    def _begin_or_wait(self, policies: Iterable[str]) -> set[str]:
+        """Nodes that may begin now, or may not any more."""
+        turned: set[str] = set()
+        for name in policies:
+            before = self._held_back.pop(name, frozenset())
+            if name in self._budgets:
+                self._held_back[name] = self._budgets[name].held_back(self._by_name[name].policy.spec.rollout)
+            turned |= before ^ self._held_back.get(name, frozenset())
+        return turned & self._nodes.keys()
 
     def _settle(self, name: str, now: str) -> set[str]:
         """Decides what is written about the node; the policies to which it is something else than before."""
         if self.present.view(name) is None:
             self._missing.pop(name, None)
+            self._evictions.pop(name, None)
             gone = self._nodes.pop(name, None)
             return self._exchange(name, gone.shares if gone else {}, {})
         node = self._nodes[name]
         shares, until = node.shares, node.decision.until if node.decision else None
         view = node.view
-        node.decision = decision(self._candidates, view, node.wish, node.wish.gpus, self._setup, now=now)
+        node.decision = decision(
+            self._candidates,
+            view,
+            node.wish,
+            self._setup,
+            rollout=node.rollout,
+            held_back=frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ())),
+            now=now,
+        )
         if node.decision.spec == view.sharing.spec:
             self._missing.pop(name, None)
             node.decision = replace(node.decision, spec=view.sharing.spec)
         else:
             self._missing[name] = ReplaceSpec(view.sharing, node.decision.spec)
+        if node.decision.taint_rules:
+            self._evictions[name] = node.decision.taint_rules
+        else:
+            self._evictions.pop(name, None)
         if node.decision.until is not None and node.decision.until != until:
             heapq.heappush(self._moments, (node.decision.until, name))
         return self._exchange(name, shares, node.decision.shares)
@@ -174,28 +236,31 @@ class Decider:
         if policy is None:
             return
         candidate = replace(self._by_name[name], policy=policy)
-        status = policy_status(candidate, self._tallies[name], now=now)
-        if status != policy.status:
+        complaints, untold = self._cluster.complaints.get(name, ()), name in self._cluster.untold
+        status = policy_status(
+            candidate, self._tallies[name], complaints, untold=untold, minor=self._setup.minor, now=now
+        )
+        if candidate.is_readable and status != policy.status:
             self._unsaid[name] = PatchStatus(policy, status)
 
-    def _cluster(self) -> Cluster:
-        return Cluster(
-            candidates=self._candidates,
-            classes=self.present.classes,
-            namespaces=self.present.namespaces,
-            setup=self._setup,
+    def _decide_cluster(self) -> ClusterDecision:
+        return cluster_decision(
+            Cluster(
+                candidates=self._candidates,
+                classes=self.present.classes,
+                namespaces=self.present.namespaces,
+                guards=self.present.guards,
+                quotas=self.present.quotas,
+                setup=self._setup,
+            )
         )
+
+
+def _parts(node: _Node | None) -> Mapping[str, Part]:
+    return parts(node.rollout, node.wish.selected_by) if node else {}
 
 
 def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:
     """Its status is our own doing."""
     metadata = replace(after.metadata, resource_version=before.metadata.resource_version)
     return before.metadata == metadata and before.spec == after.spec
-
-
-def _concerns(candidate: Candidate, node: _Node) -> bool:
-    return (
-        candidate.name in node.shares
-        or candidate.policy.spec.nodes.matches(node.view.labels)
-        or any(gpu.policy and gpu.policy.name == candidate.name for gpu in node.view.sharing.spec.gpus)
-    )

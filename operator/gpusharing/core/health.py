@@ -13,6 +13,9 @@ from pydantic.dataclasses import dataclass as record
 
 from gpusharing.api.meta import FROZEN_CONFIG, EmptyTuple
 
+HEALTHY: Final = "Healthy"
+"""The condition of a GPU that says so."""
+
 NEWS_FOR: Final = 600.0
 """So many seconds people are told of an error that needs nothing to be done about it."""
 

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, Final
 
-from gpusharing.api.meta import Condition, ObjectMeta
+from gpusharing.api.meta import Condition, ConditionStatus, ObjectMeta
 from gpusharing.api.sharing import NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
+from gpusharing.core.reasons import ConditionType, ProgressingReason
 
 
 class Target(StrEnum):
@@ -40,16 +41,18 @@ class ReplaceSpec:
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus:
-    """Write a policy's status; announce it where Ready changed."""
+    """Write a policy's status, and announce what people should know of it."""
 
     before: SharingPolicy
     status: SharingPolicyStatus
 
     @property
-    def announcement(self) -> Condition | None:
-        old, new = (_ready(status) for status in (self.before.status, self.status))
-        changed = new is not None and (old is None or old.status != new.status)
-        return new if changed else None
+    def announcements(self) -> tuple[Condition, ...]:
+        """Whether it is ready, each time that this changes; and what else is wrong, once for each reason."""
+        before = {condition.type: condition for condition in self.before.status.conditions}
+        return tuple(
+            condition for condition in self.status.conditions if _is_news(before.get(condition.type), condition)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,5 +106,15 @@ def stage(intent: Intent) -> Stage:
             return intent.stage
 
 
-def _ready(status: SharingPolicyStatus) -> Condition | None:
-    return next((condition for condition in status.conditions if condition.type == "Ready"), None)
+_WRONG: Final = {
+    (ConditionType.ACCEPTED, ConditionStatus.FALSE),
+    (ConditionType.CONFLICTED, ConditionStatus.TRUE),
+    (ConditionType.DEGRADED, ConditionStatus.TRUE),
+}
+
+
+def _is_news(before: Condition | None, now: Condition) -> bool:
+    if now.type == ConditionType.READY:
+        return before is None or before.status != now.status
+    is_wrong = (now.type, now.status) in _WRONG or now.reason == ProgressingReason.STOPPED
+    return is_wrong and (before is None or (before.status, before.reason) != (now.status, now.reason))

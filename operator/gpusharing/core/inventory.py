@@ -1,7 +1,8 @@
 """What a GPU is to the decisions: facts, whoever found them out."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from gpusharing.api.names import MigPlace
 
@@ -59,6 +60,16 @@ class MigSupport:
     def largest(self) -> Engines:
         """Of each kind, as many as the profile that has the most of it."""
         return _largest(profile.engines for profile in self.profiles)
+
+
+class Divisible(Hashable, Protocol):
+    """All that has to be known of a GPU to say what it can be cut into."""
+
+    @property
+    def memory_mib(self) -> int: ...
+
+    @property
+    def mig(self) -> MigSupport | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

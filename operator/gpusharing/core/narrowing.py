@@ -10,6 +10,8 @@ API and agent see each other late; these rules keep two ways off one GPU all the
    the operator says that nobody holds it.
 2. So what is released only gets more devices, with counters; what is too much then closes as above.
 3. What is published is on disk before it is written. Where nobody knows what was published, everything is.
+4. A GPU is in one pool at a time. Where it belongs into another one, all of it closes as above, and it appears there
+   when the API has had its slice without a device.
 
 The caller's part: give times of a clock that does not jump (seconds since boot), keep each GPU's `Publication` on disk,
 write its slice, and call `written` when the API has it. After a reboot, `restarted` begins all waiting anew.
@@ -61,6 +63,10 @@ class Publication:
     entries: Annotated[tuple[Entry, ...], EmptyTuple] = ()
     complete: bool = False
     """Whether all that may have been published before is among the entries, or was withdrawn by the rules."""
+    vacated: bool = False
+    """Whether the API has had it without any entry: nothing of the GPU is in this pool any more."""
+    withheld: bool = False
+    """Whether nobody could ever get any of it, since the operator had not spoken."""
 
     @property
     def devices(self) -> frozenset[str]:
@@ -77,18 +83,31 @@ class GpuView:
     menu: Menu
     policy: str | None
     pool: str
-    """Where its devices belong. They close in one pool before they appear in another."""
+    """Where its devices belong."""
     configured: bool
     """False: the operator has not spoken, so that nobody knows what else may be offered and allocated."""
     published: Publication | None
     """None: nobody knows."""
     found: frozenset[str] = frozenset()
     """Where nobody knows: the devices that the API shows for it."""
+    found_in: str | None = None
+    """And the pool in which it shows them, or in which claims hold them."""
     prepared: tuple[Holder, ...] = ()
     allocated: frozenset[str] = frozenset()
     """Devices that the operator has seen allocated."""
     close_approved: frozenset[str] = frozenset()
     """Devices of which the operator says that they may be withdrawn."""
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether there may be something of it in a pool where it does not belong. Without the operator's word nobody
+        knows where that is."""
+        left = self.published is not None and self.published.vacated
+        return self.configured and self.pool != self.published_in and not left
+
+    @property
+    def published_in(self) -> str:
+        return self.published.pool if self.published else self.found_in or self.pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +145,11 @@ def narrow(
 
 def written(stored: Publication, current: Publication, *, now: float) -> Publication:
     """After the API took what `stored` says: what closes there and still does waits from now on."""
+    is_empty = not stored.entries and not current.entries and stored.pool == current.pool
     closing = {entry.device for entry in stored.entries if entry.standing is not Standing.OPEN}
     return replace(
         current,
+        vacated=current.vacated or is_empty,
         entries=tuple(
             replace(entry, closing_since=now)
             if entry.device in closing and entry.standing is not Standing.OPEN and entry.closing_since is None
@@ -152,7 +173,7 @@ def _slots_with_menu(views: Sequence[GpuView], taken_by: Iterable[Collection[Hol
     """The lowest idle ones, so that shares fill the GPUs from one end: the scheduler takes the first that fits."""
     idle: dict[str, list[int]] = {}
     for view, holders in zip(views, taken_by, strict=True):
-        if not holders and offers.whole_only(view.menu) != view.menu:
+        if not holders and not view.is_moving and offers.whole_only(view.menu) != view.menu:
             idle.setdefault(view.group, []).append(view.gpu.slot)
     return {slot for slots in idle.values() for slot in sorted(slots)[:menus]}
 
@@ -180,7 +201,7 @@ class _Planning:
 
     def plan(self, *, full: bool) -> GpuPlan:
         before = self._before()
-        moving = bool(before.entries) and before.pool != self.view.pool
+        moving = self.view.is_moving
         wanted = set() if moving else self._wanted(full=full)
         held = {holder.device for holder in self.holders}
         known = {entry.device: entry for entry in before.entries}
@@ -189,27 +210,31 @@ class _Planning:
             entry = known.get(device, Entry(device=device, policy=self.view.policy))
             if device in wanted:
                 entries.append(Entry(device=device, policy=self.view.policy))
-            elif not self._may_go(closing := self._closing(entry, moving=moving)):
+            elif not self._may_go(closing := self._closing(entry), withheld=moving and before.withheld):
                 entries.append(closing)
         publication = Publication(
-            pool=before.pool if moving else self.view.pool,
+            pool=before.pool if moving or not self.view.configured else self.view.pool,
             entries=tuple(entries),
             # Only with the operator's word everything that may be allocated is on the menu.
             complete=before.complete or self.view.configured,
+            vacated=before.vacated and not entries,
+            withheld=before.withheld and (moving or not self.view.configured),
         )
-        # When the last has gone, the next round begins in the other pool.
-        look_again = self.now if moving and not entries else self.look_again
-        return GpuPlan(publication=publication, confirm=self.confirm, look_again=look_again)
+        return GpuPlan(publication=publication, confirm=self.confirm, look_again=self.look_again)
 
     def _before(self) -> Publication:
         """What may be published. Where that is not known, it is everything that is offered and more."""
         view = self.view
-        known = view.published or Publication(pool=view.pool)
+        known = view.published or self._unknown()
         entries = {entry.device: _not_after(entry, self.now) for entry in known.entries}
         if view.published is None or (view.configured and not known.complete):
             somehow = view.found | view.allocated | {option.device for option in view.menu}
             entries |= {device: Entry(device=device, policy=view.policy) for device in somehow if device not in entries}
         return replace(known, entries=tuple(entries.values()))
+
+    def _unknown(self) -> Publication:
+        is_new = not (self.view.configured or self.view.found_in or self.view.found or self.view.prepared)
+        return Publication(pool=self.view.published_in, withheld=is_new)
 
     def _wanted(self, *, full: bool) -> set[str]:
         menu = self.view.menu
@@ -231,9 +256,9 @@ class _Planning:
         on_menu = [option.device for option in self.view.menu if option.device in devices]
         return on_menu + sorted(set(devices) - set(on_menu))
 
-    def _closing(self, entry: Entry, *, moving: bool) -> Entry:
+    def _closing(self, entry: Entry) -> Entry:
         """The entry of a device that should not be there."""
-        offered = not moving and any(option.device == entry.device for option in self.view.menu)
+        offered = not self.view.is_moving and any(option.device == entry.device for option in self.view.menu)
         since = self.now if entry.unwanted_since is None else entry.unwanted_since
         if offered and entry.standing is Standing.OPEN and not self._is_over(since + self.timing.patience):
             return replace(entry, unwanted_since=since)
@@ -241,8 +266,13 @@ class _Planning:
         standing = Standing.DRAINING if in_use and not offered else Standing.CLOSING
         return replace(entry, unwanted_since=since, standing=standing)
 
-    def _may_go(self, entry: Entry) -> bool:
-        if entry.closing_since is None or any(holder.device == entry.device for holder in self.holders):
+    def _may_go(self, entry: Entry, *, withheld: bool) -> bool:
+        if any(holder.device == entry.device for holder in self.holders):
+            return False
+        if withheld:
+            # A new node is not to wait for what it never gave to anybody.
+            return entry.device not in self.view.allocated
+        if entry.closing_since is None:
             return False
         in_the_way = self._holders_that_exclude(entry.device)
         if not in_the_way:

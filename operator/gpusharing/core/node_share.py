@@ -1,13 +1,15 @@
 """What one node adds to the status of each policy."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from gpusharing.api import names
-from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharingSpec, Offers, RefusalReason
+from gpusharing.api.sharing import GpuSharing, LaggingNode, NodeSharingSpec, Offers, RefusalReason
 from gpusharing.core.acceptance import Candidate
-from gpusharing.core.listed import listed
+from gpusharing.core.disturbance import GpuView, failure, gpu_views
+from gpusharing.core.lagging import lagging
+from gpusharing.core.plan import NodePlan
+from gpusharing.core.rollout import NodeRollout, is_changing, takes_up_a_place
 from gpusharing.core.selection import Selection
 from gpusharing.core.world import NodeView
 
@@ -19,6 +21,10 @@ class NodeShare:
     selected: bool
     won: int = 0
     """GPUs."""
+    coming: int = 0
+    """GPUs that it wins when its change has begun here."""
+    counted: bool = False
+    """Whether GPUs that were won are offered in ways that exclude each other, by counters."""
     places: int = 0
     """Claims that the GPUs won can hold at the same time."""
     clients: int = 0
@@ -29,53 +35,77 @@ class NodeShare:
     """GPUs on which a selector failed, and how."""
     refused: tuple[tuple[RefusalReason, str], ...] = ()
     """What the GPUs won cannot carry."""
-    lagging: str | None = None
+    lagging: LaggingNode | None = None
     """Why what was won here is not in force yet."""
+    held_back: bool = False
+    """Whether it stays as it was for now."""
+    changing: bool = False
+    """Whether work is evicted or GPUs are cut anew."""
+    failing: tuple[str, ...] = ()
+    """GPUs that cannot be used, or not in this way, and why."""
+    stops: bool = False
+    """Whether that takes up one of the places of nodes that may be unavailable."""
+    planned: NodePlan | None = None
+    """What would be done if the policy did not rest."""
 
     @property
     def is_ready(self) -> bool:
         return self.selected and self.won > 0 and self.lagging is None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """All that was decided for a node."""
+
+    spec: NodeSharingSpec
+    rollout: NodeRollout
+    held_back: Collection[str]
+    """Policies that may not begin here yet."""
+    selections: Mapping[str, Selection]
+    plans: Mapping[str, NodePlan]
+
+
 def node_shares(
-    candidates: Sequence[Candidate],
-    view: NodeView,
-    decided: NodeSharingSpec,
-    selections: Mapping[str, Selection],
+    candidates: Collection[Candidate], view: NodeView, outcome: Outcome, driver: str
 ) -> Mapping[str, NodeShare]:
     """By policy; only those to which the node is something."""
-    clients = _clients_by_policy(view, decided)
-    won = {gpu.policy.name for gpu in decided.gpus if gpu.policy}
-    lost = {loser.policy for gpu in decided.gpus for loser in gpu.losers}
+    gpus = gpu_views(view, driver)
+    decided = outcome.spec.gpus
+    clients = _clients_by_policy(view, outcome.spec)
+    concerned = (
+        {gpu.policy.name for gpu in decided if gpu.policy}
+        | {loser.policy for gpu in decided for loser in gpu.losers}
+        | {change.policy for change in outcome.rollout.changes}
+        | clients.keys()
+    )
     return {
-        candidate.name: _share(
-            candidate.name,
-            view,
-            decided,
-            selections.get(candidate.name),
-            selected=selected,
-            clients=clients[candidate.name],
-        )
+        candidate.name: _share(candidate.name, view, outcome, gpus, selected=selected, clients=clients[candidate.name])
         for candidate in candidates
-        if (selected := bool(decided.gpus) and candidate.policy.spec.nodes.matches(view.labels))
-        or candidate.name in won
-        or candidate.name in lost
-        or candidate.name in clients
+        if (selected := bool(gpus) and candidate.policy.spec.nodes.matches(view.labels)) or candidate.name in concerned
     }
 
 
 def _share(
-    policy: str, view: NodeView, decided: NodeSharingSpec, selection: Selection | None, *, selected: bool, clients: int
+    policy: str, view: NodeView, outcome: Outcome, gpus: Mapping[str, GpuView], *, selected: bool, clients: int
 ) -> NodeShare:
-    won = [gpu for gpu in decided.gpus if gpu.policy and gpu.policy.name == policy]
+    # Those that the agent does not report are kept in mind, and are nothing that anybody has.
+    decided = [gpu for gpu in outcome.spec.gpus if gpu.uuid in gpus]
+    won = [gpu for gpu in decided if _is_of(gpu, policy)]
+    rollout, selection = outcome.rollout, outcome.selections.get(policy)
+    pairs = [(gpu, change.after) for gpu, change in zip(decided, rollout.changes, strict=True) if _is_of(gpu, policy)]
     return NodeShare(
         selected=selected,
         won=len(won),
+        coming=sum(
+            _is_of(change.after, policy) and not _is_of(gpu, policy)
+            for change, gpu in zip(rollout.changes, decided, strict=True)
+        ),
+        counted=any(gpu.offers is not None and _is_counted(gpu.offers) for gpu in won),
         places=sum(map(_places, won)),
         clients=clients,
         lost=tuple(
             f"{gpu.uuid} of {view.name} to {gpu.policy.name if gpu.policy else 'nobody'} ({loser.reason})"
-            for gpu in decided.gpus
+            for gpu in decided
             for loser in gpu.losers
             if loser.policy == policy
         ),
@@ -83,7 +113,14 @@ def _share(
         refused=tuple(
             (refusal.reason, f"{gpu.uuid} of {view.name}: {refusal.message}") for gpu in won for refusal in gpu.refused
         ),
-        lagging=_lagging(view, won),
+        lagging=lagging(policy, view.name, won=won, gpus=gpus, rollout=rollout, held_back=outcome.held_back),
+        held_back=policy in outcome.held_back,
+        changing=any(is_changing(gpu, gpus[gpu.uuid]) for gpu in won),
+        failing=tuple(
+            f"{gpu.uuid} of {view.name}: {why}" for gpu in won if (why := failure(gpus[gpu.uuid].status)) is not None
+        ),
+        stops=any(takes_up_a_place(gpu, wanted, gpus[gpu.uuid]) for gpu, wanted in pairs),
+        planned=outcome.plans.get(policy),
     )
 
 
@@ -97,6 +134,12 @@ def _clients_by_policy(view: NodeView, decided: NodeSharingSpec) -> Counter[str]
     return clients
 
 
+def _is_counted(offers: Offers) -> bool:
+    cut_on_demand = offers.mig is not None and offers.mig.layout is None
+    ways = (offers.exclusive, offers.time_slicing, offers.mps, offers.mig)
+    return cut_on_demand or sum(way is not None for way in ways) > 1
+
+
 def _places(gpu: GpuSharing) -> int:
     if gpu.offers is None:
         return 1
@@ -105,21 +148,5 @@ def _places(gpu: GpuSharing) -> int:
     return max([*shared, *cut, 1])
 
 
-def _lagging(view: NodeView, won: Sequence[GpuSharing]) -> str | None:
-    status = view.sharing.status
-    reported = {gpu.uuid: gpu for gpu in status.gpus}
-    not_told = [gpu for gpu in won if gpu.uuid not in reported or reported[gpu.uuid].policy != gpu.policy]
-    if not_told:
-        return "its agent has not acted yet"
-    waiting = [gpu.uuid for gpu in won if not _can_be_had(gpu, reported[gpu.uuid])]
-    held = {names.slot_of_device(device.device) for claim in status.claims for device in claim.settings}
-    in_use = [uuid for uuid in waiting if reported[uuid].slot in held]
-    if in_use:
-        return f"{listed(in_use)} in use: what is offered changes when the last claim has gone"
-    return f"{listed(waiting)} withdrawing what was offered before, or being cut" if waiting else None
-
-
-def _can_be_had(gpu: GpuSharing, status: GpuStatus) -> bool:
-    """Whether somebody new can get what is offered, or who got it has all of it."""
-    nothing_offered = gpu.offers is None or gpu.offers == Offers()
-    return nothing_offered or any(device.closing_since is None for device in status.published)
+def _is_of(gpu: GpuSharing, policy: str) -> bool:
+    return gpu.policy is not None and gpu.policy.name == policy

@@ -1,4 +1,4 @@
-"""How the slices in the API become the pool that we publish: the fewest writes, and never a mix of two pools."""
+"""How the slices in the API become a pool that we publish: the fewest writes, and never a mix of two generations."""
 
 import copy
 import re
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpusharing.api import names
 from gpusharing.api.dra import ResourceSlice
 
 
@@ -32,40 +33,57 @@ class PoolPlan:
     writes: tuple[Create | Update | Delete, ...]
 
 
-def slice_name(index: int, *, node: str, driver: str) -> str:
+def slice_name(index: int, *, pool: str, driver: str) -> str:
     """The scheduler fills slices in the order of their names."""
-    return f"{index:05x}-{driver}-{node}"
+    policy = names.policy_of_pool(pool)
+    return f"{index:05x}-{f'{policy}-' if policy else ''}{driver}-{names.node_of_pool(pool)}"
 
 
 def plan_pool(
     existing: Sequence[ResourceSlice],
     specs_at: Callable[[int], Sequence[dict[str, Any]]],
     *,
-    node: str,
+    pool: str,
     driver: str,
     last_generation: int,
 ) -> PoolPlan:
-    """Where the same slices are there, only those that differ are written, each by itself. Where slices are missing or
-    too many, nobody knows what the others belong to: everything is written as a new generation, which replaces the old
-    one for the scheduler as soon as it is complete."""
+    """`existing` are those of this pool. Where the same slices are there, only those that differ are written, each by
+    itself. Where slices are missing or too many, nobody knows what the others belong to: everything is written as a new
+    generation, which replaces the old one for the scheduler as soon as it is complete."""
     by_name = {slice_.metadata.name: slice_ for slice_ in existing}
     generation = max([last_generation, *(_generation(slice_) for slice_ in existing)])
     wanted = {
-        slice_name(index, node=node, driver=driver): spec for index, spec in enumerate(specs_at(max(generation, 1)))
+        slice_name(index, pool=pool, driver=driver): spec for index, spec in enumerate(specs_at(max(generation, 1)))
     }
     if generation == 0 or by_name.keys() != wanted.keys() or any(_generation(s) != generation for s in existing):
         if not wanted and not existing:
             return PoolPlan(generation, ())
         generation += 1
-        wanted = {slice_name(index, node=node, driver=driver): spec for index, spec in enumerate(specs_at(generation))}
+        wanted = {slice_name(index, pool=pool, driver=driver): spec for index, spec in enumerate(specs_at(generation))}
     deletes = [Delete(slice_) for name, slice_ in sorted(by_name.items()) if name not in wanted]
     updates = [
-        Update(by_name[name], spec)
+        Update(by_name[name], _keeping_times(spec, by_name[name].spec))
         for name, spec in wanted.items()
         if name in by_name and _without_defaults(by_name[name].spec) != _as_stored(spec)
     ]
     creates = [Create(name, spec) for name, spec in wanted.items() if name not in by_name]
     return PoolPlan(generation, (*deletes, *updates, *creates))
+
+
+def _keeping_times(spec: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """With the times of taints that stay: how long one is tolerated counts from then."""
+    since = {
+        (device["name"], taint["key"], taint["effect"]): taint["timeAdded"]
+        for device in before.get("devices") or ()
+        for taint in device.get("taints") or ()
+        if "timeAdded" in taint
+    }
+    kept = copy.deepcopy(spec)
+    for device in kept.get("devices") or ():
+        for taint in device.get("taints") or ():
+            if (device["name"], taint["key"], taint["effect"]) in since:
+                taint["timeAdded"] = since[device["name"], taint["key"], taint["effect"]]
+    return kept
 
 
 def _generation(slice_: ResourceSlice) -> int:

@@ -3,11 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gpusharing.api.dra import DeviceClass, Namespace, Node, ResourceClaim
+from gpusharing.api import names
+from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
+from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.sharing import NodeSharing, SharingPolicy
-from gpusharing.core.world import NodeView, nodes_of
+from gpusharing.core.world import NodeView, Setup, labels_of, node_of_rule, nodes_of
 
-Known = SharingPolicy | NodeSharing | Node | ResourceClaim | DeviceClass | Namespace
+Known = (
+    SharingPolicy
+    | NodeSharing
+    | Node
+    | ResourceClaim
+    | DeviceClass
+    | Namespace
+    | DeviceTaintRule
+    | ValidatingAdmissionPolicy
+    | ResourceQuota
+)
 
 
 @dataclass(slots=True)
@@ -25,8 +37,9 @@ class Changes:
 class Present:
     """Objects are immutable: a changed one takes the place of its predecessor."""
 
-    def __init__(self, driver: str) -> None:
-        self._driver = driver
+    def __init__(self, setup: Setup) -> None:
+        self._driver = setup.driver
+        self._has_taint_rules = setup.has_taint_rules
         self._policies: dict[str, SharingPolicy] = {}
         self._nodes: dict[str, Node] = {}
         self._sharings: dict[str, NodeSharing] = {}
@@ -36,6 +49,11 @@ class Present:
         """By uid; only those that hold devices of ours."""
         self._classes: dict[str, DeviceClass] = {}
         self._namespaces: dict[str, Namespace] = {}
+        self._guards: dict[str, ValidatingAdmissionPolicy] = {}
+        self._quotas: dict[tuple[str, str], ResourceQuota] = {}
+        """By namespace and name; only those that are named as ours."""
+        self._taint_rules: dict[str, dict[str, DeviceTaintRule]] = {}
+        """Our own, by node and name."""
         self._changes = Changes()
 
     @property
@@ -50,13 +68,27 @@ class Present:
     def namespaces(self) -> Mapping[str, Namespace]:
         return self._namespaces
 
+    @property
+    def guards(self) -> Mapping[str, ValidatingAdmissionPolicy]:
+        return self._guards
+
+    @property
+    def quotas(self) -> Mapping[tuple[str, str], ResourceQuota]:
+        return self._quotas
+
     def view(self, node: str) -> NodeView | None:
         """None if it cannot be decided on: without its Node, a NodeSharing is about to be garbage-collected."""
         sharing, itself = self._sharings.get(node), self._nodes.get(node)
         if sharing is None or itself is None:
             return None
+        claims = tuple(self._claims.get(node, {}).values())
+        rules = self._taint_rules.get(node, {})
         return NodeView(
-            sharing=sharing, labels=itself.metadata.labels, claims=tuple(self._claims.get(node, {}).values())
+            sharing=sharing,
+            labels=itself.metadata.labels,
+            claims=claims,
+            namespaces=labels_of(self._namespaces, claims),
+            taint_rules=tuple(rules[name] for name in sorted(rules)) if self._has_taint_rules else None,
         )
 
     def take(self, before: Known | None, after: Known | None) -> None:
@@ -79,12 +111,15 @@ class Present:
                 self._changes.nodes.add(item.metadata.name)
             case Node():
                 self._put_node(item)
-            case DeviceClass():
-                self._classes[item.metadata.name] = item
-                self._changes.cluster = True
+            case DeviceClass() | ValidatingAdmissionPolicy() | ResourceQuota():
+                self._put_of_cluster(item)
             case Namespace():
-                self._namespaces[item.metadata.name] = item
-                self._changes.cluster = True
+                self._put_namespace(item)
+            case DeviceTaintRule():
+                self._drop_rule(item.metadata.name)
+                if (node := node_of_rule(item)) is not None:
+                    self._taint_rules.setdefault(node, {})[item.metadata.name] = item
+                    self._changes.nodes.add(node)
 
     def drop(self, item: Known) -> None:
         """It has gone."""
@@ -101,12 +136,14 @@ class Present:
             case Node():
                 del self._nodes[name]
                 self._changes.nodes.add(name)
-            case DeviceClass():
-                del self._classes[name]
-                self._changes.cluster = True
+            case DeviceClass() | ValidatingAdmissionPolicy() | ResourceQuota():
+                self._drop_of_cluster(item)
             case Namespace():
                 del self._namespaces[name]
                 self._changes.cluster = True
+                self._changes.nodes |= self._nodes_of_claims_in(name)
+            case DeviceTaintRule():
+                self._drop_rule(name)
 
     def take_changes(self) -> Changes:
         """What came since they were taken last."""
@@ -120,7 +157,34 @@ class Present:
 
     def everything(self) -> Changes:
         """As if all of it were new."""
-        return Changes(nodes=set(self._nodes.keys() & self._sharings.keys()), policies={*self._policies}, cluster=True)
+        return Changes(
+            nodes=self._nodes.keys() & self._sharings.keys(),
+            policies={*self._policies},
+            cluster=True,
+        )
+
+    def _put_of_cluster(self, item: DeviceClass | ValidatingAdmissionPolicy | ResourceQuota) -> None:
+        match item:
+            case DeviceClass():
+                self._classes[item.metadata.name] = item
+            case ValidatingAdmissionPolicy():
+                self._guards[item.metadata.name] = item
+            case ResourceQuota():
+                if not item.metadata.name.startswith(names.QUOTA_PREFIX):
+                    # Those of others change with each of their pods.
+                    return
+                self._quotas[item.metadata.namespace, item.metadata.name] = item
+        self._changes.cluster = True
+
+    def _drop_of_cluster(self, item: DeviceClass | ValidatingAdmissionPolicy | ResourceQuota) -> None:
+        match item:
+            case DeviceClass():
+                del self._classes[item.metadata.name]
+            case ValidatingAdmissionPolicy():
+                del self._guards[item.metadata.name]
+            case ResourceQuota():
+                self._quotas.pop((item.metadata.namespace, item.metadata.name), None)
+        self._changes.cluster = True
 
     def _put_node(self, node: Node) -> None:
         before = self._nodes.get(node.metadata.name)
@@ -128,6 +192,24 @@ class Present:
         # Kubelets write all the time how their nodes are.
         if before is None or before.metadata.labels != node.metadata.labels:
             self._changes.nodes.add(node.metadata.name)
+
+    def _put_namespace(self, namespace: Namespace) -> None:
+        name = namespace.metadata.name
+        before = self._namespaces.get(name)
+        self._namespaces[name] = namespace
+        self._changes.cluster = True
+        if before is None or before.metadata.labels != namespace.metadata.labels:
+            self._changes.nodes |= self._nodes_of_claims_in(name)
+
+    def _nodes_of_claims_in(self, namespace: str) -> set[str]:
+        """Looks at all claims: labels of namespaces change rarely."""
+        claims = [claim for claim in self._held.values() if claim.metadata.namespace == namespace]
+        return {node for claim in claims for node in nodes_of(claim, self._driver)}
+
+    def _drop_rule(self, name: str) -> None:
+        for node, rules in self._taint_rules.items():
+            if rules.pop(name, None) is not None:
+                self._changes.nodes.add(node)
 
     def _put_claim(self, claim: ResourceClaim) -> None:
         uid = claim.metadata.uid
@@ -164,4 +246,8 @@ class Present:
 def _is_like(before: ResourceClaim, after: ResourceClaim) -> bool:
     """What agents and the scheduler say of a claim beside its allocation changes several times while a pod starts."""
     ours = replace(after.metadata, resource_version=before.metadata.resource_version)
-    return before.metadata == ours and before.status.allocation == after.status.allocation
+    return (
+        before.metadata == ours
+        and before.status.allocation == after.status.allocation
+        and before.status.reserved_for == after.status.reserved_for
+    )

@@ -7,6 +7,7 @@ from itertools import pairwise
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing import (
     UNTOLD,
+    Allowance,
     Enforcement,
     MemoryWallSupport,
     MigOffer,
@@ -18,6 +19,8 @@ from gpusharing.api.sharing import (
     TimeSlicingOffer,
 )
 from gpusharing.core.amounts import in_mebibytes, mebibytes
+from gpusharing.core.inventory import Divisible
+from gpusharing.core.offers import layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,16 @@ class Resolution:
 
 
 def resolve(
-    offers: Offers, *, memory_mib: int, mig_profiles: Sequence[str], memory_wall: MemoryWallSupport = UNTOLD
+    offers: Offers,
+    *,
+    gpu: Divisible,
+    mig_profiles: Sequence[str],
+    memory_wall: MemoryWallSupport = UNTOLD,
+    allow: Allowance | None = None,
 ) -> Resolution:
-    """`mig_profiles` are those that the GPU can be cut into. Resolving again changes nothing."""
-    work = _Resolving(memory_mib, mig_profiles, memory_wall)
+    """`mig_profiles` are those that the GPU can be cut into; where `gpu` knows their places, layouts are tried out.
+    Resolving again changes nothing."""
+    work = _Resolving(gpu, mig_profiles, memory_wall, allow or Allowance())
     resolved = Offers(
         exclusive=offers.exclusive,
         time_slicing=work.time_slicing(offers.time_slicing) if offers.time_slicing else None,
@@ -42,9 +51,10 @@ def resolve(
 
 @dataclass(slots=True)
 class _Resolving:
-    memory_mib: int
+    gpu: Divisible
     mig_profiles: Sequence[str]
     memory_wall: MemoryWallSupport
+    allow: Allowance
     refused: list[Refusal] = field(default_factory=list)
 
     def time_slicing(self, offer: TimeSlicingOffer) -> TimeSlicingOffer | None:
@@ -54,7 +64,9 @@ class _Resolving:
             return None
         wanted = {"min": offer.memory.min, "default": offer.memory.default}
         amounts = self._amounts(Sharing.TIME_SLICING, "timeSlicing", wanted)
-        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)}) if amounts else None
+        if amounts is None or not self._may_be_asked_for(Sharing.TIME_SLICING, "timeSlicing", amounts["default"]):
+            return None
+        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)})
 
     def _can_be_held(self, memory: TimeSlicingMemory) -> bool:
         """To what they got of it, if they have to be."""
@@ -72,13 +84,36 @@ class _Resolving:
     def mps(self, offer: MpsOffer) -> MpsOffer | None:
         wanted = {"min": offer.memory.min, "default": offer.memory.default, "max": offer.memory.max or "100%"}
         amounts = self._amounts(Sharing.MPS, "mps", wanted)
-        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)}) if amounts else None
+        if amounts is None or not self._may_be_asked_for(Sharing.MPS, "mps", amounts["default"]):
+            return None
+        if self.allow.max_threads and offer.threads.default > self.allow.max_threads:
+            self._refuse(
+                Sharing.MPS,
+                RefusalReason.ALLOWANCE_TOO_SMALL,
+                f"offers.mps.threads.default: {offer.threads.default}, and tenants.allow.maxThreads is "
+                f"{self.allow.max_threads}: allow more, or give less",
+            )
+            return None
+        return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)})
+
+    def _may_be_asked_for(self, sharing: Sharing, offer: str, default: str) -> bool:
+        """Who does not ask gets the default, which is never less than the least."""
+        most = self.allow.max_memory
+        if most is None or mebibytes(default) <= mebibytes(most):
+            return True
+        self._refuse(
+            sharing,
+            RefusalReason.ALLOWANCE_TOO_SMALL,
+            f"offers.{offer}.memory.default: {default} on this GPU, and tenants.allow.maxMemory is {most}: allow more, "
+            "or give less",
+        )
+        return False
 
     def mig(self, offer: MigOffer) -> MigOffer | None:
         wanted = offer.profiles or tuple(offer.layout or ())
         unknown = [profile for profile in wanted if profile not in self.mig_profiles]
         if not unknown:
-            return offer
+            return offer if self._has_room(offer.layout or {}) else None
         field_name = "profiles" if offer.profiles else "layout"
         choices = f"it knows {', '.join(self.mig_profiles)}" if self.mig_profiles else "it knows none"
         self._refuse(
@@ -90,12 +125,27 @@ class _Resolving:
         # Half a layout is another layout; of profiles, claims can use those that there are.
         return MigOffer(profiles=known) if offer.profiles and known else None
 
+    def _has_room(self, wanted: Mapping[str, int]) -> bool:
+        known = {profile.name for profile in self.gpu.mig.profiles} if self.gpu.mig else set()
+        excess = layout.too_many(wanted, self.gpu) if wanted.keys() <= known else {}
+        if not excess:
+            return True
+        room = {name: count - excess.get(name, 0) for name, count in wanted.items() if count > excess.get(name, 0)}
+        beside = f" beside {_counted(room)}" if room else ""
+        self._refuse(
+            Sharing.MIG,
+            RefusalReason.LAYOUT_DOES_NOT_FIT,
+            f"offers.mig.layout: there is no room for {_counted(excess)}{beside} on this GPU: leave it out, or ask for "
+            "smaller instances",
+        )
+        return False
+
     def _amounts(self, sharing: Sharing, offer: str, wanted: Mapping[str, str]) -> Mapping[str, str] | None:
         """What is wanted, in ascending order, in mebibytes of this GPU; None where it cannot be had."""
-        amounts = {key: mebibytes(text, of=self.memory_mib) for key, text in wanted.items()}
+        amounts = {key: mebibytes(text, of=self.gpu.memory_mib) for key, text in wanted.items()}
         for key, amount in amounts.items():
-            if amount > self.memory_mib:
-                problem = f"{wanted[key]} is more than the {self.memory_mib}Mi of this GPU: select larger GPUs"
+            if amount > self.gpu.memory_mib:
+                problem = f"{wanted[key]} is more than the {self.gpu.memory_mib}Mi of this GPU: select larger GPUs"
                 self._refuse(sharing, RefusalReason.MEMORY_TOO_SMALL, f"offers.{offer}.memory.{key}: {problem}")
                 return None
         for (low, smaller), (high, larger) in pairwise(amounts.items()):
@@ -107,3 +157,7 @@ class _Resolving:
 
     def _refuse(self, sharing: Sharing, reason: RefusalReason, message: str) -> None:
         self.refused.append(Refusal(sharing=sharing, reason=reason, message=message))
+
+
+def _counted(instances: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in sorted(instances.items()))

@@ -7,6 +7,7 @@ from gpusharing.api import names, nvidia
 from gpusharing.api.dra import AllocationConfig, AllocationResult
 from gpusharing.api.sharing import (
     UNTOLD,
+    Allowance,
     DeviceSettings,
     Enforcement,
     Interval,
@@ -18,7 +19,7 @@ from gpusharing.api.sharing import (
     SettingSources,
     TimeSlicingMemory,
 )
-from gpusharing.core import amounts
+from gpusharing.core import allowances, amounts
 
 C = TypeVar("C", nvidia.GpuConfig, nvidia.MigDeviceConfig)
 Asked: TypeAlias = tuple[C, str] | None
@@ -37,24 +38,43 @@ def resolve(
     offers: Offers,
     policy: PolicyReference | None,
     *,
+    allow: Allowance | None = None,
     memory_wall: MemoryWallSupport = UNTOLD,
 ) -> DeviceSettings:
-    """`memory_wall`: whether the GPU can have any."""
+    """`allow`: what the policy lets claims ask for, and `memory_wall`: whether the GPU can have any."""
+
+    def asked(kind: type[C]) -> Asked[C]:
+        return _allowed(result, _last_matching(result, configs, kind), allow, policy)
+
     match names.sharing_of_device(result.device):
         case names.Sharing.TIME_SLICING:
-            asked = _last_matching(result, configs, nvidia.GpuConfig)
-            return _walled(result, _time_sliced(result, asked, offers, policy), offers, policy, memory_wall)
+            settings = _time_sliced(result, asked(nvidia.GpuConfig), offers, policy)
+            return _walled(result, settings, offers, policy, memory_wall)
         case names.Sharing.MPS:
-            return _mps(result, _last_matching(result, configs, nvidia.GpuConfig), offers, policy)
+            return _mps(result, asked(nvidia.GpuConfig), offers, policy)
         case names.Sharing.EXCLUSIVE:
-            return _whole(result, _last_matching(result, configs, nvidia.GpuConfig))
+            return _whole(result, asked(nvidia.GpuConfig))
         case names.Sharing.MIG:
-            return _mig(result, _last_matching(result, configs, nvidia.MigDeviceConfig))
+            return _mig(result, asked(nvidia.MigDeviceConfig))
         case None:
             raise SettingsError(
                 f"request {result.request}: this driver has no device of the name {result.device}: delete the pod, so "
                 "that it is scheduled again"
             )
+
+
+def _allowed(
+    result: AllocationResult, asked: Asked[C], allow: Allowance | None, policy: PolicyReference | None
+) -> Asked[C]:
+    """What a class says is the platform's own word."""
+    if asked is None or allow is None or policy is None or asked[1] != _SOURCES["FromClaim"]:
+        return asked
+    if problem := allowances.objection(asked[0], allow):
+        raise SettingsError(
+            f"request {result.request}: config of the {asked[1]}: {problem} in policy {policy.name}: ask for what is "
+            "allowed, or remove it"
+        )
+    return asked
 
 
 def _time_sliced(

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
-from gpusharing.api.sharing import RefusalReason
+from gpusharing.api.sharing import LaggingNode, RefusalReason
 from gpusharing.core.listed import SHOWN
 from gpusharing.core.node_share import NodeShare
+from gpusharing.core.plan import NodePlan
 
 T = TypeVar("T")
 
@@ -33,10 +34,9 @@ class ByNode(Generic[T]):
             del self._names[bisect_left(self._names, node)]
             self.count -= len(said)
 
-    @property
-    def first(self) -> list[T]:
-        """As many as a message shows."""
-        return list(islice(self._all(), SHOWN))
+    def first(self, most: int = SHOWN) -> list[T]:
+        """As many as a message shows, or `most`."""
+        return list(islice(self._all(), most))
 
     def _all(self) -> Iterator[T]:
         for node in self._names:
@@ -53,25 +53,41 @@ class Tally:
     """Selected nodes on which something was won."""
     won: int = 0
     """GPUs."""
+    coming: int = 0
+    """GPUs that will be won when nodes are not held back any more."""
+    held_back: int = 0
+    """Nodes."""
+    changing: int = 0
+    """Nodes."""
+    moving: int = 0
+    """Nodes that are changing, and do not fail."""
+    broken: int = 0
+    """Nodes with GPUs that fail."""
+    counted: int = 0
+    """Nodes on which GPUs that were won are offered in ways that exclude each other."""
     places: int = 0
     clients: int = 0
     lost: ByNode[str] = field(default_factory=ByNode)
-    lagging: ByNode[str] = field(default_factory=ByNode)
+    lagging: ByNode[LaggingNode] = field(default_factory=ByNode)
+    failing: ByNode[str] = field(default_factory=ByNode)
+    planned: ByNode[NodePlan] = field(default_factory=ByNode)
     failed: ByNode[str] = field(default_factory=ByNode)
     refused: ByNode[tuple[RefusalReason, str]] = field(default_factory=ByNode)
 
     def add(self, node: str, share: NodeShare) -> None:
         self._count(share, 1)
         self.lost.put(node, share.lost)
+        self.failing.put(node, share.failing)
+        self.planned.put(node, (share.planned,) if share.planned else ())
+        self.lagging.put(node, (share.lagging,) if share.lagging else ())
         if share.selected:
-            self.lagging.put(node, (f"{node}: {share.lagging}",) if share.lagging else ())
             self.failed.put(node, share.failed)
             self.refused.put(node, share.refused)
 
     def remove(self, node: str, share: NodeShare) -> None:
         """`share` as it was added."""
         self._count(share, -1)
-        for said in (self.lost, self.lagging, self.failed, self.refused):
+        for said in (self.lost, self.failing, self.planned, self.lagging, self.failed, self.refused):
             said.drop(node)
 
     def _count(self, share: NodeShare, sign: int) -> None:
@@ -79,5 +95,11 @@ class Tally:
         self.ready += sign * share.is_ready
         self.winning += sign * (share.selected and share.won > 0)
         self.won += sign * share.won
+        self.coming += sign * share.coming
+        self.held_back += sign * share.held_back
+        self.changing += sign * share.changing
+        self.moving += sign * (share.changing and not share.stops)
+        self.broken += sign * bool(share.failing)
+        self.counted += sign * share.counted
         self.places += sign * share.places
         self.clients += sign * share.clients

@@ -1,6 +1,7 @@
 """The kinds that we read and write: where they live in the API and how their bytes become objects."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
@@ -44,6 +45,8 @@ class Kind(Generic[T]):
     plural: str
     model: type[T]
     namespaced: bool = False
+    unreadable: Callable[[Any], T] | None = None
+    """Makes of its metadata what stands for an object that cannot be read, where it matters that it is there."""
 
     @property
     def group(self) -> str:
@@ -81,7 +84,13 @@ class Kind(Generic[T]):
         return parametrized
 
 
-SHARING_POLICIES: Final = Kind(names.API_VERSION, "SharingPolicy", "sharingpolicies", sharing.SharingPolicy)
+SHARING_POLICIES: Final = Kind(
+    names.API_VERSION,
+    "SharingPolicy",
+    "sharingpolicies",
+    sharing.SharingPolicy,
+    unreadable=sharing.UnreadablePolicy.of,
+)
 NODE_SHARINGS: Final = Kind(names.API_VERSION, "NodeSharing", "nodesharings", sharing.NodeSharing)
 RESOURCE_CLAIMS: Final = Kind(
     "resource.k8s.io/v1", "ResourceClaim", "resourceclaims", dra.ResourceClaim, namespaced=True
@@ -101,3 +110,4 @@ ADMISSION_POLICIES: Final = Kind(
 )
 DEVICE_TAINT_RULES: Final = Kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", dra.DeviceTaintRule)
 LEASES: Final = Kind("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease, namespaced=True)
+DEVICE_TAINT_RULES_BETA: Final = replace(DEVICE_TAINT_RULES, api_version="resource.k8s.io/v1beta2")

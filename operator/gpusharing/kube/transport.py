@@ -71,8 +71,11 @@ class _Connector(aiohttp.TCPConnector):
         await super().close(abort_ssl=abort_ssl)
 
 
-def open_session(credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType) -> aiohttp.ClientSession:
-    """A session that authorizes each of its requests, whoever makes them."""
+def open_session(
+    credentials: Credentials, *middlewares: aiohttp.ClientMiddlewareType, connections: int = 100
+) -> aiohttp.ClientSession:
+    """A session that authorizes each of its requests, whoever makes them. Each watch takes one of the connections for
+    itself, and each of them 0.3 MiB."""
 
     async def authorize(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         try:
@@ -89,7 +92,7 @@ def open_session(credentials: Credentials, *middlewares: aiohttp.ClientMiddlewar
         connector.remember(response)
         return response
 
-    connector = _Connector(ssl=credentials.ssl, limit=100)
+    connector = _Connector(ssl=credentials.ssl, limit=connections)
     return aiohttp.ClientSession(
         connector=connector,
         middlewares=(*middlewares, authorize),

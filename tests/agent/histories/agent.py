@@ -26,6 +26,7 @@ from gpusharing.agent.prepare import ClaimRef, Preparer
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.core import pool
 from gpusharing.kube.clock import as_moment
@@ -90,6 +91,7 @@ class Agent:
         self.survey = Survey(hardware=self.hardware, walls=self.walls, gpus=self.gpus, health=health)
         await self.survey.take()
         self.changed = asyncio.Event()
+        self.verdicts = Verdicts(node=NODE, driver=DRIVER)
         self.preparer = Preparer(
             node=NODE,
             driver=DRIVER,
@@ -101,6 +103,7 @@ class Agent:
             walls=self.walls,
             cdi=CdiDirectory(directories),
             metadata=MetadataFiles(self._bed.state / "metadata", DRIVER),
+            verdicts=self.verdicts,
             on_prepared=lambda _: None,
             on_change=self.changed.set,
         )
@@ -119,6 +122,7 @@ class Agent:
             survey=self.survey,
             changed=self.changed,
             preparer=self.preparer,
+            verdicts=self.verdicts,
         )
         # The loop begins with a round.
         self.changed.set()

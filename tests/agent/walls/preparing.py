@@ -22,6 +22,7 @@ from gpusharing.agent.prepare import ClaimRef, Preparer
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
+from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.wall import Wall
 from gpusharing.agent.walls.walls import Walls
@@ -177,6 +178,7 @@ class Agent:
             walls=self.walls,
             cdi=self.cdi,
             metadata=MetadataFiles(self.state / "metadata", DRIVER),
+            verdicts=Verdicts(node=NODE, driver=DRIVER),
             on_prepared=self.announced.append,
             on_change=self.changed.set,
         )

@@ -42,7 +42,7 @@ class Handling:
 
 @asynccontextmanager
 async def handling(kubeconfig: Path, how: How, *, log: Path) -> AsyncIterator[Handling]:
-    argv = [*DIES_WITH_PARENT, sys.executable, "-m", "bench.operating.handling", kubeconfig, how]
+    argv = [*DIES_WITH_PARENT, sys.executable, "-m", "bench.operating.handling", str(kubeconfig), how]
     with log.open("ab") as output:
         child = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=output)
         try:

@@ -90,7 +90,7 @@ async def handle(kubeconfig: Path, how: str) -> None:
     async with open_session(credentials) as session:
         await listing.prime(Api(session, credentials.server, user_agent="bench"), store, handlers.WATCHED)
     stop = asyncio.Event()
-    registry = handlers.registry(store, credentials, relists, on_stop=_nothing)
+    registry = handlers.registry(handlers.WATCHED, store, credentials, relists, on_stop=_nothing)
     settings = kopf_settings.settings()
     if how == "stock":
         registry, settings = _stock(store, credentials, relists)

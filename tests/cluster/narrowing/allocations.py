@@ -1,4 +1,5 @@
-"""Whether ever two ways of taking a GPU are allocated at the same time, or a share too many: at every single write."""
+"""Whether ever two ways of taking a GPU are allocated at the same time, or two pools, or a share too many: at every
+single write."""
 
 import asyncio
 import time
@@ -31,6 +32,7 @@ class Place(NamedTuple):
 class Held(NamedTuple):
     claim: str
     device: str
+    pool: str
 
 
 async def events(api: Api, kind: Kind[Any]) -> AsyncIterator[tuple[str, Any]]:
@@ -120,7 +122,8 @@ def _taken(claim: ResourceClaim) -> Iterator[tuple[Place, Held]]:
     """Without what an admin looks at."""
     for result in allocation.results(claim, DRIVER):
         if not result.admin_access:
-            yield Place(result.pool, _slot(result)), Held(claim.metadata.name, result.device)
+            place = Place(names.node_of_pool(result.pool), _slot(result))
+            yield place, Held(claim.metadata.name, result.device, result.pool)
 
 
 def _shown(device: Mapping[str, Any]) -> str:
@@ -142,4 +145,5 @@ def _problem(place: Place, held: set[Held]) -> str | None:
     few = all(
         count <= (CLIENTS if names.sharing_of_device(device) in shared else 1) for device, count in devices.items()
     )
-    return None if fit and few else f"GPU {place.slot} of {place.node} is held by {sorted(held)}"
+    one_pool = len({one.pool for one in held}) <= 1
+    return None if fit and few and one_pool else f"GPU {place.slot} of {place.node} is held by {sorted(held)}"

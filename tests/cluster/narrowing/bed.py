@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +81,8 @@ class Workload:
 class Bed:
     """A control plane with the operator; agents come and go with their nodes."""
 
-    def __init__(self, *, taken_wait: float = 2, idle_wait: float = 3) -> None:
-        self.control_plane = LateControlPlane()
+    def __init__(self, *, taken_wait: float = 2, idle_wait: float = 3, emulated_version: str | None = None) -> None:
+        self.control_plane = LateControlPlane(emulated_version=emulated_version)
         self.admin = Admin(self.control_plane)
         self.allocations: Allocations
         self.bound: defaultdict[str, asyncio.Future[str]] = defaultdict(asyncio.Future)
@@ -161,6 +161,16 @@ class Bed:
             )
         else:
             await self.admin.call("POST", _POLICIES, policy(_POLICY, offers=offers))
+
+    async def restrict(self, *, to: Mapping[str, str] | None) -> None:
+        """The policy's GPUs are for namespaces with these labels only; None: for everybody."""
+        tenants = {"namespaces": {"matchLabels": dict(to)}} if to else None
+        await self.admin.merge(f"{_POLICIES}/{_POLICY}", {"spec": {"tenants": tenants}})
+
+    async def device_class(self, name: str, expression: str) -> None:
+        """Also of other makers."""
+        spec = {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}" && {expression}'}}]}
+        await self.admin.call("POST", f"{RESOURCE}/deviceclasses", {"metadata": {"name": name}, "spec": spec})
 
     # ----------------------------------------------------------------------------------------------------- users
 

@@ -63,7 +63,7 @@ def _free(slot: int, held: tuple[str, ...], wish: Wish) -> str | None:
 def _menu(slot: int) -> tuple[Option, ...]:
     gpu = board(MODEL, slot)
     profiles = tuple(profile.name for profile in gpu.mig.profiles) if gpu.mig else ()
-    resolution = resolve(Offers.model_validate(EVERYTHING), memory_mib=gpu.memory_mib, mig_profiles=profiles)
+    resolution = resolve(Offers.model_validate(EVERYTHING), gpu=gpu, mig_profiles=profiles)
     return menu(OfferedGpu(gpu=gpu, offers=resolution.offers, policy=None, configured=True))
 
 

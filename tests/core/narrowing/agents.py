@@ -64,3 +64,32 @@ def forgets(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuP
     option = next(option for option in view.menu if option.sharing is Sharing.EXCLUSIVE)
     entries = (Entry(device=option.device, policy=view.policy, standing=Standing.OPEN),)
     return replace(plan, publication=replace(plan.publication, entries=entries))
+
+
+def moves_at_once(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """It is where it belongs, wherever it was."""
+    before = view.published
+    if before is None or before.pool == view.pool:
+        return real(view, menus, timing, answers)
+    return real(replace(view, published=replace(before, pool=view.pool, entries=())), menus, timing, answers)
+
+
+def does_not_look_back(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """With the last device it has left a pool, whatever the API has of it."""
+    before = view.published
+    if before is not None:
+        view = replace(view, published=replace(before, vacated=not before.entries))
+    return real(view, menus, timing, answers)
+
+
+def forgets_where_it_was(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """Where nobody knows, it begins where the GPU belongs."""
+    return real(replace(view, found_in=None), menus, timing, answers)
+
+
+def takes_all_for_new(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """Whatever it was to move, it waits for nothing."""
+    before = view.published
+    if before is not None and view.is_moving:
+        view = replace(view, published=replace(before, withheld=True))
+    return real(view, menus, timing, answers)

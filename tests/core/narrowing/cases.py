@@ -1,5 +1,6 @@
 """Small GPUs that are offered in several ways, and claims that want different ones: all that the model goes through."""
 
+from dataclasses import replace
 from typing import Final
 
 from building import gpu
@@ -68,6 +69,10 @@ def offered(
     return OfferedGpu(gpu=gpu(0, mig=_MIG), offers=offers, policy=reference, configured=True)
 
 
+def for_tenants(anybodys: OfferedGpu) -> OfferedGpu:
+    return replace(anybodys, restricted=True)
+
+
 WHOLE_ONLY: Final = offered()
 ONLY_SHARES: Final = offered(exclusive=False, time_slicing=True)
 SHARES: Final = offered(time_slicing=True)
@@ -89,8 +94,25 @@ SETTINGS: Final = {
     "halves and whole": Setting(offered=HALVES, claims=(WHOLE, HALF, HALF), late=1),
     "shares and halves": Setting(offered=SHARES_AND_HALVES, claims=(HALF, SHARE, SHARE), late=1),
     "parts and whole": Setting(offered=PARTS, claims=(WHOLE, HALF, ALL_OF_IT), losses=0, late=1),
-    "shares are not offered any more": Setting(offered=SHARES, later=WHOLE_ONLY, claims=(WHOLE, SHARE, SHARE), late=1),
-    "shares instead of whole": Setting(offered=WHOLE_ONLY, later=ONLY_SHARES, claims=(WHOLE, SHARE), late=1),
-    "halves instead of shares": Setting(offered=ONLY_SHARES, later=HALVES, claims=(HALF, SHARE), losses=0, late=1),
+    "shares are not offered any more": Setting(
+        offered=SHARES, later=(WHOLE_ONLY,), claims=(WHOLE, SHARE, SHARE), late=1
+    ),
+    "shares instead of whole": Setting(offered=WHOLE_ONLY, later=(ONLY_SHARES,), claims=(WHOLE, SHARE), late=1),
+    "halves instead of shares": Setting(offered=ONLY_SHARES, later=(HALVES,), claims=(HALF, SHARE), losses=0, late=1),
+    "shares for tenants": Setting(offered=SHARES, later=(for_tenants(SHARES),), claims=(WHOLE, SHARE, SHARE), late=1),
+    "whole for tenants, shares for all": Setting(
+        offered=for_tenants(WHOLE_ONLY), later=(ONLY_SHARES,), claims=(WHOLE, SHARE, SHARE)
+    ),
+    "for tenants, and back": Setting(
+        offered=SHARES, later=(for_tenants(SHARES), SHARES), claims=(WHOLE, SHARE), late=1
+    ),
+    "a new node": Setting(offered=SHARES, claims=(WHOLE, SHARE), silent=True),
+    "a new node for tenants": Setting(offered=for_tenants(SHARES), claims=(WHOLE, SHARE, SHARE), silent=True, late=1),
+    "a new node for tenants, and then for all": Setting(
+        offered=for_tenants(SHARES), later=(WHOLE_ONLY,), claims=(WHOLE, SHARE), silent=True, late=1
+    ),
+    "parts for tenants": Setting(
+        offered=ONLY_PARTS, later=(for_tenants(ONLY_PARTS),), claims=(HALF, ALL_OF_IT), reused=True, late=1
+    ),
     "everything": Setting(offered=EVERYTHING, claims=(ALL_OF_IT, MPS), losses=0, late=1),
 }

@@ -1,5 +1,7 @@
 """One GPU, its claims, scheduler, API, kubelet and agent: every order of events, breadth first.
 
+Who it is for may change as well, and with that the pool that it is in. A device is told with its pool: n1/gpu-0.
+
 The agent is the real function. The scheduler knows allocations at once and slices late (reference: narrowing.md), pods
 are deleted by force at any moment, writes fail or succeed without an answer, the kubelet wipes slices, the agent loses
 its disk. Only time is abstract: the agent may find a wait over whenever the environment allows that it is.
@@ -13,14 +15,15 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from core.narrowing.agents import NOW, TIMING, Agent
+from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.core.inventory import Gpu
 from gpusharing.core.narrowing import GpuView, Holder, Publication
-from gpusharing.core.offers import Entry, Menu, OfferedGpu, Option, Standing, menu
+from gpusharing.core.offers import AS_FOUND, Entry, Menu, OfferedGpu, Option, Standing, menu
 from gpusharing.core.offers.counters import fit, supply
 
 POLICY: Final = "p"
-POOL: Final = "n1"
+NODE: Final = "n1"
 
 NEW, ON_ITS_WAY, ALLOCATED, GONE = range(4)
 
@@ -43,23 +46,32 @@ class Noted(NamedTuple):
     """The API has had the mark, and had it ever since."""
 
 
-Disk = tuple[Noted, ...] | None
-Content = tuple[tuple[str, bool], ...] | None
-"""A slice: devices, and whether they are closing. None: the kubelet has deleted it."""
+class Disk(NamedTuple):
+    """What the agent knows of what it publishes."""
+
+    pool: str
+    entries: tuple[Noted, ...]
+    vacated: bool = False
+    complete: bool = True
+    withheld: bool = False
+
+
+Slices = tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
+"""By pool: devices, and whether they are closing. A slice that is not there has no place here."""
 
 
 class State(NamedTuple):
     claims: tuple[Claim, ...]
-    disk: Disk
-    api: Content
-    seen: Content
+    disk: Disk | None
+    api: Slices
+    seen: Slices
     """By the scheduler."""
-    pending: tuple[Content, ...]
+    pending: tuple[Slices, ...]
     """On its way to the scheduler."""
     losses: int
     """So often the disk may still be lost, or the slice be wiped."""
     policy: int = 0
-    """Which of the setting's offers are wanted now."""
+    """Which of the setting's offers are wanted now; before the first of them the operator has not spoken."""
 
 
 Step = tuple[str, State]
@@ -70,7 +82,7 @@ class Setting:
     """Who wants what of a GPU that is offered how."""
 
     offered: OfferedGpu
-    later: OfferedGpu | None = None
+    later: tuple[OfferedGpu, ...] = ()
     """How it is offered when the policy has changed, at any moment."""
     claims: tuple[str, ...]
     """The device that each wants, or the start of its name and `*`; after `admin:` for one that only looks. Sorted."""
@@ -79,6 +91,8 @@ class Setting:
     """Whether pods are deleted by force."""
     reused: bool = False
     """Whether a claim outlives its pod and is allocated again."""
+    silent: bool = False
+    """Whether the operator speaks only some time after the agent has begun."""
     losses: int = 1
     late: int = 2
     """So many slices may be on their way."""
@@ -93,11 +107,23 @@ class Setting:
 
     @cached_property
     def menus(self) -> tuple[Menu, ...]:
-        return tuple(menu(offered) for offered in (self.offered, self.later) if offered)
+        return tuple(menu(offered) for offered in (self.offered, *self.later))
+
+    @cached_property
+    def pools(self) -> tuple[str, ...]:
+        """Where it belongs while it is offered so."""
+        return tuple(
+            names.pool(NODE, restricted_to=POLICY if offered.restricted else None)
+            for offered in (self.offered, *self.later)
+        )
+
+    @cached_property
+    def as_found(self) -> Menu:
+        return menu(replace(self.offered, offers=AS_FOUND, policy=None))
 
     @cached_property
     def options(self) -> dict[str, Option]:
-        return {option.device: option for menu_ in self.menus for option in menu_}
+        return {option.device: option for menu_ in (*self.menus, self.as_found) for option in menu_}
 
     @cached_property
     def supply(self) -> dict[str, int]:
@@ -107,15 +133,25 @@ class Setting:
         return self.claims[claim].startswith("admin:")
 
     def devices(self, claim: int) -> list[str]:
+        """In whichever pool: whose claims it is to have is another's concern."""
         prefix = self.claims[claim].removeprefix("admin:")
         return [
-            device
+            f"{pool}/{device}"
+            for pool in dict.fromkeys((NODE, *self.pools))
             for device in self.options
             if device == prefix or (prefix[-1] == "*" and device.startswith(prefix[:-1]))
         ]
 
     def is_shared(self, device: str) -> bool:
-        return self.options[device].sharing in {Sharing.TIME_SLICING, Sharing.MPS}
+        return self.options[without_pool(device)].sharing in {Sharing.TIME_SLICING, Sharing.MPS}
+
+
+def pool_of(device: str) -> str:
+    return device.rpartition("/")[0]
+
+
+def without_pool(device: str) -> str:
+    return device.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -132,14 +168,14 @@ class Clock:
 class Finding:
     states: int
     way: tuple[str, ...] | None
-    """From the beginning to two ways on one GPU, or to a share too many. None: there is no such way."""
+    """From the beginning to two ways or two pools on one GPU, or to a share too many. None: there is no such way."""
     published: frozenset[frozenset[str]] = frozenset()
     """All sets of devices that were ever in the API."""
 
 
 def explore(setting: Setting, agent: Agent, *, at_most: int = 2_000_000) -> Finding:
     world = _World(setting, agent)
-    start = State(tuple(Claim() for _ in setting.claims), None, None, None, (), setting.losses)
+    start = State(tuple(Claim() for _ in setting.claims), None, (), (), (), setting.losses, -setting.silent)
     came_from: dict[State, Step | None] = {start: None}
     queue = deque([start])
     while queue:
@@ -153,8 +189,8 @@ def explore(setting: Setting, agent: Agent, *, at_most: int = 2_000_000) -> Find
                 queue.append(following)
         if len(came_from) > at_most:
             raise AssertionError(f"more than {at_most} states: a smaller setting is needed")
-    contents = {state.api for state in came_from if state.api is not None}
-    published = frozenset(frozenset(device for device, _ in content) for content in contents)
+    contents = {state.api for state in came_from if state.api}
+    published = frozenset(frozenset(_devices(content)) for content in contents)
     return Finding(len(came_from), None, published)
 
 
@@ -170,13 +206,15 @@ class _World:
     def __init__(self, setting: Setting, agent: Agent) -> None:
         self.setting = setting
         self.agent = agent
-        self.rounds: dict[tuple[object, ...], tuple[Disk, ...]] = {}
+        self.rounds: dict[tuple[object, ...], tuple[Disk | None, ...]] = {}
         self.fitting: dict[tuple[str, ...], bool] = {}
 
     # ------------------------------------------------------------------------------------------ what must not be
 
     def is_wrong(self, state: State) -> bool:
         held = self._held(state.claims)
+        if len({pool_of(device) for device in held}) > 1 or sum(bool(devices) for _, devices in state.api) > 1:
+            return True
         for device in set(held):
             if held.count(device) > (self.setting.shares if self.setting.is_shared(device) else 1):
                 return True
@@ -190,7 +228,7 @@ class _World:
         ]
 
     def _fit(self, devices: list[str]) -> bool:
-        key = tuple(sorted(set(devices)))
+        key = tuple(sorted({without_pool(device) for device in devices}))
         if key not in self.fitting:
             self.fitting[key] = fit((self.setting.options[device].draw for device in key), self.setting.supply)
         return self.fitting[key]
@@ -219,9 +257,9 @@ class _World:
         if state.losses:
             if state.disk is not None:
                 yield "the agent loses its disk", state._replace(disk=None, losses=state.losses - 1)
-            if state.api is not None and len(state.pending) < self.setting.late:
-                wiped = state._replace(api=None, pending=(*state.pending, None), losses=state.losses - 1)
-                yield "the kubelet wipes the slice", wiped
+            if state.api and len(state.pending) < self.setting.late:
+                wiped = state._replace(api=(), pending=(*state.pending, ()), losses=state.losses - 1)
+                yield "the kubelet wipes the slices", wiped
 
     def _scheduler(self, state: State, index: int) -> Iterator[Step]:
         claim = state.claims[index]
@@ -237,10 +275,11 @@ class _World:
 
     def _can_allocate(self, state: State, device: str, *, admin: bool) -> bool:
         """As kube-scheduler 1.37 does, on the slice that it has seen and the allocations that there are."""
-        shown = dict(state.seen or ())
-        if shown.get(device, True):
+        shown = dict(dict(state.seen).get(pool_of(device), ()))
+        if shown.get(without_pool(device), True):
             return False
-        held = self._held(state.claims)
+        # Of other pools it knows, but they draw on counters of their own.
+        held = [other for other in self._held(state.claims) if pool_of(other) == pool_of(device)]
         if admin:
             return True
         if held.count(device) >= (self.setting.shares if self.setting.is_shared(device) else 1):
@@ -248,7 +287,7 @@ class _World:
         if device in held or self._fit(list(shown)):
             # A shared device in use is not counted again; and where everything fits there are no counters.
             return True
-        return self._fit([*(other for other in held if other in shown), device])
+        return self._fit([*(other for other in held if without_pool(other) in shown), device])
 
     def _pod(self, state: State, index: int) -> Iterator[Step]:
         claim = state.claims[index]
@@ -271,14 +310,16 @@ class _World:
             yield "is unprepared", _with(state, index, claim._replace(prepared=None))
 
     def _may_prepare(self, state: State, index: int) -> bool:
-        """Prepare refuses what does not go with what is prepared."""
+        """Prepare refuses what does not go with what is prepared, and what is in another pool by now."""
         device = state.claims[index].device
         prepared = [
             claim.prepared
             for other, claim in enumerate(state.claims)
             if claim.prepared and not self.setting.is_admin(other)
         ]
-        if self.setting.is_admin(index) or device is None:
+        if device is None or (state.disk is not None and pool_of(device) != state.disk.pool):
+            return False
+        if self.setting.is_admin(index):
             return True
         if device in prepared and not self.setting.is_shared(device):
             return False
@@ -287,30 +328,48 @@ class _World:
     # ---------------------------------------------------------------------------------------------- the agent
 
     def _writes(self, state: State) -> Iterator[Step]:
-        if state.disk is None:
+        """One slice after the other, in any order; when all are there, the agent may or may not hear of it."""
+        disk = state.disk
+        if disk is None:
             return
-        wanted = tuple((entry.device, entry.closing) for entry in state.disk)
-        answered = tuple(entry._replace(in_api=entry.closing) for entry in state.disk)
-        if wanted == state.api:
-            if answered != state.disk:
+        # What waits for the operator's word has a taint as well.
+        wanted = {disk.pool: tuple((entry.device, entry.closing or disk.withheld) for entry in disk.entries)}
+        answered = disk._replace(
+            entries=tuple(entry._replace(in_api=entry.closing) for entry in disk.entries),
+            vacated=disk.vacated or not disk.entries,
+        )
+        there = dict(state.api)
+        if wanted == there:
+            if answered != disk:
                 yield "the agent sees its slice in the API", state._replace(disk=answered)
-        elif len(state.pending) < self.setting.late:
-            stored = state._replace(api=wanted, pending=(*state.pending, wanted))
-            yield "slice written", stored._replace(disk=answered)
-            yield "slice written, answer lost", stored
+            return
+        if len(state.pending) >= self.setting.late:
+            return
+        for pool in sorted(wanted.keys() | there.keys()):
+            if wanted.get(pool) == there.get(pool):
+                continue
+            now_there = {
+                name: content for name, content in {**there, pool: wanted.get(pool)}.items() if content is not None
+            }
+            api = tuple(sorted(now_there.items()))
+            stored = state._replace(api=api, pending=(*state.pending, api))
+            if now_there == wanted:
+                yield f"slice of {pool} written", stored._replace(disk=answered)
+            yield f"slice of {pool} written, answer lost", stored
 
-    def _rounds(self, state: State) -> tuple[Disk, ...]:
+    def _rounds(self, state: State) -> tuple[Disk | None, ...]:
         """What the agent may make of it, depending on whose turn it is to have the menu and what it is time for."""
         prepared = tuple(
             (index, claim.prepared, claim.phase == ALLOCATED and claim.device == claim.prepared)
             for index, claim in enumerate(state.claims)
             if claim.prepared
         )
-        known = tuple(device for device, _ in state.api or ()) if state.disk is None else ()
-        closing = frozenset(entry.device for entry in state.disk or () if entry.in_api)
+        known = tuple(_devices(state.api)) if state.disk is None else ()
+        noted = state.disk.entries if state.disk else ()
+        closing = frozenset(f"{state.disk.pool}/{entry.device}" for entry in noted if state.disk and entry.in_api)
         unseen = closing & self._unseen(state)
         on_its_way = closing & self._in_phase(state, ON_ITS_WAY)
-        held = closing & self._in_phase(state, ALLOCATED)
+        held = frozenset(map(without_pool, self._in_phase(state, ALLOCATED)))
         key = (state.policy, state.disk, prepared, known, unseen, on_its_way, held)
         if key not in self.rounds:
             clocks = [
@@ -321,18 +380,19 @@ class _World:
                 Clock(patient=False, waited=dict.fromkeys(closing - unseen - on_its_way, TIMING.idle)),
             ]
             truths = {
-                Holder(str(index), device, admin=self.setting.is_admin(index)): truth
+                Holder(str(index), without_pool(device), admin=self.setting.is_admin(index)): truth
                 for index, device, truth in prepared
             }
             view = GpuView(
                 gpu=self.setting.gpu,
                 group="g",
-                menu=self.setting.menus[state.policy],
+                menu=self.setting.menus[state.policy] if state.policy >= 0 else self.setting.as_found,
                 policy=POLICY,
-                pool=POOL,
-                configured=True,
+                pool=self.setting.pools[state.policy] if state.policy >= 0 else NODE,
+                configured=state.policy >= 0,
                 published=None,
-                found=frozenset(known),
+                found=frozenset(map(without_pool, known)),
+                found_in=next((pool_of(device) for device in (*known, *(one for _, one, _ in prepared))), None),
                 prepared=tuple(truths),
                 close_approved=frozenset(self.setting.options) - held,
             )
@@ -353,8 +413,13 @@ class _World:
 
     def _unseen(self, state: State) -> frozenset[str]:
         """Devices whose closing the scheduler has not seen yet: the wait cannot be over."""
-        views = [dict(content) for content in (state.seen, *state.pending) if content is not None]
-        return frozenset(device for view in views for device, closing in view.items() if not closing)
+        return frozenset(
+            f"{pool}/{device}"
+            for slices in (state.seen, *state.pending)
+            for pool, devices in slices
+            for device, closing in devices
+            if not closing
+        )
 
     def _round(self, view: GpuView, truths: Mapping[Holder, bool], clock: Clock, menus: int) -> Disk:
         answers: dict[Holder, bool] = {}
@@ -363,7 +428,18 @@ class _World:
         while plan.confirm:
             answers |= {holder: truths[holder] for holder in plan.confirm}
             plan = self.agent(view, menus, timing, answers)
-        return tuple(_noted(entry) for entry in plan.publication.entries)
+        publication = plan.publication
+        return Disk(
+            publication.pool,
+            tuple(_noted(entry) for entry in publication.entries),
+            vacated=publication.vacated,
+            complete=publication.complete,
+            withheld=publication.withheld,
+        )
+
+
+def _devices(slices: Slices) -> list[str]:
+    return [f"{pool}/{device}" for pool, devices in slices for device, _ in devices]
 
 
 def _rank(claim: Claim) -> tuple[int, str, bool, str]:
@@ -374,18 +450,21 @@ def _with(state: State, index: int, claim: Claim) -> State:
     return state._replace(claims=(*state.claims[:index], claim, *state.claims[index + 1 :]))
 
 
-def _publication(disk: Disk, clock: Clock) -> Publication | None:
+def _publication(disk: Disk | None, clock: Clock) -> Publication | None:
     if disk is None:
         return None
-    return Publication(pool=POOL, complete=True, entries=tuple(_entry(noted, clock) for noted in disk))
+    entries = tuple(_entry(noted, disk.pool, clock) for noted in disk.entries)
+    return Publication(
+        pool=disk.pool, complete=disk.complete, entries=entries, vacated=disk.vacated, withheld=disk.withheld
+    )
 
 
-def _entry(noted: Noted, clock: Clock) -> Entry:
+def _entry(noted: Noted, pool: str, clock: Clock) -> Entry:
     return Entry(
         device=noted.device,
         policy=POLICY,
         standing=Standing.CLOSING if noted.closing else Standing.OPEN,
-        closing_since=NOW - clock.waited.get(noted.device, 0.0) if noted.in_api else None,
+        closing_since=NOW - clock.waited.get(f"{pool}/{noted.device}", 0.0) if noted.in_api else None,
     )
 
 
@@ -397,5 +476,8 @@ def _noted(entry: Entry) -> Noted:
     )
 
 
-def _told(disk: Disk) -> str:
-    return ", ".join(f"{entry.device} closing" if entry.closing else entry.device for entry in disk or ())
+def _told(disk: Disk | None) -> str:
+    if disk is None:
+        return ""
+    entries = ", ".join(f"{entry.device} closing" if entry.closing else entry.device for entry in disk.entries)
+    return f"in {disk.pool} {entries or 'nothing'}{', which the API has' if disk.vacated else ''}"

@@ -1,4 +1,4 @@
-"""No order of events puts two ways on one GPU; and where the rules are broken, the same model says so."""
+"""No order of events puts two ways or two pools on one GPU; and where the rules are broken, the same model says so."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from core.narrowing.model import explore
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_no_order_of_events_puts_two_ways_on_one_gpu(name: str) -> None:
+def test_no_order_of_events_puts_two_ways_or_pools_on_one_gpu(name: str) -> None:
     finding = explore(SETTINGS[name], agents.real, at_most=200_000)
     assert finding.way is None
     # A model in which little can happen would not say much, nor would an agent that never narrows.
@@ -29,6 +29,12 @@ def test_no_order_of_events_puts_two_ways_on_one_gpu(name: str) -> None:
         (agents.believes_what_is_prepared, "parts that overlap"),
         (agents.needs_no_approval, "halves and whole"),
         (agents.forgets, "shares and whole"),
+        (agents.moves_at_once, "shares for tenants"),
+        (agents.does_not_look_back, "shares for tenants"),
+        (agents.forgets_where_it_was, "shares for tenants"),
+        (agents.takes_all_for_new, "shares for tenants"),
+        (agents.needs_no_approval, "for tenants, and back"),
+        (agents.drops_in_one_step, "parts for tenants"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )

@@ -36,6 +36,7 @@ class Node:
     moved_to: str = "n1"
     configured: bool = True
     found: frozenset[str] = frozenset()
+    found_in: str | None = None
 
     def views(self) -> list[GpuView]:
         return [
@@ -48,6 +49,7 @@ class Node:
                 configured=self.configured,
                 published=self.publications.get(gpu.gpu.slot),
                 found=self.found,
+                found_in=self.found_in,
                 prepared=tuple(holder for holder in self.holders if of_slot(holder.device, gpu)),
                 allocated=frozenset(device for device in self.allocated if of_slot(device, gpu)),
                 close_approved=frozenset(device for device in self.approved if of_slot(device, gpu)),
@@ -338,9 +340,104 @@ def test_devices_close_in_one_pool_before_they_appear_in_another() -> None:
     assert gpu.published() == listed(f"{WHOLE} closing", f"{SHARE} closing")
     gpu.approved = {WHOLE, SHARE}
     [plan] = gpu.wait(HOUR)
-    assert (plan.publication.pool, gpu.published(), plan.look_again) == ("n1", "", gpu.now)
+    assert (plan.publication.pool, gpu.published()) == ("n1", "")
     [plan] = gpu.look()
     assert (plan.publication.pool, gpu.published()) == ("n1/search", listed(WHOLE, SHARE))
+
+
+def test_it_appears_in_another_pool_when_the_api_has_it_without_devices() -> None:
+    gpu = node(SHARES)
+    gpu.moved_to = "n1/search"
+    gpu.look()
+    gpu.approved = {WHOLE, SHARE}
+    gpu.now += HOUR
+    for _ in range(3):
+        # On disk, and the API does not take it.
+        [plan] = narrow(gpu.views(), now=gpu.now)
+        gpu.publications[0] = plan.publication
+        assert (plan.publication.pool, shown(plan.publication)) == ("n1", "")
+    gpu.publications[0] = written(plan.publication, plan.publication, now=gpu.now)
+    [plan] = narrow(gpu.views(), now=gpu.now)
+    assert (plan.publication.pool, shown(plan.publication)) == ("n1/search", listed(WHOLE, SHARE))
+
+
+def test_whoever_holds_it_keeps_it_in_its_pool() -> None:
+    gpu = node(SHARES)
+    gpu.prepare(SHARE)
+    gpu.allocated = {SHARE}
+    gpu.moved_to = "n1/search"
+    gpu.look()
+    assert gpu.published() == listed(f"{WHOLE} closing", f"{SHARE} draining")
+    gpu.wait(MINUTE)
+    assert gpu.published() == f"{SHARE} draining"
+    gpu.approved = {WHOLE, SHARE}
+    gpu.wait(HOUR)
+    assert gpu.published() == f"{SHARE} draining"
+    # Another one may have got it meanwhile.
+    gpu.release()
+    assert gpu.published() == f"{SHARE} draining"
+    gpu.allocated = set()
+    gpu.look()
+    assert gpu.published() == ""
+    [plan] = gpu.look()
+    assert (plan.publication.pool, gpu.published()) == ("n1/search", listed(WHOLE, SHARE))
+
+
+def test_it_can_go_back_on_its_way_to_another_pool() -> None:
+    gpu = node(SHARES)
+    gpu.moved_to, gpu.approved = "n1/search", {WHOLE, SHARE}
+    gpu.look()
+    gpu.moved_to = "n1"
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, SHARE)
+    gpu.moved_to = "n1/search"
+    gpu.look()
+    gpu.wait(HOUR)
+    gpu.moved_to = "n1"
+    [plan] = gpu.look()
+    assert (plan.publication.pool, gpu.published()) == ("n1", listed(WHOLE, SHARE))
+
+
+def test_where_nobody_knows_it_is_where_the_api_shows_it() -> None:
+    gpu = Node([SHARES], found=frozenset({WHOLE}), found_in="n1/search")
+    [plan] = gpu.look()
+    assert (plan.publication.pool, gpu.published()) == ("n1/search", listed(f"{WHOLE} closing", f"{SHARE} closing"))
+
+
+def test_without_the_operators_word_it_stays_where_it_is() -> None:
+    gpu = Node([WHOLE_ONLY], found=frozenset({WHOLE}), found_in="n1/search", configured=False)
+    [plan] = gpu.look()
+    assert (plan.publication.pool, gpu.published()) == ("n1/search", WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("found", "allocated", "published"),
+    [
+        pytest.param(frozenset(), frozenset(), ("n1", ""), id="a new node"),
+        pytest.param(frozenset(), {WHOLE}, ("n1", f"{WHOLE} draining"), id="somebody has got it in spite of the taint"),
+        pytest.param({WHOLE}, frozenset(), ("n1", f"{WHOLE} closing"), id="nobody knows who could get it before"),
+    ],
+)
+def test_what_nobody_could_get_does_not_hold_up_a_new_node(
+    found: frozenset[str], allocated: frozenset[str], published: tuple[str, str]
+) -> None:
+    gpu = Node([WHOLE_ONLY], found=frozenset(found), configured=False)
+    gpu.look()
+    assert gpu.published() == WHOLE
+    gpu.configured, gpu.moved_to, gpu.allocated = True, "n1/search", set(allocated)
+    [plan] = gpu.look()
+    assert (plan.publication.pool, gpu.published()) == published
+
+
+def test_a_gpu_on_its_way_to_another_pool_has_nobodys_menu() -> None:
+    gpus = node(*(beside(SHARES, slot) for slot in range(2)))
+    closed_by_approval(gpus)
+    views = gpus.views()
+    plans = narrow([replace(views[0], pool="n1/search"), views[1]], now=gpus.now)
+    assert [shown(plan.publication) for plan in plans] == [
+        "gpu-0 closing, gpu-0-timeslicing closing",
+        "gpu-1, gpu-1-timeslicing",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -438,7 +535,7 @@ def test_it_says_when_to_look_again() -> None:
 
 GPUS = [SHARES, PARTS, EVERYTHING, HALVES, ONLY_PARTS, WHOLE_ONLY, offered(time_slicing=True, mps=True)]
 offered_gpus = st.sampled_from(GPUS)
-events = st.sampled_from(["wait", "long", "prepare", "release", "lose", "offer", "approve", "refuse", "forget"])
+events = st.sampled_from(["wait", "long", "prepare", "release", "lose", "offer", "approve", "refuse", "forget", "move"])
 
 
 def happen(gpus: Node, event: str, data: st.DataObject) -> None:
@@ -468,6 +565,8 @@ def happen(gpus: Node, event: str, data: st.DataObject) -> None:
             gpus.approved = set()
         case "forget":
             gpus.publications = {}
+        case "move":
+            gpus.moved_to = data.draw(st.sampled_from(["n1", "n1/a", "n1/b"]))
     gpus.look()
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import DRIVER, EXCLUSIVE, gpu, time_slicing
-from gpusharing.api.sharing import Interval, Offers, PolicyReference
+from gpusharing.api.sharing import Allowance, Interval, MpsMemory, MpsOffer, MpsThreads, Offers, PolicyReference
 from gpusharing.core import offers as core_offers
 from gpusharing.core.inventory import Gpu
-from gpusharing.core.offers import AS_FOUND, OfferedGpu, PublishedGpu, full_menu
+from gpusharing.core.offers import AS_FOUND, OfferedGpu, PublishedGpu, Standing, full_menu
 
 THIRDS = PolicyReference(name="thirds", generation=3)
 
@@ -225,6 +225,55 @@ def test_a_node_that_has_not_been_told_offers_nothing_without_a_taint(model: Mod
     assert devices(offered(model.gpu, AS_FOUND, None, configured=False)) == [whole(model, attributes={}, taints=taints)]
     both = offered(model.gpu, time_slicing(6, exclusive=True), configured=False)
     assert [device["taints"] for device in devices(both)] == [taints, taints]
+
+
+@pytest.mark.parametrize("evicts", [False, True])
+def test_only_who_holds_what_is_draining_is_evicted(model: Model, evicts: bool) -> None:
+    item = replace(offered(model.gpu, time_slicing(6, exclusive=True)), evicts=evicts)
+    entries = [
+        replace(entry, standing=standing)
+        for entry, standing in zip(full_menu(item), (Standing.CLOSING, Standing.DRAINING), strict=True)
+    ]
+    closing, draining = core_offers.devices(item, entries)
+    assert closing["taints"] == [{"key": "gpusharing.dev/closing", "effect": "NoSchedule"}]
+    assert draining["taints"] == [{"key": "gpusharing.dev/draining", "effect": "NoExecute" if evicts else "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("allow", "shares", "memory"),
+    [
+        (None, "6", None),
+        (Allowance(), "6", None),
+        (Allowance(max_shares=2, max_memory="8Gi"), "2", "8192Mi"),
+        (Allowance(max_shares=256, max_memory="9Ti"), "6", None),
+    ],
+)
+def test_one_claim_gets_no_more_of_a_share_than_is_allowed(
+    model: Model, allow: Allowance | None, shares: str, memory: str | None
+) -> None:
+    [device] = devices(replace(offered(model.gpu, time_slicing(6)), allow=allow))
+    assert device["capacity"]["shares"]["requestPolicy"]["validRange"]["max"] == shares
+    assert device["capacity"]["memory"]["requestPolicy"]["validRange"]["max"] == (memory or model.memory)
+
+
+@pytest.mark.parametrize(
+    ("most", "allow", "memory", "threads"),
+    [
+        (None, None, "81559Mi", "100"),
+        ("20480Mi", None, "20480Mi", "100"),
+        ("20480Mi", Allowance(max_memory="10Gi", max_threads=50), "10240Mi", "50"),
+        ("20480Mi", Allowance(max_memory="30Gi"), "20480Mi", "100"),
+        # Such an offer is refused; what is left of it drains, and the API takes no default out of its range.
+        ("20480Mi", Allowance(max_memory="1Gi", max_threads=10), "8192Mi", "25"),
+    ],
+)
+def test_one_claim_gets_no_more_of_mps_than_is_allowed(
+    most: str | None, allow: Allowance | None, memory: str, threads: str
+) -> None:
+    offer = MpsOffer(max_clients=4, memory=MpsMemory(default="8192Mi", max=most), threads=MpsThreads(default=25))
+    [device] = devices(replace(offered(MODELS["H100"].gpu, Offers(mps=offer)), allow=allow))
+    found = {name: one["requestPolicy"]["validRange"]["max"] for name, one in device["capacity"].items()}
+    assert (found["memory"], found["threads"]) == (memory, threads)
 
 
 def test_a_gpu_that_is_not_well_is_offered_to_nobody_new(model: Model) -> None:

@@ -62,9 +62,7 @@ def offered(model: str, chosen: tuple[str, ...], slot: int = 0, **more: Any) -> 
     gpu = board(model, slot, addressing_mode="HMM", pcie_root="pci0000:00", numa_node=1)
     wanted = offers(chosen, profile_names(gpu))
     more = {"memory_wall": MemoryWallSupport(supported=True)} | more
-    resolution = resolve(
-        wanted, memory_mib=gpu.memory_mib, mig_profiles=profile_names(gpu), memory_wall=more["memory_wall"]
-    )
+    resolution = resolve(wanted, gpu=gpu, mig_profiles=profile_names(gpu), memory_wall=more["memory_wall"])
     return OfferedGpu(gpu=gpu, offers=resolution.offers, policy=POLICY, configured=True, **more)
 
 

@@ -5,14 +5,15 @@ Every capacity of a shared device has a policy with a default: without one, a pl
 
 from typing import Any, Final
 
-from gpusharing.api.sharing import MpsOffer, TimeSlicingOffer
-from gpusharing.core.amounts import in_mebibytes
+from gpusharing.api.sharing import Allowance, MpsOffer, TimeSlicingMemory, TimeSlicingOffer
+from gpusharing.core.amounts import in_mebibytes, whole_mebibytes
 from gpusharing.core.inventory import Engines, Gpu, MigProfile
 
 Capacities = dict[str, Any]
 
 # What a device whose offer nobody remembers says of itself while it closes: nobody new gets it anyway.
 FORGOTTEN_CLIENTS: Final = 2
+_UNDIVIDED: Final = TimeSlicingMemory(default="0", min="0")
 
 
 def whole(gpu: Gpu, *, beside_mig: bool) -> Capacities:
@@ -21,29 +22,29 @@ def whole(gpu: Gpu, *, beside_mig: bool) -> Capacities:
     return engines | {"memory": {"value": in_mebibytes(gpu.memory_mib)}}
 
 
-def time_sliced(gpu: Gpu, offer: TimeSlicingOffer | None) -> Capacities:
-    total = in_mebibytes(gpu.memory_mib)
-    memory = offer.memory if offer else None
+def time_sliced(gpu: Gpu, offer: TimeSlicingOffer | None, allow: Allowance | None = None) -> Capacities:
+    # Undivided, memory is a number to ask for that takes nothing away.
+    memory = (offer.memory if offer else None) or _UNDIVIDED
     return {
-        "shares": _shares(offer.max_clients if offer else FORGOTTEN_CLIENTS),
-        # Undivided, it is a number to ask for that takes nothing away.
-        "memory": _divided(total, memory.default, memory.min) if memory else _divided(total, "0", "0"),
+        "shares": _shares(offer.max_clients if offer else FORGOTTEN_CLIENTS, allow),
+        "memory": _memory(gpu, memory.default, memory.min, None, allow),
     }
 
 
-def mps(gpu: Gpu, offer: MpsOffer | None) -> Capacities:
-    total = in_mebibytes(gpu.memory_mib)
+def mps(gpu: Gpu, offer: MpsOffer | None, allow: Allowance | None = None) -> Capacities:
     if offer is None:
+        total = in_mebibytes(gpu.memory_mib)
         return {
-            "shares": _shares(FORGOTTEN_CLIENTS),
-            "memory": _divided(total, total, total),
-            "threads": _divided("100", "100", "100"),
+            "shares": _shares(FORGOTTEN_CLIENTS, allow),
+            "memory": _divided(total, total, total, total),
+            "threads": _divided("100", "100", "100", "100"),
         }
     memory, threads = offer.memory, offer.threads
+    most_threads = max(threads.default, allow.max_threads) if allow and allow.max_threads else 100
     return {
-        "shares": _shares(offer.max_clients),
-        "memory": _divided(total, memory.default, memory.min, memory.max),
-        "threads": _divided("100", str(threads.default), str(threads.min), step="1"),
+        "shares": _shares(offer.max_clients, allow),
+        "memory": _memory(gpu, memory.default, memory.min, memory.max, allow),
+        "threads": _divided("100", str(threads.default), str(threads.min), str(most_threads), step="1"),
     }
 
 
@@ -68,12 +69,18 @@ def _engines(engines: Engines) -> Capacities:
     return {name: {"value": str(amount)} for name, amount in amounts.items()}
 
 
-def _shares(clients: int) -> dict[str, Any]:
-    return _divided(str(clients), "1", "1", step="1")
+def _shares(clients: int, allow: Allowance | None) -> dict[str, Any]:
+    most = min(clients, allow.max_shares) if allow and allow.max_shares else clients
+    return _divided(str(clients), "1", "1", str(most), step="1")
 
 
-def _divided(
-    total: str, default: str, least: str, most: str | None = None, *, step: str | None = None
-) -> dict[str, Any]:
-    limits = {"min": least} | ({"step": step} if step else {}) | {"max": most or total}
+def _memory(gpu: Gpu, default: str, least: str, most: str | None, allow: Allowance | None) -> dict[str, Any]:
+    said = [whole_mebibytes(amount) for amount in (most, allow.max_memory if allow else None) if amount]
+    # The API has no range without its default. Where that is not allowed, the device is on its way out.
+    bound = max(whole_mebibytes(default), min([gpu.memory_mib, *said]))
+    return _divided(in_mebibytes(gpu.memory_mib), default, least, in_mebibytes(bound))
+
+
+def _divided(total: str, default: str, least: str, most: str, *, step: str | None = None) -> dict[str, Any]:
+    limits = {"min": least} | ({"step": step} if step else {}) | {"max": most}
     return {"value": total, "requestPolicy": {"default": default, "validRange": limits}}

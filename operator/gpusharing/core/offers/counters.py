@@ -7,7 +7,7 @@ its engines and its memory. Names and amounts are those of NVIDIA's driver.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gpusharing.core.inventory import Engines, Gpu, MigProfile
+from gpusharing.core.inventory import Divisible, Engines, Gpu, MigProfile
 
 Draw = Mapping[str, int]
 
@@ -22,7 +22,7 @@ _ENGINES: Final = {
 }
 
 
-def supply(gpu: Gpu) -> Draw:
+def supply(gpu: Divisible) -> Draw:
     """Does not depend on what is offered, so that the counters' slice never changes while the GPU is the same."""
     if gpu.mig is None or not gpu.mig.profiles:
         return {_MEMORY: gpu.memory_mib}
@@ -35,7 +35,7 @@ def supply(gpu: Gpu) -> Draw:
     )
 
 
-def whole(gpu: Gpu) -> Draw:
+def whole(gpu: Divisible) -> Draw:
     return {_MEMORY: supply(gpu)[_MEMORY]}
 
 

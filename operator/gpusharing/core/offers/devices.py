@@ -72,9 +72,9 @@ def _described(offered: OfferedGpu, option: Option, entry: Entry) -> Device:
             capacity = capacities.whole(gpu, beside_mig=offers.mig is not None)
             return {"attributes": attributes.undivided(offered, option.sharing, entry), "capacity": capacity}
         case Sharing.TIME_SLICING:
-            capacity = capacities.time_sliced(gpu, offers.time_slicing)
+            capacity = capacities.time_sliced(gpu, offers.time_slicing, offered.allow)
         case Sharing.MPS:
-            capacity = capacities.mps(gpu, offers.mps)
+            capacity = capacities.mps(gpu, offers.mps, offered.allow)
         case Sharing.MIG:
             return _mig(offered, entry)
     return {
@@ -103,10 +103,11 @@ def _mig(offered: OfferedGpu, entry: Entry) -> Device:
 
 
 def _taints(offered: OfferedGpu, entry: Entry) -> list[dict[str, str]]:
-    keys = [] if offered.configured else [names.UNCONFIGURED_TAINT]
+    taints = [] if offered.configured else [{"key": names.UNCONFIGURED_TAINT, "effect": "NoSchedule"}]
     if entry.standing is not Standing.OPEN:
-        keys.append(_TAINTS[entry.standing])
-    taints = [{"key": key, "effect": "NoSchedule"} for key in keys]
+        # Kubernetes evicts by claim, and what a claim tolerates counts.
+        evicts = entry.standing is Standing.DRAINING and offered.evicts
+        taints.append({"key": _TAINTS[entry.standing], "effect": "NoExecute" if evicts else "NoSchedule"})
     if offered.unhealthy:
         taints.append({"key": names.UNHEALTHY_TAINT, "value": offered.unhealthy, "effect": "NoSchedule"})
     return taints

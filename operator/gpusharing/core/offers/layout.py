@@ -1,14 +1,15 @@
 """Where the instances of a static MIG layout go."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from gpusharing.api.names import MigPlace
-from gpusharing.core.inventory import Gpu, MigProfile
+from gpusharing.core.inventory import Divisible, MigProfile
 from gpusharing.core.offers import counters, options
 from gpusharing.core.offers.placements import in_order
 
 
-def places(layout: Mapping[str, int], gpu: Gpu, others: Sequence[MigPlace] = ()) -> tuple[MigPlace, ...] | None:
+def places(layout: Mapping[str, int], gpu: Divisible, others: Sequence[MigPlace] = ()) -> tuple[MigPlace, ...] | None:
     """Those that are missing where others have made instances; None where they do not all fit. Always the same places
     for the same layout."""
     by_name = {profile.name: profile for profile in gpu.mig.profiles} if gpu.mig else {}
@@ -27,6 +28,26 @@ def places(layout: Mapping[str, int], gpu: Gpu, others: Sequence[MigPlace] = ())
     drawn = [options.draw_of_place(gpu, place) for place in others]
     found = _search(wanted, starts, drawn, counters.supply(gpu))
     return None if found is None else tuple(found)
+
+
+def too_many(layout: Mapping[str, int], gpu: Divisible) -> Mapping[str, int]:
+    """What has to be left out of the layout so that the rest fits: small instances rather than large ones."""
+    return _too_many(tuple(sorted(layout.items())), gpu)
+
+
+# A thousand nodes have few models between them, and a layout that does not fit is tried out for long.
+@lru_cache(maxsize=256)
+def _too_many(wanted: tuple[tuple[str, int], ...], gpu: Divisible) -> Mapping[str, int]:
+    layout = dict(wanted)
+    if places(layout, gpu) is not None:
+        return {}
+    by_name = {profile.name: profile for profile in gpu.mig.profiles} if gpu.mig else {}
+    room: dict[str, int] = {}
+    for name in sorted(layout, key=lambda name: (-by_name[name].size, -by_name[name].slices, name)):
+        fitting = (count for count in range(layout[name], 0, -1) if places(room | {name: count}, gpu) is not None)
+        if count := next(fitting, 0):
+            room[name] = count
+    return {name: count - room.get(name, 0) for name, count in layout.items() if count > room.get(name, 0)}
 
 
 def _search(

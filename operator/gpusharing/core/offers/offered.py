@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from typing import Final
 
-from gpusharing.api.sharing import UNTOLD, Enforcement, ExclusiveOffer, MemoryWallSupport, Offers, PolicyReference
+from gpusharing.api.sharing import (
+    UNTOLD,
+    Allowance,
+    Enforcement,
+    ExclusiveOffer,
+    MemoryWallSupport,
+    Offers,
+    PolicyReference,
+)
 from gpusharing.core.inventory import Gpu, MigInstance
 
 AS_FOUND: Final = Offers(exclusive=ExclusiveOffer())
@@ -19,6 +27,10 @@ class OfferedGpu:
     """False until the operator has spoken: then nothing may be scheduled here that a policy might have restricted."""
     restricted: bool = False
     """Whether it is for the tenants of its policy only."""
+    allow: Allowance | None = None
+    """What a claim may ask for. None: anything."""
+    evicts: bool = False
+    """Whether those who hold what is draining are evicted, else they leave when they like."""
     mig_enabled: bool = False
     """Whether MIG mode is on at the moment."""
     instances: tuple[MigInstance, ...] = ()

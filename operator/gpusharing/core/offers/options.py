@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpusharing.api import names
 from gpusharing.api.names import MigPlace, Sharing
-from gpusharing.core.inventory import Gpu, MigProfile
+from gpusharing.core.inventory import Divisible, Gpu, MigProfile
 from gpusharing.core.offers import counters
 
 
@@ -42,7 +42,7 @@ def of_device(gpu: Gpu, device: str) -> Option:
     return Option(device, name.sharing, draw_of_place(gpu, name.place) if name.place else counters.whole(gpu))
 
 
-def draw_of_place(gpu: Gpu, place: MigPlace) -> counters.Draw:
+def draw_of_place(gpu: Divisible, place: MigPlace) -> counters.Draw:
     profile = gpu.mig.profile(place.profile_id) if gpu.mig else None
     # What the driver does not know may be anywhere on the GPU.
     return counters.mig_instance(profile, place.start) if profile else counters.whole(gpu)

@@ -1,0 +1,113 @@
+"""What the guards that are installed have to be told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpusharing.api.core import ValidatingAdmissionPolicy
+from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing import Allowance, SharingPolicy
+from gpusharing.core.acceptance import Candidate
+from gpusharing.core.classes import PolicyClass
+from gpusharing.core.guards import literals
+from gpusharing.core.guards.allocation import ALLOCATION
+from gpusharing.core.guards.claims import CLAIMS
+from gpusharing.core.guards.form import GENERATED
+from gpusharing.core.guards.literals import Entries
+from gpusharing.core.guards.namespaces import NAMESPACES
+from gpusharing.core.guards.pods import PODS
+from gpusharing.core.intents import Intent, Patch, Stage, Target
+
+REQUIRED: Final = (ALLOCATION, CLAIMS, PODS)
+
+_VARIABLES: Final = {
+    ALLOCATION: {GENERATED.policies},
+    CLAIMS: {GENERATED.policies, GENERATED.classes},
+    PODS: {GENERATED.policies, GENERATED.resources},
+    NAMESPACES: {GENERATED.policies},
+}
+
+KEPT: Final = tuple(_VARIABLES)
+"""The guards whose literals the operator writes."""
+
+Guards = Mapping[str, ValidatingAdmissionPolicy]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    intents: tuple[Intent, ...]
+    missing: tuple[str, ...]
+    """Guards that are not installed, or not as ours are."""
+    untold: frozenset[str]
+    """Policies of which the guards do not know what they say now."""
+
+
+def needs_guards(policy: SharingPolicy) -> bool:
+    return policy.spec.tenants.namespaces != LabelSelector() or policy.spec.tenants.allow != Allowance()
+
+
+def upkeep(candidates: Sequence[Candidate], classes: Sequence[PolicyClass], installed: Guards) -> Upkeep:
+    guarded = [item.policy for item in candidates if not item.rests and needs_guards(item.policy)]
+    suspended = frozenset(item.name for item in candidates if item.rests)
+    wanted = _entries(guarded, classes)
+    patches: list[Intent] = []
+    missing: list[str] = []
+    untold: set[str] = set()
+    for name, variables in _VARIABLES.items():
+        guard = installed.get(name)
+        texts = _texts(guard) if guard else {}
+        if guard is None or not variables <= texts.keys():
+            missing += [name] if name in REQUIRED else []
+            continue
+        told = {variable: literals.read(texts[variable]) for variable in variables}
+        # A mistake never opens the fleet: of a policy that is not in force as it is, they know what they knew.
+        tell = {variable: _kept(told[variable], suspended) | wanted[variable] for variable in variables}
+        untold |= {policy.metadata.name for policy in guarded if _is_untold(policy, told, tell)}
+        rendered = texts | {variable: literals.render(entries) for variable, entries in tell.items()}
+        if rendered != texts:
+            patches.append(_patch(guard, rendered))
+    if missing:
+        untold |= {policy.metadata.name for policy in guarded}
+    return Upkeep(intents=tuple(patches), missing=tuple(missing), untold=frozenset(untold))
+
+
+def _entries(guarded: Sequence[SharingPolicy], classes: Sequence[PolicyClass]) -> Mapping[str, dict[str, str]]:
+    """By variable."""
+    policies = {policy.metadata.name: literals.of_policy(policy) for policy in guarded}
+    by_class: dict[str, str] = {}
+    by_resource: dict[str, str] = {}
+    for item in classes:
+        name = item.policy.metadata.name
+        if name in policies:
+            by_class[item.name] = literals.of(name)
+            # Every class can be asked for in this way.
+            by_resource[f"deviceclass.resource.kubernetes.io/{item.name}"] = literals.of(name)
+            if item.resource:
+                by_resource[item.resource] = literals.of(name)
+    return {GENERATED.policies: policies, GENERATED.classes: by_class, GENERATED.resources: by_resource}
+
+
+def _kept(told: Entries, suspended: frozenset[str]) -> dict[str, str]:
+    """Entries of these policies: keyed by their names, or leading to them."""
+    theirs = {literals.of(name) for name in suspended}
+    return {key: entry for key, entry in told.items() if key in suspended or entry in theirs}
+
+
+def _is_untold(policy: SharingPolicy, told: Mapping[str, Entries], tell: Mapping[str, Entries]) -> bool:
+    only = frozenset({policy.metadata.name})
+    return any(_kept(told[variable], only) != _kept(tell[variable], only) for variable in told)
+
+
+def _texts(guard: ValidatingAdmissionPolicy) -> dict[str, Any]:
+    return {variable["name"]: variable["expression"] for variable in guard.spec.get("variables") or ()}
+
+
+def _patch(guard: ValidatingAdmissionPolicy, texts: Mapping[str, Any]) -> Patch:
+    # A merge replaces the list as a whole.
+    variables = [{"name": name, "expression": text} for name, text in texts.items()]
+    return Patch(
+        target=Target.ADMISSION_POLICY,
+        stage=Stage.GUARDS,
+        before=guard.metadata,
+        body={"spec": {"variables": variables}},
+    )

@@ -1,0 +1,31 @@
+"""What the operator makes for a policy: it goes with the policy, and nothing else is ever taken for it."""
+
+from typing import Any
+
+from gpusharing.api import names
+from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.sharing import SharingPolicy
+
+
+def is_ours(metadata: ObjectMeta, policy: SharingPolicy) -> bool:
+    """Whether it was made for exactly this policy, not for one before it of the same name."""
+    return any(reference.get("uid") == policy.metadata.uid for reference in metadata.owner_references)
+
+
+def metadata(name: str, policy: SharingPolicy, *, namespace: str = "") -> dict[str, Any]:
+    owner = {
+        "apiVersion": names.API_VERSION,
+        "kind": "SharingPolicy",
+        "name": policy.metadata.name,
+        "uid": policy.metadata.uid,
+    }
+    return {
+        "name": name,
+        **({"namespace": namespace} if namespace else {}),
+        "labels": {names.POLICY_LABEL: policy.metadata.name},
+        "ownerReferences": [owner],
+    }
+
+
+def is_labelled(metadata: ObjectMeta, policy: SharingPolicy) -> bool:
+    return metadata.labels.get(names.POLICY_LABEL) == policy.metadata.name

@@ -1,0 +1,25 @@
+"""The guards as manifests/ installs them."""
+
+from dataclasses import replace
+from typing import Any
+
+from gpusharing.api.core import ValidatingAdmissionPolicy
+from gpusharing.api.meta import ObjectMeta
+from gpusharing.core.guards import allocation, claims, namespaces, pods
+from gpusharing.core.guards.upkeep import Guards
+
+
+def installed(*, with_namespaces: bool = False) -> Guards:
+    objects = [claims.claims(), pods.pods(), allocation.allocation()]
+    if with_namespaces:
+        objects.append(namespaces.namespaces())
+    return {policy["metadata"]["name"]: _kept(policy) for policy, _ in objects}
+
+
+def variables(guard: ValidatingAdmissionPolicy) -> dict[str, Any]:
+    return {item["name"]: item["expression"] for item in guard.spec["variables"]}
+
+
+def _kept(policy: dict[str, Any]) -> ValidatingAdmissionPolicy:
+    metadata = ObjectMeta(name=policy["metadata"]["name"], uid="u", resource_version="3")
+    return replace(ValidatingAdmissionPolicy(metadata=metadata, spec={}), spec=policy["spec"])

@@ -1,0 +1,59 @@
+"""What the guards look up, whole; and that it can be told apart again."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import policy
+from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
+from gpusharing.api.sharing import Allowance, Interval, Strategy, Tenants
+from gpusharing.core.guards import literals
+
+EVERYTHING = Tenants(
+    namespaces=LabelSelector(
+        match_labels={"team": "search"},
+        match_expressions=(
+            LabelSelectorRequirement(key="stage", operator="NotIn", values=("test", 'a "quoted" one')),
+            LabelSelectorRequirement(key="gpus", operator="Exists"),
+        ),
+    ),
+    allow=Allowance(
+        gpu_config=(Strategy.TIME_SLICING,),
+        intervals=(Interval.DEFAULT, Interval.SHORT),
+        max_threads=50,
+        max_memory="20Gi",
+        max_shares=1,
+    ),
+)
+
+
+def test_everything_that_a_policy_says() -> None:
+    assert literals.of_policy(policy("search", tenants=EVERYTHING)) == (
+        '{"name": dyn("search"), "matchLabels": dyn({"team": dyn("search")}), "matchExpressions": dyn(['
+        '{"key": dyn("stage"), "operator": dyn("NotIn"), "values": dyn(["test", "a \\"quoted\\" one"])}, '
+        '{"key": dyn("gpus"), "operator": dyn("Exists"), "values": dyn([])}]), '
+        '"gpuConfig": dyn(["TimeSlicing"]), "intervals": dyn(["Default", "Short"]), "maxThreads": dyn(50), '
+        '"maxMemory": dyn("20Gi"), "maxShares": dyn(1)}'
+    )
+
+
+def test_nothing_and_what_is_empty_are_told_apart() -> None:
+    assert literals.of_policy(policy("open", tenants=Tenants(allow=Allowance(gpu_config=())))) == (
+        '{"name": dyn("open"), "matchLabels": dyn({}), "matchExpressions": dyn([]), "gpuConfig": dyn([])}'
+    )
+
+
+def test_an_entry_a_line() -> None:
+    entries = {"b": literals.of("x"), "a": literals.of("y")}
+    assert literals.render(entries) == '{\n"a": "y",\n"b": "x"\n}'
+    assert literals.render({}) == "{}"
+
+
+@given(st.dictionaries(st.text(), st.dictionaries(st.text(), st.text(), max_size=3), max_size=5))
+def test_what_was_rendered_is_read_as_it_was(values: dict[str, dict[str, str]]) -> None:
+    entries = {key: literals.of(value) for key, value in values.items()}
+    assert literals.read(literals.render(entries)) == entries
+
+
+@given(st.text())
+def test_what_somebody_else_wrote_is_read_as_far_as_it_goes(text: str) -> None:
+    assert all(isinstance(entry, str) for entry in literals.read(text).values())

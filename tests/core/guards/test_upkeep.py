@@ -1,0 +1,167 @@
+"""What the guards are told, whole; and what they are not told."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from building import MINOR, policy, time_slicing
+from building.guards import installed, variables
+from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.sharing import (
+    Allowance,
+    Classes,
+    ExtendedResources,
+    Rollout,
+    RolloutMode,
+    SharingPolicy,
+    Tenants,
+)
+from gpusharing.core import classes
+from gpusharing.core.acceptance import examine
+from gpusharing.core.guards.upkeep import Guards, Upkeep, upkeep
+from gpusharing.core.intents import Patch, Stage, Target
+
+TENANTS = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
+CREATED = Classes(extended_resources=ExtendedResources(time_slicing="example.com/gpu"))
+SEARCH = policy("search", offers=time_slicing(exclusive=True), tenants=TENANTS, classes=CREATED)
+LIMITED = policy("limited", tenants=Tenants(allow=Allowance(max_threads=50)), classes=Classes())
+OPEN = policy("open", classes=Classes())
+
+SEARCH_ENTRY = (
+    '"search": {"name": dyn("search"), "matchLabels": dyn({"team": dyn("search")}), "matchExpressions": dyn([])}'
+)
+LIMITED_ENTRY = (
+    '"limited": {"name": dyn("limited"), "matchLabels": dyn({}), "matchExpressions": dyn([]), "maxThreads": dyn(50)}'
+)
+
+
+def kept(*policies: SharingPolicy, guards: Guards | None = None) -> Upkeep:
+    candidates = [examine(item, minor=MINOR) for item in policies]
+    return upkeep(candidates, classes.plan(candidates, {}).classes, installed() if guards is None else guards)
+
+
+def told(decided: Upkeep) -> dict[str, dict[str, str]]:
+    """Of the guards that are written: their generated variables."""
+    found: dict[str, dict[str, str]] = {}
+    for intent in decided.intents:
+        assert isinstance(intent, Patch)
+        listed: Sequence[Any] = intent.body["spec"]["variables"]
+        generated = {"policies", "classes", "resources"}
+        found[intent.before.name] = {item["name"]: item["expression"] for item in listed if item["name"] in generated}
+    return found
+
+
+def after(decided: Upkeep, guards: Guards) -> Guards:
+    patched = {
+        intent.before.name: replace(guards[intent.before.name], spec=intent.body["spec"])
+        for intent in decided.intents
+        if isinstance(intent, Patch)
+    }
+    return {**guards, **patched}
+
+
+def literal(*entries: str) -> str:
+    return "{\n" + ",\n".join(entries) + "\n}"
+
+
+def test_what_they_are_told() -> None:
+    decided = kept(LIMITED, OPEN, SEARCH)
+    policies = literal(LIMITED_ENTRY, SEARCH_ENTRY)
+    assert told(decided) == {
+        "gpusharing-allocation": {"policies": policies},
+        "gpusharing-claims": {
+            "policies": policies,
+            "classes": literal(
+                '"limited-timeslicing": "limited"', '"search-exclusive": "search"', '"search-timeslicing": "search"'
+            ),
+        },
+        "gpusharing-pods": {
+            "policies": policies,
+            "resources": literal(
+                '"deviceclass.resource.kubernetes.io/limited-timeslicing": "limited"',
+                '"deviceclass.resource.kubernetes.io/search-exclusive": "search"',
+                '"deviceclass.resource.kubernetes.io/search-timeslicing": "search"',
+                '"example.com/gpu": "search"',
+            ),
+        },
+    }
+    assert decided.missing == ()
+    assert decided.untold == {"limited", "search"}
+
+
+def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
+    guards = installed()
+    before = guards["gpusharing-allocation"]
+    (patch,) = (intent for intent in kept(SEARCH).intents if intent.before.name == "gpusharing-allocation")  # type: ignore[union-attr]
+    texts = variables(before) | {"policies": literal(SEARCH_ENTRY)}
+    assert patch == Patch(
+        target=Target.ADMISSION_POLICY,
+        stage=Stage.GUARDS,
+        before=before.metadata,
+        body={"spec": {"variables": [{"name": name, "expression": text} for name, text in texts.items()]}},
+    )
+
+
+def test_what_they_know_they_are_not_told_again() -> None:
+    guards = after(kept(LIMITED, SEARCH), installed())
+    assert kept(LIMITED, SEARCH, guards=guards) == Upkeep(intents=(), missing=(), untold=frozenset())
+
+
+def test_they_forget_who_is_gone_or_for_everybody_now() -> None:
+    guards = after(kept(SEARCH), installed())
+    for policies in ([], [policy("search", classes=CREATED)]):
+        decided = kept(*policies, guards=guards)
+        assert set(told(decided)) == {"gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"}
+        assert {text for texts in told(decided).values() for text in texts.values()} == {"{}"}
+        assert decided.untold == frozenset()
+
+
+OTHERS = Tenants(namespaces=LabelSelector(match_labels={"team": "ads"}))
+
+
+@pytest.mark.parametrize(
+    "suspended",
+    [
+        policy("search", tenants=OTHERS, classes=CREATED, accepted=False),
+        policy("search", tenants=OTHERS, rollout=Rollout(paused=True)),
+        # For everybody, if it were accepted.
+        policy("search", rollout=Rollout(mode=RolloutMode.PLAN)),
+    ],
+)
+def test_a_mistake_changes_nothing_of_what_they_know(suspended: SharingPolicy) -> None:
+    guards = after(kept(SEARCH), installed())
+    assert kept(suspended, guards=guards) == Upkeep(intents=(), missing=(), untold=frozenset())
+    # Nor does it hold up others.
+    decided = kept(LIMITED, suspended, guards=guards)
+    assert told(decided)["gpusharing-claims"] == {
+        "policies": literal(LIMITED_ENTRY, SEARCH_ENTRY),
+        "classes": literal(
+            '"limited-timeslicing": "limited"', '"search-exclusive": "search"', '"search-timeslicing": "search"'
+        ),
+    }
+    # And one that was never in force is unknown.
+    assert kept(suspended) == Upkeep(intents=(), missing=(), untold=frozenset())
+
+
+@pytest.mark.parametrize("missing", ["gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"])
+def test_without_one_of_them_its_policies_are_untold_and_the_others_told(missing: str) -> None:
+    guards = {name: guard for name, guard in installed().items() if name != missing}
+    decided = kept(OPEN, SEARCH, guards=guards)
+    assert set(told(decided)) == set(guards)
+    assert decided.missing == (missing,)
+    assert decided.untold == {"search"}
+
+
+def test_one_that_has_no_place_for_it_is_as_good_as_none() -> None:
+    guards = installed()
+    wall = guards["gpusharing-allocation"]
+    decided = kept(SEARCH, guards={**guards, "gpusharing-allocation": replace(wall, spec={"validations": []})})
+    assert decided.missing == ("gpusharing-allocation",)
+
+
+def test_the_guard_of_namespaces_is_told_where_it_is_installed() -> None:
+    decided = kept(SEARCH, guards=installed(with_namespaces=True))
+    assert told(decided)["gpusharing-namespaces"] == {"policies": literal(SEARCH_ENTRY)}
+    assert isinstance(decided.intents[0].before, ObjectMeta)  # type: ignore[union-attr]

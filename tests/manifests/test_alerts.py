@@ -1,0 +1,221 @@
+"""The alerts of manifests/monitoring speak of what the programs tell, and fire when they should, and only then."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.metrics import MetricWrapperBase
+
+from gpusharing.agent.metrics import catalogue
+from gpusharing.agent.metrics.claims import Reason
+from gpusharing.agent.settling.drift import Drifted
+from gpusharing.controller.metrics import Metrics, Result
+from harness.commands import run
+from harness.gpu_cluster import MANIFESTS
+
+MONITORING: Final = MANIFESTS.parent / "monitoring"
+OPERATING: Final = MANIFESTS.parents[1] / "docs" / "operating.md"
+
+OF_THE_TARGET: Final = {"job", "instance", "namespace", "pod", "container", "node"}
+"""What Prometheus and the PodMonitor put beside a program's own labels."""
+
+VALUES: Final = {*Reason, *Drifted, *Result, "succeeded", "failed", "gpusharing-agent", "gpusharing-operator"}
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((MONITORING / name).read_text())
+
+
+SPEC: Final = read("prometheusrule.yaml")["spec"]
+RULES: Final = {rule["alert"]: rule for group in SPEC["groups"] for rule in group["rules"]}
+
+
+def known_metrics() -> dict[str, set[str]]:
+    """The labels of all that can be scraped, by names."""
+    known = {metric.name: set(metric.labels) for metric in catalogue.ALL}
+    for metric in vars(Metrics()).values():
+        if isinstance(metric, MetricWrapperBase):
+            for family in metric.describe():
+                name = f"{family.name}_total" if family.type == "counter" else family.name
+                known[name] = set(metric._labelnames)
+    return known | {"up": set()}
+
+
+def nodes(expression: str) -> list[Any]:
+    found: list[Any] = []
+    promql_parser.walk(promql_parser.parse(expression), found.append)
+    return found
+
+
+def selectors(expression: str) -> Iterator[promql_parser.VectorSelector]:
+    for node in nodes(expression):
+        if isinstance(node, promql_parser.MatrixSelector):
+            yield node.vector_selector
+        elif isinstance(node, promql_parser.VectorSelector):
+            yield node
+
+
+def grouped_by(expression: str) -> set[str] | None:
+    """The labels that an aggregation leaves; None: all."""
+    modifiers = [node.modifier for node in nodes(expression) if isinstance(node, promql_parser.AggregateExpr)]
+    return set().union(*(modifier.labels if modifier else () for modifier in modifiers)) if modifiers else None
+
+
+@pytest.mark.parametrize("alert", RULES)
+def test_it_speaks_of_metrics_labels_and_values_that_there_are(alert: str) -> None:
+    known, expression = known_metrics(), RULES[alert]["expr"]
+    named = list(selectors(expression))
+    assert named
+    labels = set(OF_THE_TARGET)
+    for selector in named:
+        assert selector.name in known
+        own = known[selector.name] | OF_THE_TARGET
+        labels |= own
+        for matcher in selector.matchers.matchers:
+            assert matcher.name in own
+            assert set(matcher.value.split("|")) <= VALUES
+    assert (grouped_by(expression) or set()) <= labels
+
+
+@pytest.mark.parametrize("alert", RULES)
+def test_it_says_what_to_do_and_where_with_labels_that_it_has(alert: str) -> None:
+    rule = RULES[alert]
+    assert rule["labels"]["severity"] in {"critical", "warning"}
+    assert set(rule["annotations"]) == {"summary", "description"}
+    left = grouped_by(rule["expr"])
+    if left is None:
+        known = known_metrics()
+        left = OF_THE_TARGET.union(*(known[selector.name or ""] for selector in selectors(rule["expr"])))
+    told = " ".join(rule["annotations"].values())
+    assert set(re.findall(r"\$labels\.(\w+)", told)) <= left
+    assert f"| `{alert}` |" in OPERATING.read_text()
+
+
+def test_nothing_is_told_of_alerts_that_there_are_not() -> None:
+    assert set(re.findall(r"^\| `(GpuSharing\w+)` \|", OPERATING.read_text(), re.MULTILINE)) == set(RULES)
+
+
+def test_pods_of_both_programs_are_scraped_where_they_serve_and_give_the_labels_that_alerts_use() -> None:
+    [monitor] = [read("podmonitor.yaml")]
+    [expression] = monitor["spec"]["selector"]["matchExpressions"]
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    workloads = [
+        workload
+        for name in ("operator.yaml", "agent.yaml")
+        for workload in yaml.safe_load_all((MANIFESTS / name).read_text())
+        if workload["kind"] in {"Deployment", "DaemonSet"}
+    ]
+    templates = [workload["spec"]["template"] for workload in workloads]
+    job = monitor["spec"]["jobLabel"]
+    assert expression["key"] == job
+    assert expression["values"] == [template["metadata"]["labels"][job] for template in templates]
+    for template in templates:
+        assert endpoint["port"] in [port["name"] for port in template["spec"]["containers"][0]["ports"]]
+    assert [relabeling["targetLabel"] for relabeling in endpoint["relabelings"]] == ["node"]
+
+
+@pytest.mark.cluster
+async def test_it_is_built_by_kustomize(toolchain: Path) -> None:
+    built = list(yaml.safe_load_all(await run([toolchain / "kubectl", "kustomize", MONITORING])))
+    assert sorted(item["kind"] for item in built) == ["PodMonitor", "PrometheusRule"]
+
+
+class Case(NamedTuple):
+    alert: str
+    what: str
+    series: Mapping[str, str]
+    """In the notation of promtool, a value each minute."""
+    minutes: int
+    fires: int
+
+
+LEADING: Final = {'gpusharing_leading{pod="a"}': "1x60", 'gpusharing_leading{pod="b"}': "0x60"}
+FAILURES: Final = "gpusharing_agent_prepare_failures_total"
+ROUNDS: Final = "gpusharing_agent_rounds_total"
+DAMAGED: Final = "gpusharing_agent_quarantined_state_files"
+
+CASES: Final = (
+    Case("GpuSharingNobodyLeads", "one leads", LEADING, 60, 0),
+    Case("GpuSharingNobodyLeads", "both stand by", dict.fromkeys(LEADING, "0x60"), 3, 1),
+    Case("GpuSharingNobodyLeads", "both are gone", {}, 3, 1),
+    Case(
+        "GpuSharingNobodyLeads",
+        "a hand-over",
+        {'gpusharing_leading{pod="a"}': "1x10 0x50", 'gpusharing_leading{pod="b"}': "0x11 1x50"},
+        12,
+        0,
+    ),
+    Case("GpuSharingNotSettled", "settled", LEADING | {'gpusharing_settled{pod="a"}': "1x60"}, 30, 0),
+    Case("GpuSharingNotSettled", "not for long", LEADING | {'gpusharing_settled{pod="a"}': "0x60"}, 9, 0),
+    Case("GpuSharingNotSettled", "not settled", LEADING | {'gpusharing_settled{pod="a"}': "0x60"}, 11, 1),
+    Case(
+        "GpuSharingNotSettled",
+        "one stands by",
+        LEADING | {'gpusharing_settled{pod="a"}': "1x60", 'gpusharing_settled{pod="b"}': "0x60"},
+        30,
+        0,
+    ),
+    Case("GpuSharingDecisionsLag", "a moment", {"gpusharing_loop_lag_seconds": "0x5 200 0x50"}, 30, 0),
+    Case("GpuSharingDecisionsLag", "behind", {"gpusharing_loop_lag_seconds": "0+60x60"}, 10, 1),
+    Case("GpuSharingAgentDown", "up", {'up{job="gpusharing-agent",node="n"}': "1x60"}, 30, 0),
+    Case("GpuSharingAgentDown", "a restart", {'up{job="gpusharing-agent",node="n"}': "1x5 0x3 1x50"}, 12, 0),
+    Case("GpuSharingAgentDown", "down", {f'up{{job="gpusharing-agent",node="n{n}"}}': "1x5 0x50" for n in "12"}, 17, 2),
+    Case("GpuSharingAgentDown", "somebody else", {'up{job="other",node="n"}': "0x60"}, 30, 0),
+    Case("GpuSharingDriverHangs", "no", {'gpusharing_agent_driver_hung{node="n"}': "0x60"}, 30, 0),
+    Case("GpuSharingDriverHangs", "hangs", {'gpusharing_agent_driver_hung{node="n"}': "0x5 1x50"}, 12, 1),
+    Case("GpuSharingPreparesFail", "once", {f'{FAILURES}{{node="n",reason="cdi"}}': "0x5 1x60"}, 20, 0),
+    Case("GpuSharingPreparesFail", "on and on", {f'{FAILURES}{{node="n",reason="cdi"}}': "0+1x60"}, 20, 1),
+    Case("GpuSharingPreparesFail", "the claim's fault", {f'{FAILURES}{{node="n",reason="refused"}}': "0+1x60"}, 30, 0),
+    Case("GpuSharingGpusDisobey", "none", {'gpusharing_agent_disobeying_gpus{node="n"}': "0x60"}, 30, 0),
+    Case("GpuSharingGpusDisobey", "two", {'gpusharing_agent_disobeying_gpus{node="n"}': "0x5 2x50"}, 22, 1),
+    Case("GpuSharingNodeStaysBehind", "once", {f'{ROUNDS}{{node="n",result="failed"}}': "0x5 1x60"}, 25, 0),
+    Case("GpuSharingNodeStaysBehind", "on and on", {f'{ROUNDS}{{node="n",result="failed"}}': "0+2x60"}, 20, 1),
+    Case("GpuSharingNodeStaysBehind", "rounds", {f'{ROUNDS}{{node="n",result="succeeded"}}': "0+2x60"}, 20, 0),
+    Case("GpuSharingStateNotTrusted", "none", {f'{DAMAGED}{{node="n"}}': "0x60"}, 30, 0),
+    Case("GpuSharingStateNotTrusted", "damaged", {f'{DAMAGED}{{node="n"}}': "1x60"}, 1, 1),
+)
+
+
+def test_each_alert_has_data_on_which_it_fires_and_on_which_it_does_not() -> None:
+    assert {(case.alert, case.fires > 0) for case in CASES} == {(alert, fires) for alert in RULES for fires in (0, 1)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.what}")
+def test_the_data_are_such_as_the_programs_tell(case: Case) -> None:
+    known = known_metrics()
+    for series in case.series:
+        selector = promql_parser.parse(series)
+        assert isinstance(selector, promql_parser.VectorSelector)
+        assert selector.name in known
+        assert {matcher.name for matcher in selector.matchers.matchers} <= known[selector.name] | OF_THE_TARGET
+
+
+@pytest.mark.slow
+async def test_prometheus_takes_them(promtool: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(json.dumps(SPEC))
+    await run([promtool, "check", "rules", "--lint=all", "--lint-fatal", rules])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.what}")
+async def test_it_fires_when_it_should(promtool: Path, tmp_path: Path, case: Case) -> None:
+    (tmp_path / "rules.yaml").write_text(json.dumps(SPEC))
+    test = {
+        "input_series": [{"series": series, "values": values} for series, values in case.series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f'count(ALERTS{{alertname="{case.alert}", alertstate="firing"}}) or vector(0)',
+                "eval_time": f"{case.minutes}m",
+                "exp_samples": [{"labels": "{}", "value": case.fires}],
+            }
+        ],
+    }
+    data = tmp_path / "data.yaml"
+    data.write_text(json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}))
+    await run([promtool, "test", "rules", data])

@@ -52,7 +52,7 @@ def _run(node: GpuNode, **changes: str | Path) -> tuple[int, str]:
     """Exit code and output of an agent that ends by itself."""
     command = [str(argument) for argument in node.arguments(**changes)]
     result = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=20, check=False
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False
     )
     return result.returncode, result.stdout
 

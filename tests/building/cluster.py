@@ -39,7 +39,7 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
     policies, sharings, rules = dict(world.policies), dict(world.node_sharings), dict(world.taint_rules or {})
     for intent in intents:
         match intent:
-            case ReplaceSpec(before, spec):
+            case ReplaceSpec(before=before, spec=spec):
                 metadata = replace(before.metadata, generation=before.metadata.generation + 1)
                 sharings[metadata.name] = before.model_copy(update={"metadata": metadata, "spec": spec})
             case PatchStatus(before=policy, status=status):

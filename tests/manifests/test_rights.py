@@ -96,7 +96,7 @@ def quota(name: str = "", **metadata: Any) -> dict[str, Any]:
     return made("v1", "ResourceQuota", name, **metadata)
 
 
-def event(kind: str = "SharingPolicy", name: str = "one") -> dict[str, Any]:
+def event(kind: str = "SharingPolicy", name: str = "one", *, namespace: str = "") -> dict[str, Any]:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -107,7 +107,7 @@ def event(kind: str = "SharingPolicy", name: str = "one") -> dict[str, Any]:
         "reason": "Test",
         "reportingController": "test",
         "reportingInstance": "test",
-        "regarding": {"apiVersion": "gpusharing.dev/v1alpha1", "kind": kind, "name": name},
+        "regarding": {"apiVersion": "gpusharing.dev/v1alpha1", "kind": kind, "name": name, "namespace": namespace},
     }
 
 
@@ -212,8 +212,10 @@ OPERATOR = (
     Row("a NodeSharing to go", "DELETE", f"{SHARINGS}/node-1", None, 403, "cannot delete"),
     Row("a policy's status", "PATCH", f"{POLICIES}/one/status", {"status": {"conditions": []}}, 200),
     Row("a policy", "PATCH", f"{POLICIES}/one", {"spec": {"priority": 7}}, 403, "cannot patch"),
-    Row("an Event", "POST", EVENTS.format("default"), event(), 201),
-    Row("an Event elsewhere", "POST", EVENTS.format("kube-system"), event(), 403, "cannot create"),
+    Row("an Event of a policy", "POST", EVENTS.format("default"), event(), 201),
+    Row("an Event of a Pod", "POST", EVENTS.format("kube-system"), event("Pod", namespace="kube-system"), 201),
+    Row("an Event of a Node", "POST", EVENTS.format("default"), event("Node", "node-1"), 403, "only of SharingPol"),
+    Row("an Event to go", "DELETE", f"{EVENTS.format('default')}/one", None, 403, "cannot delete"),
     Row("a claim", "PATCH", f"{CLAIMS}/one", LABEL, 403, "cannot patch"),
     Row("a claim's status", "PATCH", f"{CLAIMS}/one/status", {"status": {"devices": []}}, 403, "cannot patch"),
     Row("a class", "PATCH", f"{CLASSES}/gpu.nvidia.com", LABEL, 403, "only what a SharingPolicy owns"),

@@ -43,7 +43,8 @@ class Sharing(StrEnum):
     MIG = "MIG"
 
 
-_NUMBER: Final = "0|[1-9][0-9]*"
+# Short: whoever writes objects may write a number that Python refuses to read.
+_NUMBER: Final = "0|[1-9][0-9]{0,8}"
 _DEVICE_NAME: Final = re.compile(
     rf"gpu-(?P<slot>{_NUMBER})"
     rf"(?:-(?P<shared>timeslicing|mps)|-mig-[a-z0-9]+(?:-[a-z0-9]+)*-(?P<profile>{_NUMBER})-(?P<start>{_NUMBER}))?"

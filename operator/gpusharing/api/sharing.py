@@ -1,5 +1,6 @@
 """Our own objects: SharingPolicy (what a platform team wants) and NodeSharing (operator and agent about one node)."""
 
+import re
 from enum import StrEnum
 from functools import lru_cache
 from sys import intern
@@ -32,8 +33,21 @@ def _validated(*rules: dict[str, str]) -> Any:
     return {"x-kubernetes-validations": list(rules)}
 
 
+def _checked(what: str, pattern: str) -> Any:
+    """What the CRD's rules promise, where an API server did not hold to them: calculations may rely on it."""
+    compiled = re.compile(pattern, re.ASCII)
+
+    def check(value: int | str) -> int | str:
+        if (isinstance(value, int) and value < 1) or (isinstance(value, str) and not compiled.fullmatch(value)):
+            raise ValueError(f"must be {what}")
+        return value
+
+    return AfterValidator(check)
+
+
 CountOrPercentage = Annotated[
     int | str,
+    _checked('a number of at least 1, or a percentage from "1%" to "100%"', "([1-9][0-9]?|100)%"),
     Field(
         json_schema_extra=_validated(
             _rule(
@@ -72,6 +86,9 @@ class ExclusiveOffer(ApiModel):
 # Whole mebibytes, because that is what scheduler and hardware are told in the end.
 Memory = Annotated[
     str,
+    _checked(
+        'an amount such as "8Gi", or a percentage from "1%" to "100%"', "([1-9][0-9]?|100)%|[1-9][0-9]*(Mi|Gi|Ti)"
+    ),
     Field(
         max_length=16,
         json_schema_extra=_validated(
@@ -234,6 +251,7 @@ class Allowance(ApiModel):
     max_memory: (
         Annotated[
             str,
+            _checked('an amount such as "20Gi"', "[1-9][0-9]*(Mi|Gi|Ti)"),
             Field(
                 max_length=16,
                 json_schema_extra=_validated(

@@ -90,7 +90,7 @@ class Writer:
         try:
             match intent:
                 case ReplaceSpec():
-                    await self._replace(intent)
+                    return await self._replace(intent)
                 case PatchStatus():
                     return await self._patch_status(intent)
                 case Tell():
@@ -111,12 +111,23 @@ class Writer:
             return Result.WRITTEN
         return Result.FAILED
 
-    async def _replace(self, intent: ReplaceSpec) -> None:
+    async def _replace(self, intent: ReplaceSpec) -> Result:
         metadata = intent.before.metadata
         body = {"metadata": metadata.for_update(), "spec": intent.spec.to_json()}
         written = await self._api.replace(NODE_SHARINGS, metadata.name, body)
         self._store.written(NODE_SHARINGS, written)
         log.info("spec written", object=metadata.name, generation=written.metadata.generation)
+        # The spec says the same; telling it later could tell it twice.
+        told = [await self._try_to_tell(notice) for notice in intent.notices]
+        return Result.WRITTEN if all(told) else Result.UNANNOUNCED
+
+    async def _try_to_tell(self, notice: Tell) -> bool:
+        try:
+            await self._tell(notice)
+        except (ApiError, UnreachableError) as error:
+            log.warning("event not written", object=_key(notice)[-1], error=str(error))
+            return False
+        return True
 
     async def _write(self, intent: Create | Patch | Delete) -> None:
         kind = self._kinds[intent.target]

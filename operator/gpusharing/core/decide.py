@@ -36,7 +36,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
         for policy, share in decided.shares.items():
             tallies[policy].add(node, share)
     intents: list[Intent] = [
-        ReplaceSpec(view.sharing, decisions[view.name].spec)
+        ReplaceSpec(view.sharing, decisions[view.name].spec, decisions[view.name].notices)
         for view in views
         if decisions[view.name].spec != view.sharing.spec
     ]

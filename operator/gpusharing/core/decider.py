@@ -211,7 +211,7 @@ class Decider:
             self._missing.pop(name, None)
             node.decision = replace(node.decision, spec=view.sharing.spec)
         else:
-            self._missing[name] = ReplaceSpec(view.sharing, node.decision.spec)
+            self._missing[name] = ReplaceSpec(view.sharing, node.decision.spec, node.decision.notices)
         if node.decision.taint_rules:
             self._evictions[name] = node.decision.taint_rules
         else:

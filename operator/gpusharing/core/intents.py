@@ -31,12 +31,26 @@ class Stage(IntEnum):
     EVENTS = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """An Event, for people who look at an object."""
+
+    target: Target
+    about: ObjectMeta
+    warning: bool
+    reason: str
+    action: str
+    note: str
+
+
 @dataclass(frozen=True, slots=True)
 class ReplaceSpec:
     """Write a NodeSharing's spec over the version that the decision was made on."""
 
     before: NodeSharing
     spec: NodeSharingSpec
+    notices: tuple[Tell, ...] = ()
+    """Told once it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +91,6 @@ class Delete:
     target: Target
     stage: Stage
     before: ObjectMeta
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
-    """An Event, for people who look at an object."""
-
-    target: Target
-    about: ObjectMeta
-    warning: bool
-    reason: str
-    action: str
-    note: str
 
 
 Intent = ReplaceSpec | PatchStatus | Create | Patch | Delete | Tell

@@ -13,8 +13,9 @@ from gpusharing.core.acceptance import Candidate
 from gpusharing.core.assign import assign
 from gpusharing.core.claims import claim_entries
 from gpusharing.core.conflicts import losses
-from gpusharing.core.intents import Intent
+from gpusharing.core.intents import Intent, Tell
 from gpusharing.core.node_share import NodeShare, Outcome, node_shares
+from gpusharing.core.notices import notices
 from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
 from gpusharing.core.plan import NodePlan, applied, node_plan
 from gpusharing.core.resolution import resolve
@@ -49,6 +50,8 @@ class NodeDecision:
     """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
     taint_rules: Sequence[Intent] = ()
     """Those to be made and to be taken away."""
+    notices: tuple[Tell, ...] = ()
+    """What people are told when the spec is written."""
 
 
 _NO_MODELS: Final = NodeSharingStatus()
@@ -96,7 +99,8 @@ def decision(
         for gpu, status in zip(rollout.admitted(held_back), view.gpus, strict=True)
     )
     lost = losses(view, setup.driver)
-    claims = claim_entries(view, gpus, _registry(candidates, view), lost, setup.driver)
+    registry = _registry(candidates, view)
+    claims = claim_entries(view, gpus, registry, lost, setup.driver)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
     then = replace(view, sharing=view.sharing.model_copy(update={"spec": spec}))
     plans = {
@@ -109,6 +113,7 @@ def decision(
         spec=spec,
         shares=node_shares(candidates, view, outcome, setup.driver),
         until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
+        notices=notices(view, spec, registry.policies, setup.driver),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
     )
 

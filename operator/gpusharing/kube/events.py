@@ -12,6 +12,7 @@ from gpusharing.kube.transport import Api
 # The API takes events about cluster-scoped objects in this namespace only.
 _NAMESPACE: Final = "default"
 _MAX_NOTE: Final = 1024
+_MAX_NAME: Final = 253
 
 
 class EventType(StrEnum):
@@ -37,7 +38,7 @@ class Events:
             "resourceVersion": about.resource_version,
         }
         event = {
-            "metadata": {"name": f"{about.name}.{secrets.token_hex(8)}", "namespace": namespace},
+            "metadata": {"name": _name(about.name), "namespace": namespace},
             "eventTime": now_precisely(),
             "type": type_,
             "action": action,
@@ -46,3 +47,9 @@ class Events:
             "regarding": {key: value for key, value in regarding.items() if value},
         }
         await self._api.create(EVENTS, event | self._reporter, namespace)
+
+
+def _name(about: str) -> str:
+    """No two are alike. The name of what it is about may be as long as a name can be."""
+    suffix = f".{secrets.token_hex(8)}"
+    return about[: _MAX_NAME - len(suffix)].rstrip("-.") + suffix

@@ -237,6 +237,18 @@ class Bed:
         await self.admin.call("DELETE", workload.pod, {"gracePeriodSeconds": 0}, absent=True)
         await self.admin.call("DELETE", workload.claim.path, absent=True)
 
+    async def is_going(self, workload: Workload) -> bool:
+        """Whether its pod is being deleted; here no kubelet ends it."""
+        return "deletionTimestamp" in (await self.admin.call("GET", workload.pod))["metadata"]
+
+    async def is_evicted(self, workload: Workload) -> None:
+        async def check() -> None:
+            pod = await self.admin.call("GET", workload.pod)
+            reasons = [condition.get("reason") for condition in pod["status"]["conditions"]]
+            assert "DeletionByDeviceTaintManager" in reasons, pod["status"]
+
+        await eventually(check)
+
     async def shows(self, node: GpuNode, *devices: str, within: float = 20) -> None:
         """Waits until the node publishes exactly this; `-` before what is closing."""
 

@@ -177,6 +177,8 @@ async def test_g_the_scheduler_alone_does_it_and_the_later_claim_is_refused(bed:
         stored = bed.proxy.leave_next_allocation_unanswered()
         await bed.pod(share)
         await stored.wait()
+        # The API server writes in whole seconds what was allocated when.
+        await asyncio.sleep(1)
         await bed.pod(whole)
         await bed.gets(whole, "gpu-0")
         bed.proxy.claims.release()
@@ -188,6 +190,8 @@ async def test_g_the_scheduler_alone_does_it_and_the_later_claim_is_refused(bed:
         for _ in range(2):
             assert share.name in await bed.prepare_error(whole, on=node)
             await bed.prepare(share, on=node)
+        await bed.is_evicted(whole)
+        assert not await bed.is_going(share)
         # The published set does not narrow to what the loser has.
         await bed.shows(node, "gpu-0-timeslicing")
         await bed.ends(whole)

@@ -5,7 +5,7 @@ Every capacity of a shared device has a policy with a default: without one, a pl
 
 from typing import Any, Final
 
-from gpusharing.api.sharing import Allowance, MpsOffer, TimeSlicingMemory, TimeSlicingOffer
+from gpusharing.api.sharing import Allowance, MpsOffer, TimeSlicingOffer
 from gpusharing.core.amounts import in_mebibytes, whole_mebibytes
 from gpusharing.core.inventory import Engines, Gpu, MigProfile
 
@@ -13,7 +13,7 @@ Capacities = dict[str, Any]
 
 # What a device whose offer nobody remembers says of itself while it closes: nobody new gets it anyway.
 FORGOTTEN_CLIENTS: Final = 2
-_UNDIVIDED: Final = TimeSlicingMemory(default="0", min="0")
+_UNDIVIDED: Final = ("0", "0")
 
 
 def whole(gpu: Gpu, *, beside_mig: bool) -> Capacities:
@@ -24,10 +24,11 @@ def whole(gpu: Gpu, *, beside_mig: bool) -> Capacities:
 
 def time_sliced(gpu: Gpu, offer: TimeSlicingOffer | None, allow: Allowance | None = None) -> Capacities:
     # Undivided, memory is a number to ask for that takes nothing away.
-    memory = (offer.memory if offer else None) or _UNDIVIDED
+    memory = offer.memory if offer else None
+    default, least = (memory.default, memory.min) if memory else _UNDIVIDED
     return {
         "shares": _shares(offer.max_clients if offer else FORGOTTEN_CLIENTS, allow),
-        "memory": _memory(gpu, memory.default, memory.min, None, allow),
+        "memory": _memory(gpu, default, least, None, allow),
     }
 
 

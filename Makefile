@@ -73,6 +73,10 @@ bench: setup ## Measure, and write the table into docs/performance.md
 bench-scheduler: setup ## Measure kube-scheduler with our slices, and write that table (five minutes on a quiet machine)
 	$(BIN)/python -m bench.scheduler
 
+.PHONY: bench-operator
+bench-operator: setup ## Measure the operator before a thousand nodes, and write that table (ten minutes on a quiet machine)
+	$(BIN)/python -m bench.operating
+
 .PHONY: cluster
 cluster: setup ## Start a cluster with a simulated GPU node and leave it running (GPUS=H100-80GB:2,A100-40GB:1; root)
 	$(BIN)/python -m harness.up --dir .cluster --gpus $(GPUS)

@@ -6,19 +6,6 @@ import pydantic
 from pydantic.alias_generators import to_camel
 
 
-class _Unasked(set[str]):
-    """Which fields an object was given; nobody asks, and a set for each object would be two fifths of its memory."""
-
-    def update(self, *_: object) -> None:
-        pass
-
-    def __copy__(self) -> "_Unasked":
-        return self
-
-
-_UNASKED: Final = _Unasked()
-
-
 class ApiModel(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         frozen=True,
@@ -31,9 +18,26 @@ class ApiModel(pydantic.BaseModel):
         defer_build=True,
     )
 
-    def model_post_init(self, _: Any, /) -> None:
-        object.__setattr__(self, "__pydantic_fields_set__", _UNASKED)
-
     def to_json(self) -> dict[str, Any]:
         """The object as it is sent: absent fields are left out, so that nothing is written as null."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class _Unasked(set[str]):
+    """Which fields an object was given, where nobody asks."""
+
+    def update(self, *_: object) -> None:
+        pass
+
+    def __copy__(self) -> "_Unasked":
+        return self
+
+
+_UNASKED: Final = _Unasked()
+
+
+class Numerous(ApiModel):
+    """Of which a fleet has tens of thousands. Which fields each was given is not kept: that is two fifths of it."""
+
+    def model_post_init(self, _: Any, /) -> None:
+        object.__setattr__(self, "__pydantic_fields_set__", _UNASKED)

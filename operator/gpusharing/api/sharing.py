@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gpusharing.api import names
-from gpusharing.api.base import ApiModel
+from gpusharing.api.base import ApiModel, Numerous
 from gpusharing.api.meta import Condition, LabelSelector, ObjectMeta
 
 
@@ -586,7 +586,7 @@ class UnreadablePolicy(SharingPolicy):
 # ----------------------------------------------------------------------------------------------------- NodeSharing
 
 
-class PolicyReference(ApiModel):
+class PolicyReference(Numerous):
     name: str
     """The policy's name."""
     generation: int
@@ -600,7 +600,7 @@ class LossReason(StrEnum):
     """A selector of a policy with a higher rank has no answer for the GPU, so nobody new gets it."""
 
 
-class Loser(ApiModel):
+class Loser(Numerous):
     policy: str
     """A policy that wanted this GPU too."""
     reason: LossReason
@@ -620,7 +620,7 @@ class RefusalReason(StrEnum):
     """Who does not ask for an amount would get more than a claim may have."""
 
 
-class Refusal(ApiModel):
+class Refusal(Numerous):
     sharing: names.Sharing
     """The way in which the GPU is not offered."""
     reason: RefusalReason
@@ -629,7 +629,7 @@ class Refusal(ApiModel):
     """Why not, in a sentence that names the field and what to do."""
 
 
-class AllocatedDevice(ApiModel):
+class AllocatedDevice(Numerous):
     claim: str
     """The uid of the ResourceClaim."""
     device: str
@@ -638,12 +638,12 @@ class AllocatedDevice(ApiModel):
     """Which share of it, where it is shared."""
 
 
-class Drain(ApiModel):
+class Drain(Numerous):
     mode: Literal["Evict"]
     """Evict: pods that hold a draining device are evicted."""
 
 
-class GpuSharing(ApiModel):
+class GpuSharing(Numerous):
     uuid: str
     """The GPU."""
     policy: PolicyReference | None = None
@@ -673,7 +673,7 @@ class Verdict(StrEnum):
     DENIED = "Denied"
 
 
-class SettingSources(ApiModel):
+class SettingSources(Numerous):
     interval: str | None = None
     """Where the interval comes from: policy/<name>, claim, or class."""
     memory: str | None = None
@@ -682,14 +682,14 @@ class SettingSources(ApiModel):
     """Where the limits of MPS come from, likewise."""
 
 
-class MemorySettings(ApiModel):
+class MemorySettings(Numerous):
     limit: int
     """How much of the GPU's memory a container may have, in MiB."""
     enforcement: Enforcement
     """Whether a container that cannot be held to it does not start (Required) or does all the same (Preferred)."""
 
 
-class MpsSettings(ApiModel):
+class MpsSettings(Numerous):
     memory: int | None = None
     """Most memory that a client may allocate, in MiB. Absent: as much as the daemon allows."""
     threads: int | None = None
@@ -700,7 +700,7 @@ class MpsSettings(ApiModel):
     """What the daemon allows each client at most, in percent."""
 
 
-class DeviceSettings(ApiModel):
+class DeviceSettings(Numerous):
     request: str
     """The request of the claim."""
     device: str
@@ -717,7 +717,7 @@ class DeviceSettings(ApiModel):
     """What the claim asked for and does not get, and why."""
 
 
-class ClaimSharing(ApiModel):
+class ClaimSharing(Numerous):
     uid: str
     """The ResourceClaim."""
     claim: str
@@ -736,7 +736,7 @@ _BY_UUID = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uui
 _BY_UID = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]}
 
 
-class NodeSharingSpec(ApiModel):
+class NodeSharingSpec(Numerous):
     """Written by the operator."""
 
     # Limited so that the API server can tell what the rules in it may cost.
@@ -751,7 +751,7 @@ _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?Z$
 _MEMORY_OF_A_GPU = "^[1-9][0-9]*(Mi|Gi|Ti)$"
 
 
-class PublishedDevice(ApiModel):
+class PublishedDevice(Numerous):
     device: str
     """A device name in the node's ResourceSlices."""
     closing_since: Annotated[str | None, Field(max_length=32, pattern=_MOMENT)] = None
@@ -786,7 +786,7 @@ def _shared(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute
     }
 
 
-class MigInstanceStatus(ApiModel):
+class MigInstanceStatus(Numerous):
     profile: str
     """Its kind, as in 1g.10gb."""
     start: int
@@ -802,7 +802,7 @@ class MigMode(ApiModel):
     """Before the agent switched it."""
 
 
-class MemoryWallSupport(ApiModel):
+class MemoryWallSupport(Numerous):
     supported: bool
     """Whether the driver can hold each container to a part of the GPU's memory."""
     reason: str | None = None
@@ -812,7 +812,7 @@ class MemoryWallSupport(ApiModel):
 UNTOLD: Final = MemoryWallSupport(supported=False, reason="the node's agent has not said whether it can be done")
 
 
-class GpuStatus(ApiModel):
+class GpuStatus(Numerous):
     uuid: str
     """The GPU, for as long as the board lives."""
     slot: int
@@ -888,7 +888,7 @@ class GpuModel(ApiModel):
     """The kinds of MIG instances that it can be cut into."""
 
 
-class ClaimStatus(ApiModel):
+class ClaimStatus(Numerous):
     uid: str
     """The ResourceClaim."""
     claim: str
@@ -897,7 +897,7 @@ class ClaimStatus(ApiModel):
     """What was applied for it."""
 
 
-class NodeSharingStatus(ApiModel):
+class NodeSharingStatus(Numerous):
     """Written by the node's agent."""
 
     observed_generation: int | None = None

@@ -16,7 +16,7 @@ from harness.processes import DIES_WITH_PARENT
 
 How = Literal["ours", "stock"]
 
-CHANGED: Final = 1000
+CHANGED: Final = 500
 """Claims; each is released and allocated again."""
 
 
@@ -53,13 +53,21 @@ async def handling(kubeconfig: Path, how: How, *, log: Path) -> AsyncIterator[Ha
             await child.wait()
 
 
+async def resident_mib(control_plane: ControlPlane) -> float:
+    """When it knows all that there is."""
+    log = control_plane.directory / "logs" / "handling-nothing.log"
+    async with handling(control_plane.kubeconfig, "ours", log=log) as process:
+        resident: float = (await process.told())["resident"]
+        return resident
+
+
 async def cost(control_plane: ControlPlane, crowd: Crowd, how: How) -> Cost:
     log = control_plane.directory / "logs" / f"handling-{how}.log"
     async with handling(control_plane.kubeconfig, how, log=log) as process:
         ready = await process.told()
         await crowd.mark("begin")
         for do in (crowd.release, crowd.allocate):
-            await crowd.each(do, range(CHANGED))
+            await crowd.each(do, range(min(CHANGED, crowd.claims)))
         await crowd.mark("end")
         told = await process.told()
         await crowd.unmark()

@@ -10,5 +10,13 @@ def cpu_seconds(pid: int | str) -> float:
 
 
 def resident_mib(pid: int | str) -> float:
+    return _mib(pid, "VmRSS")
+
+
+def peak_mib(pid: int | str) -> float:
+    return _mib(pid, "VmHWM")
+
+
+def _mib(pid: int | str, field: str) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+    return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024

@@ -252,6 +252,12 @@ async def test_a_claim_that_has_a_device_of_the_same_name_elsewhere_holds_nothin
             await node.offers("gpu-0", "gpu-0-timeslicing")
             claim = await node.claim(node.whole(0))
             assert not await error_of(node, claim)
+
+            async def told() -> None:
+                assert await node.status_devices(claim)
+
+            # The agent's last write of it for now.
+            await eventually(told)
             # As after a force delete: the claim is the same, and the kubelet has not heard of it.
             await node.deallocate(claim)
             await node.allocate(claim, node.whole(0, pool="elsewhere"))

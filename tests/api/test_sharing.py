@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import NOW
+from building import NOW, gpu_status
 from gpusharing.api import sharing, strict_json
 from gpusharing.api.base import ApiModel
 from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, LabelSelectorRequirement, ObjectMeta
+from gpusharing.api.sharing import GpuStatus
 from gpusharing.core.amounts import mebibytes
 from gpusharing.core.moments import seconds
 
@@ -222,3 +223,17 @@ def test_fields_of_a_newer_version_are_passed_over() -> None:
     assert sharing.SharingPolicy.model_validate_json(json.dumps(stored)).spec.offers == sharing.Offers(
         exclusive=sharing.ExclusiveOffer()
     )
+
+
+def test_what_gpus_have_in_common_is_kept_once() -> None:
+    value = gpu_status(0).to_json()
+    first, second = (GpuStatus.model_validate(value) for _ in range(2))
+    assert first == second == gpu_status(0)
+    assert first.attributes["architecture"] is second.attributes["architecture"]
+
+
+def test_a_changed_copy_says_all_of_it() -> None:
+    # Which fields an object was given is not kept.
+    status = gpu_status(0)
+    changed = status.model_copy(update={"memory": "1Gi"})
+    assert changed.to_json() == status.to_json() | {"memory": "1Gi"}

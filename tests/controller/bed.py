@@ -205,6 +205,10 @@ class Everybody:
         condition = await self.condition(name, type_)
         return condition.reason if condition else None
 
+    async def message(self, name: str, type_: str) -> str | None:
+        condition = await self.condition(name, type_)
+        return condition.message if condition else None
+
     async def ready(self, name: str) -> Condition | None:
         return await self.condition(name, "Ready")
 

@@ -29,7 +29,16 @@ from gpusharing.core.decide import decide
 from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.events import Events
-from gpusharing.kube.kinds import LEASES, NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
+from gpusharing.kube.kinds import (
+    ADMISSION_POLICIES,
+    DEVICE_TAINT_RULES,
+    LEASES,
+    NODE_SHARINGS,
+    NODES,
+    RESOURCE_CLAIMS,
+    SHARING_POLICIES,
+    Kind,
+)
 from gpusharing.kube.transport import Api, ApiError, open_session
 from harness.controlplane import ControlPlane
 from harness.gpu_cluster import NAMESPACE
@@ -174,7 +183,9 @@ async def test_it_asks_for_nothing_that_it_may_not_have(operator: Operator, they
         if (reference := request.get("objectRef")) and reference["resource"] != "leases"
     }
     assert on_objects == {
-        *itertools.product(["list", "watch"], [kind.plural for kind in WATCHED]),
+        *itertools.product(["list", "watch"], [kind.plural for kind in (*WATCHED, DEVICE_TAINT_RULES)]),
+        *itertools.product(["get", "list", "watch"], [ADMISSION_POLICIES.plural]),
+        ("create", "deviceclasses"),
         ("update", "nodesharings"),
         ("patch", "sharingpolicies/status"),
         ("create", "events"),
@@ -348,7 +359,7 @@ async def test_a_conflict_is_left_to_the_next_decision(
     credentials = await client_credentials.load(operator.kubeconfig)
     async with open_session(credentials) as session:
         api, metrics = Api(session, credentials.server, user_agent="test"), Metrics()
-        store = Store(WATCHED, on_change=lambda **_: None)
+        store = Store((*WATCHED, ADMISSION_POLICIES), on_change=lambda **_: None)
         writer = Writer(api, store, Events(api, controller="test", instance="test"), metrics)
         await listing.prime(api, store, WATCHED)
         await they.api.merge_patch(NODE_SHARINGS, "n1", {"metadata": {"labels": {"moved": "on"}}})

@@ -67,6 +67,7 @@ def test_a_policy_is_ready_when_the_guards_know_it() -> None:
     assert conditions(alone.policies["search"].status) == {
         "Accepted": (ConditionStatus.TRUE, "Accepted"),
         "Ready": (ConditionStatus.TRUE, "Ready"),
+        "Progressing": (ConditionStatus.FALSE, "Complete"),
         "Conflicted": (ConditionStatus.FALSE, "NoConflict"),
         "Degraded": (ConditionStatus.FALSE, "NotDegraded"),
     }

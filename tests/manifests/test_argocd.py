@@ -7,7 +7,7 @@ import pytest
 import yaml
 from lupa.lua51 import LuaRuntime
 
-from gpusharing.core.reasons import ReadyReason
+from gpusharing.core.reasons import ProgressingReason, ReadyReason
 from harness.gpu_cluster import MANIFESTS
 
 CONFIG: Final = yaml.safe_load((MANIFESTS.parent / "argocd" / "argocd-cm.yaml").read_text())
@@ -113,22 +113,40 @@ def test_health(object_: dict[str, Any], expected: tuple[str, str]) -> None:
     assert health(object_) == expected
 
 
-def test_every_reason_not_to_be_ready_has_a_meaning() -> None:
-    meant = {
+def test_every_reason_to_be_ready_or_not_has_a_meaning() -> None:
+    meant = dict.fromkeys(ReadyReason, "Progressing") | {
         ReadyReason.READY: "Healthy",
-        # The condition Accepted says the same, and is asked first.
-        ReadyReason.NOT_ACCEPTED: "Progressing",
-        # And so does Progressing.
-        ReadyReason.PAUSED: "Progressing",
-        ReadyReason.PLAN: "Progressing",
-        ReadyReason.NO_MATCHING_NODES: "Progressing",
-        ReadyReason.NO_MATCHING_GPUS: "Progressing",
         ReadyReason.LOST_ALL_GPUS: "Degraded",
-        ReadyReason.WAITING_FOR_NODES: "Progressing",
+        # Said by other conditions as well, which are asked first.
+        ReadyReason.NOT_ACCEPTED: "Degraded",
+        ReadyReason.PAUSED: "Suspended",
+        ReadyReason.PLAN: "Suspended",
+    }
+    beside = {
+        ReadyReason.NOT_ACCEPTED: ("Accepted", "False", "InvalidSelector"),
+        ReadyReason.PAUSED: ("Progressing", "False", ProgressingReason.PAUSED),
+        ReadyReason.PLAN: ("Progressing", "False", ProgressingReason.PLAN),
     }
     for reason in ReadyReason:
-        is_ready = "True" if reason is ReadyReason.READY else "False"
-        assert health(sharing_policy(ACCEPTED, ("Ready", is_ready, reason), SOUND))[0] == meant[reason]
+        ready = ("Ready", "True" if reason is ReadyReason.READY else "False", reason)
+        assert (
+            health(sharing_policy(ACCEPTED, ready, COMPLETE, SOUND, beside.get(reason, ACCEPTED)))[0] == meant[reason]
+        )
+
+
+def test_every_reason_to_progress_or_not_has_a_meaning() -> None:
+    meant = {
+        ProgressingReason.COMPLETE: "Healthy",
+        ProgressingReason.WAITING: "Progressing",
+        ProgressingReason.ROLLING_OUT: "Progressing",
+        ProgressingReason.PAUSED: "Suspended",
+        ProgressingReason.PLAN: "Suspended",
+        ProgressingReason.STOPPED: "Degraded",
+    }
+    for reason in ProgressingReason:
+        progresses = "True" if meant[reason] == "Progressing" else "False"
+        policy = sharing_policy(ACCEPTED, READY, ("Progressing", progresses, reason), SOUND)
+        assert health(policy)[0] == meant[reason]
 
 
 def test_it_is_said_of_the_kind() -> None:

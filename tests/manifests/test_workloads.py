@@ -27,6 +27,7 @@ async def test_everything_is_accepted_and_no_expression_is_doubted(installed: Co
         "gpusharing-kubelets",
         "gpusharing-operator",
         "gpusharing-operator-property",
+        "gpusharing-operator-taint-rules",
         "gpusharing-pods",
         "gpusharing-tolerations",
     }

@@ -2,6 +2,8 @@
 
 import re
 from enum import StrEnum
+from functools import lru_cache
+from sys import intern
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -771,6 +773,19 @@ class DeviceAttribute(TypedDict, total=False):
     """Yes or no."""
 
 
+@lru_cache(4096)
+def _attribute(kind: str, value: Any) -> Any:
+    return {kind: value}
+
+
+def _shared(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute]:
+    """GPUs of a model have most attributes in common: a fleet keeps them once."""
+    return {
+        intern(name): _attribute(*next(iter(attribute.items()))) if len(attribute) == 1 else attribute
+        for name, attribute in attributes.items()
+    }
+
+
 class MigInstanceStatus(ApiModel):
     profile: str
     """Its kind, as in 1g.10gb."""
@@ -814,7 +829,7 @@ class GpuStatus(ApiModel):
     """The MIG instances that it is cut into."""
     mig_mode: MigMode | None = None
     """Whether it can be cut at the moment. Absent: it never can."""
-    attributes: Annotated[dict[str, DeviceAttribute], Field(default_factory=dict)]
+    attributes: Annotated[dict[str, DeviceAttribute], AfterValidator(_shared), Field(default_factory=dict)]
     """What selectors see, as on the devices in ResourceSlices."""
     policy: PolicyReference | None = None
     """The policy whose offers are in force. Absent: the GPU is offered as it is found."""

@@ -35,9 +35,10 @@ def registry(
     on_stop: Callable[[], Awaitable[None]],
 ) -> kopf.OperatorRegistry:
     result = kopf.OperatorRegistry()
-    kopf.on.login(registry=result, id="login")(_Logins(credentials, relists).login)
+    kopf.on.login(registry=result, id="login")(Logins(credentials, relists).login)
     for kind in watched:
-        kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural)(_observer(store, kind))
+        takes_in = taking_in(store, kind)
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural, when=takes_in)(_never)
 
     # Kopf takes every task that began after its own for one of its own and waits for them at the end: ours go first.
     @kopf.on.cleanup(registry=result, id="stop")
@@ -47,18 +48,26 @@ def registry(
     return result
 
 
-def _observer(store: Store, kind: Kind[Any]) -> Callable[..., Awaitable[None]]:
-    # Must return None: Kopf writes anything else into the object.
-    async def observe(*, event: kopf.RawEvent, **_: Any) -> None:
+def taking_in(store: Store, kind: Kind[Any]) -> Callable[..., bool]:
+    """A filter that takes the event in. Kopf asks it before it makes ready to call a handler, which is a sixth of what
+    an event costs, and not needed for a look at an object.
+    """
+
+    def takes_in(*, event: kopf.RawEvent, **_: Any) -> bool:
         if event["type"] == "DELETED":
             store.gone(kind, event["object"])
         else:
             store.seen(kind, event["object"])
+        return False
 
-    return observe
+    return takes_in
 
 
-class _Logins:
+async def _never(**_: Any) -> None:
+    """The handler that the filters stand before."""
+
+
+class Logins:
     """A session of its own for each login: Kopf closes the one it has when the API server refuses it, and at exit."""
 
     def __init__(self, credentials: Credentials, relists: Relists) -> None:

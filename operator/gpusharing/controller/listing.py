@@ -1,5 +1,6 @@
 """The complete lists from which the operator begins: before its first decision, it knows all that there is."""
 
+import asyncio
 import dataclasses
 from collections.abc import Collection
 from typing import Any
@@ -15,12 +16,18 @@ log = structlog.get_logger(__name__)
 
 
 async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
-    for kind in watched:
-        async for page in api.pages(as_json(kind)):
-            for item in page.items:
-                store.seen(kind, item)
-        await _require_discovery(api, kind)
+    # While the API server makes one list, we read another.
+    outcomes = await asyncio.gather(*(_prime(api, store, kind) for kind in watched), return_exceptions=True)
+    for error in filter(None, outcomes):
+        raise error
     log.info("listed", **{kind.plural: store.count(kind) for kind in watched})
+
+
+async def _prime(api: Api, store: Store, kind: Kind[Any]) -> None:
+    async for page in api.pages(as_json(kind)):
+        for item in page.items:
+            store.seen(kind, item)
+    await _require_discovery(api, kind)
 
 
 async def _require_discovery(api: Api, kind: Kind[Any]) -> None:

@@ -152,6 +152,7 @@ class Agent:
         self.settler.forget()
 
     async def prepare(self, uid: str) -> PreparedClaim:
+        self.verdicts.told(self._server.verdicts())
         return await self.preparer.prepare(_reference(uid))
 
     async def unprepare(self, uid: str) -> None:

@@ -19,7 +19,8 @@ from gpusharing.api.dra import (
     ResourceSlice,
 )
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import NodeSharing, NodeSharingStatus
+from gpusharing.api.sharing import ClaimSharing, NodeSharing, NodeSharingStatus, Verdict
+from gpusharing.core import allocation
 from gpusharing.core.amounts import whole_mebibytes
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, Kind
 from gpusharing.kube.transport import Api, ApiError
@@ -87,6 +88,13 @@ class Server(Api):
             if claim.status.allocation:
                 yield from (one for one in claim.status.allocation.devices.results if not one.admin_access)
 
+    def verdicts(self) -> list[ClaimSharing]:
+        """The operator's: every claim may have what it has."""
+        return [
+            ClaimSharing(uid=uid, claim=uid, allocation_hash=allocation.digest(claim, DRIVER), verdict=Verdict.ALLOWED)
+            for uid, claim in self.claims.items()
+        ]
+
     def _meta(self, name: str) -> ObjectMeta:
         self._version += 1
         return ObjectMeta(name=name, uid=f"uid-{name}", resource_version=str(self._version))
@@ -117,6 +125,12 @@ class View:
         self.devices: dict[str, Device] = {
             device["name"]: device for slice_ in found for device in slice_.spec.get("devices") or ()
         }
+        self.pools: dict[str, str] = {
+            device["name"]: slice_.spec["pool"]["name"]
+            for slice_ in found
+            for device in slice_.spec.get("devices") or ()
+        }
+        """By device: a GPU is in one of them."""
         self._supply = {
             counters["name"]: _amounts(counters["counters"])
             for slice_ in found
@@ -138,7 +152,7 @@ class View:
         return AllocationResult(
             request="r",
             driver=DRIVER,
-            pool=NODE,
+            pool=self.pools[name],
             device=name,
             admin_access=wish.admin or None,
             consumed_capacity=consumed,
@@ -147,6 +161,8 @@ class View:
     def _is_free(self, name: str, device: Device, wish: Wish, allocated: list[AllocationResult]) -> bool:
         if device.get("taints") or _attribute(device["attributes"], names.CLOSING):
             return False
+        # Each pool has counters of its own.
+        allocated = [one for one in allocated if one.pool == self.pools[name]]
         same = [one for one in allocated if one.device == name]
         if same and not device.get("allowMultipleAllocations"):
             return False

@@ -38,6 +38,7 @@ _USUAL: Final = {
 _SOMETIMES: Final = {
     "is_deleted_by_force": 3, "is_allocated_anew": 3, "stranger_is_unprepared": 1, "agent_rescans": 4,
     "agent_is_killed": 3, "kubelet_wipes_slices": 1, "next_is_killed": 8, "next_fails": 6, "next_is_a_lie": 4,
+    "operator_restricts": 6,
     "driver_fails": 6, "disk_is_full": 2, "mps_does_not_start": 2, "gpu_is_lost": 1, "all_heals": 3,
     "node_reboots": 2, "file_is_damaged": 2, "others_set_time_slice": 2, "others_set_compute_mode": 2,
     "others_switch_mig": 1, "others_cut": 2, "others_destroy": 1, "others_kill_mps": 2,

@@ -63,14 +63,22 @@ class Others(Kubelet):
         self.server.put_sharing(self.server.sharing.model_copy(update={"spec": spec}))
         await self.round()
 
+    async def operator_restricts(self, tenants: int, patience: int) -> None:
+        """To tenants of this policy or another, or to nobody. It may wait until what nobody holds has gone there."""
+        self.restricted, self.policy = bool(tenants % 3), f"p{tenants % 3}"
+        for _ in range(1 + patience % 2):
+            await self.operator_speaks(OFFERS.index(self.offers) if self.offers else 0)
+            await self.time_passes(int(IDLE_WAIT / 60) * (patience % 2))
+
     def _decided(self, status: GpuStatus) -> GpuSharing:
         allocated = [one for one in self.server.results() if names.slot_of_device(one.device) == status.slot]
         held = {one.device for one in allocated}
         ended_before = seconds(self.clock.moment()) - IDLE_WAIT
         return GpuSharing(
             uuid=status.uuid,
-            policy=PolicyReference(name="p", generation=1) if self.offers else None,
+            policy=PolicyReference(name=self.policy, generation=1) if self.offers else None,
             offers=self.offers,
+            restricted=self.restricted and self.offers is not None,
             allocated=tuple(AllocatedDevice(claim="c", device=device) for device in sorted(held)),
             close_approved=tuple(
                 published.device

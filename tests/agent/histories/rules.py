@@ -172,7 +172,9 @@ def _is_as_its_claims_want(world: Others, uuid: str, gpu: sim.Gpu) -> Iterator[s
             modes = {sim.ComputeMode.EXCLUSIVE_PROCESS}
             yield from _is_served(world, uuid, claim, result)
         elif names.sharing_of_device(result.device) is Sharing.TIME_SLICING:
-            slices, modes = {world.interval}, {sim.ComputeMode.DEFAULT}
+            # Those who are to leave before the GPU goes to another pool have what they had.
+            slices = {world.interval} if result.pool == world.pool else set(_INTERVALS)
+            modes = {sim.ComputeMode.DEFAULT}
         elif claim.kind.interval and names.sharing_of_device(result.device) is Sharing.EXCLUSIVE:
             slices, modes = {sim.Timeslice[claim.kind.interval.upper()]}, {sim.ComputeMode.DEFAULT}
     if gpu.timeslice not in slices:

@@ -4,7 +4,6 @@
 """
 
 import datetime as dt
-from collections.abc import Callable
 from typing import Any, Final
 from unittest import mock
 
@@ -18,6 +17,7 @@ from gpusharing.agent.records import GpuJournal, Records
 from gpusharing.agent.settling.mig import Mig
 from gpusharing.agent.settling.mps import Mps
 from gpusharing.agent.settling.settings import Settings
+from gpusharing.core.narrowing import GpuView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -97,13 +97,14 @@ async def end_all(mps: Mps, uuid: str) -> None:
         await end_mps(mps, uuid)
 
 
-NAIVE: Final[dict[str, tuple[Any, str, Callable[..., Any]]]] = {
+NAIVE: Final[dict[str, tuple[Any, str, Any]]] = {
     "does not look who holds a GPU": (conflicts, "refuse_held", lambda *_: None),
     "leaves settings as they are": (Settings, "_restore", nothing),
     "leaves instances as they are": (Mig, "shrink", nothing),
     "leaves MPS daemons running": (Mps, "end", nothing),
     "ends MPS daemons under their clients": (Mps, "end", end_all),
     "keeps its journal to itself": (Records, "put_journal", in_memory_only),
+    "takes a GPU to another pool at once": (GpuView, "is_moving", property(lambda _: False)),
     "leaves CDI specs": (CdiDirectory, "delete", lambda *_: None),
 }
 

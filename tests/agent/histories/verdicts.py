@@ -37,6 +37,8 @@ def expected(world: World, claim: Claim) -> Verdict:
     )
     # A GPU that did not answer when the agent started is found by its next rescan.
     may_refuse = may_refuse or not uuids <= set(world.agent.gpus.uuids) or not _are_published(world, claim)
+    # Until a round has found out again what the others hold.
+    may_refuse = may_refuse or bool(world.agent.records.lost_claims - {claim.uid})
     return Verdict(claim.uid, _reason(world, claim), may_refuse)
 
 
@@ -72,6 +74,7 @@ def _are_published(world: World, claim: Claim) -> bool:
     assert world.agent
     return all(
         any(entry.device == one.device for entry in world.agent.gpus.entries(world.uuid_of(one.device)))
+        and world.agent.gpus.pool(world.uuid_of(one.device)) == one.pool
         for one in claim.results
     )
 
@@ -99,5 +102,6 @@ def require_one_way(world: World, results: Iterable[AllocationResult]) -> None:
     for result in results:
         for other in allocated:
             same = world.uuid_of(result.device) == world.uuid_of(other.device)
-            if same and not result.admin_access and not go_together(result.device, other.device):
+            together = result.pool == other.pool and go_together(result.device, other.device)
+            if same and not result.admin_access and not together:
                 raise Violation(f"{result.device} is published while {other.device} is allocated")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from agent.histories.agent import Agent, Clock
 from agent.histories.containers import Container
-from agent.histories.control_plane import Server, View
+from agent.histories.control_plane import NODE, Server, View
 from agent.histories.simulated import SimulatedNode
 from agent.histories.trouble import Trouble
 from agent.histories.wishes import Kind
@@ -88,6 +88,9 @@ class World:
         """The GPUs after the last step."""
         self.views: list[tuple[float, View]] = []
         self.offers: Offers | None = None
+        self.policy = "p0"
+        self.restricted = False
+        """Whether the GPUs are for tenants only."""
         self.has_spoken = False
         """The operator."""
         self.interval: sim.Timeslice | None = None
@@ -102,6 +105,11 @@ class World:
         self.made = 0
         self.noted: list[str] = []
         """What has happened, for whoever reads the history."""
+
+    @property
+    def pool(self) -> str:
+        """Where the operator's last word has the GPUs."""
+        return names.pool(NODE, restricted_to=self.policy if self.restricted and self.offers else None)
 
     def note(self, text: str) -> None:
         self.noted.append(text)

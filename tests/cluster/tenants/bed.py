@@ -28,6 +28,7 @@ POOL: Final = "n1/search"
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
 CLASSES: Final = f"{RESOURCE}/deviceclasses"
 GUARDS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 POLICIES: Final = "/apis/gpusharing.dev/v1alpha1/sharingpolicies"
 
 ALLOW: Final = {

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from cluster.tenants.bed import (
+    BINDINGS,
     CLASSES,
     GUARDS,
     NODE,
@@ -226,7 +227,7 @@ async def test_a_deployment_says_why_it_has_no_pods(bed: Bed) -> None:
 
 
 async def test_without_the_guard_of_pods_the_wall_stands_and_the_pod_says_why(bed: Bed) -> None:
-    binding = GUARDS.removesuffix("policies") + "policybindings/gpusharing-pods"
+    binding = f"{BINDINGS}/gpusharing-pods"
     present = (await bed.admin.ask("GET", binding)).must()
     (await bed.admin.ask("DELETE", binding)).must()
     name = fresh("pod")
@@ -246,7 +247,7 @@ async def test_without_the_guard_of_pods_the_wall_stands_and_the_pod_says_why(be
         assert await claims(bed.other) == []
     finally:
         del present["metadata"]["resourceVersion"], present["metadata"]["uid"]
-        (await bed.admin.ask("POST", binding.rsplit("/", 1)[0], present)).must()
+        (await bed.admin.ask("POST", BINDINGS, present)).must()
 
 
 async def test_a_template_of_a_namespace_that_was_a_tenant(bed: Bed) -> None:
@@ -364,7 +365,7 @@ async def test_claims_that_are_none_of_ours(bed: Bed) -> None:
 
 async def test_a_pool_of_nobody_is_for_nobody(bed: Bed) -> None:
     path = f"{RESOURCE}/resourceslices/n1-search"
-    known = await bed.literal("gpusharing-allocation", "policies")
+    known = await bed.literal("gpusharing-allocation", "tenants")
     slice_ = (await bed.admin.ask("GET", path)).must()
     (await bed.admin.ask("DELETE", path)).must()
     del slice_["metadata"]["resourceVersion"], slice_["metadata"]["uid"]
@@ -377,7 +378,7 @@ async def test_a_pool_of_nobody_is_for_nobody(bed: Bed) -> None:
             assert "is for the tenants of SharingPolicy gone, of whom admission knows nothing (yet)" in answer.says
 
         await eventually(check)
-        assert await bed.literal("gpusharing-allocation", "policies") == known
+        assert await bed.literal("gpusharing-allocation", "tenants") == known
     finally:
         (await bed.admin.ask("DELETE", path)).must()
         (await bed.admin.ask("POST", f"{RESOURCE}/resourceslices", slice_)).must()

@@ -27,19 +27,18 @@ EVERYTHING = Tenants(
 
 
 def test_everything_that_a_policy_says() -> None:
-    assert literals.of_policy(policy("search", tenants=EVERYTHING)) == (
-        '{"name": dyn("search"), "matchLabels": dyn({"team": dyn("search")}), "matchExpressions": dyn(['
-        '{"key": dyn("stage"), "operator": dyn("NotIn"), "values": dyn(["test", "a \\"quoted\\" one"])}, '
-        '{"key": dyn("gpus"), "operator": dyn("Exists"), "values": dyn([])}]), '
-        '"gpuConfig": dyn(["TimeSlicing"]), "intervals": dyn(["Default", "Short"]), "maxThreads": dyn(50), '
-        '"maxMemory": dyn("20Gi"), "maxShares": dyn(1)}'
+    said = policy("search", tenants=EVERYTHING)
+    assert literals.tenants(said) == (
+        '[["In", "team=search"], ["NotIn", "stage=test", "stage=a \\"quoted\\" one"], ["Exists", "gpus"]]'
+    )
+    assert literals.limits(said) == (
+        '{"gpuConfig": ["TimeSlicing"], "intervals": ["Default", "Short"], "maxThreads": ["50"], '
+        '"maxMemory": ["20Gi"], "maxShares": ["1"]}'
     )
 
 
 def test_nothing_and_what_is_empty_are_told_apart() -> None:
-    assert literals.of_policy(policy("open", tenants=Tenants(allow=Allowance(gpu_config=())))) == (
-        '{"name": dyn("open"), "matchLabels": dyn({}), "matchExpressions": dyn([]), "gpuConfig": dyn([])}'
-    )
+    assert literals.limits(policy("open", tenants=Tenants(allow=Allowance(gpu_config=())))) == '{"gpuConfig": []}'
 
 
 def test_an_entry_a_line() -> None:

@@ -29,12 +29,8 @@ SEARCH = policy("search", offers=time_slicing(exclusive=True), tenants=TENANTS, 
 LIMITED = policy("limited", tenants=Tenants(allow=Allowance(max_threads=50)), classes=Classes())
 OPEN = policy("open", classes=Classes())
 
-SEARCH_ENTRY = (
-    '"search": {"name": dyn("search"), "matchLabels": dyn({"team": dyn("search")}), "matchExpressions": dyn([])}'
-)
-LIMITED_ENTRY = (
-    '"limited": {"name": dyn("limited"), "matchLabels": dyn({}), "matchExpressions": dyn([]), "maxThreads": dyn(50)}'
-)
+SEARCH_ENTRY = '"search": [["In", "team=search"]]'
+LIMITED_ENTRY = '"limited": {"maxThreads": ["50"]}'
 
 
 def kept(*policies: SharingPolicy, guards: Guards | None = None) -> Upkeep:
@@ -48,7 +44,7 @@ def told(decided: Upkeep) -> dict[str, dict[str, str]]:
     for intent in decided.intents:
         assert isinstance(intent, Patch)
         listed: Sequence[Any] = intent.body["spec"]["variables"]
-        generated = {"policies", "classes", "resources"}
+        generated = {"tenants", "limits", "classes", "resources"}
         found[intent.before.name] = {item["name"]: item["expression"] for item in listed if item["name"] in generated}
     return found
 
@@ -68,19 +64,18 @@ def literal(*entries: str) -> str:
 
 def test_what_they_are_told() -> None:
     decided = kept(LIMITED, OPEN, SEARCH)
-    policies = literal(LIMITED_ENTRY, SEARCH_ENTRY)
+    known = {"tenants": literal(SEARCH_ENTRY), "limits": literal(LIMITED_ENTRY)}
     assert told(decided) == {
-        "gpusharing-allocation": {"policies": policies},
-        "gpusharing-claims": {
-            "policies": policies,
+        "gpusharing-allocation": known,
+        "gpusharing-claims": known
+        | {
             "classes": literal(
                 '"limited-timeslicing": "limited"', '"search-exclusive": "search"', '"search-timeslicing": "search"'
             ),
         },
         "gpusharing-pods": {
-            "policies": policies,
+            "tenants": literal(SEARCH_ENTRY),
             "resources": literal(
-                '"deviceclass.resource.kubernetes.io/limited-timeslicing": "limited"',
                 '"deviceclass.resource.kubernetes.io/search-exclusive": "search"',
                 '"deviceclass.resource.kubernetes.io/search-timeslicing": "search"',
                 '"example.com/gpu": "search"',
@@ -95,7 +90,7 @@ def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
     guards = installed()
     before = guards["gpusharing-allocation"]
     (patch,) = (intent for intent in kept(SEARCH).intents if intent.before.name == "gpusharing-allocation")  # type: ignore[union-attr]
-    texts = variables(before) | {"policies": literal(SEARCH_ENTRY)}
+    texts = variables(before) | {"tenants": literal(SEARCH_ENTRY)}
     assert patch == Patch(
         target=Target.ADMISSION_POLICY,
         stage=Stage.GUARDS,
@@ -136,7 +131,8 @@ def test_a_mistake_changes_nothing_of_what_they_know(suspended: SharingPolicy) -
     # Nor does it hold up others.
     decided = kept(LIMITED, suspended, guards=guards)
     assert told(decided)["gpusharing-claims"] == {
-        "policies": literal(LIMITED_ENTRY, SEARCH_ENTRY),
+        "tenants": literal(SEARCH_ENTRY),
+        "limits": literal(LIMITED_ENTRY),
         "classes": literal(
             '"limited-timeslicing": "limited"', '"search-exclusive": "search"', '"search-timeslicing": "search"'
         ),
@@ -163,5 +159,5 @@ def test_one_that_has_no_place_for_it_is_as_good_as_none() -> None:
 
 def test_the_guard_of_namespaces_is_told_where_it_is_installed() -> None:
     decided = kept(SEARCH, guards=installed(with_namespaces=True))
-    assert told(decided)["gpusharing-namespaces"] == {"policies": literal(SEARCH_ENTRY)}
+    assert told(decided)["gpusharing-namespaces"] == {"tenants": literal(SEARCH_ENTRY)}
     assert isinstance(decided.intents[0].before, ObjectMeta)  # type: ignore[union-attr]

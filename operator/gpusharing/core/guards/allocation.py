@@ -21,9 +21,9 @@ _FOR_TENANTS: Final = f"r.driver == '{names.DEFAULT_DRIVER}' && r.pool.contains(
 
 
 def allocation() -> list[dict[str, Any]]:
-    mine = "variables.results.filter(r, r.pool.split('/')[1] == p.name)"
+    mine = "variables.results.filter(r, r.pool.split('/')[1] == p)"
     asked = "variables.results.map(r, r.pool.split('/')[1]).distinct()"
-    known = f"name in variables.{GENERATED.policies}"
+    known = f"name in variables.{GENERATED.tenants}"
     variables, validation = refusals(
         of_tenants(f"'device ' + {mine}[0].pool + '/' + {mine}[0].device"),
         [no_admin_access(mine), *SETTINGS_CHECKS, *allocated(mine)],
@@ -37,10 +37,11 @@ def allocation() -> list[dict[str, Any]]:
             f"{_NEWLY_ALLOCATED} && has({_DEVICES}.results) && {_DEVICES}.results.exists(r, {_FOR_TENANTS})",
         ),
         variables={
-            GENERATED.policies: EMPTY,
+            GENERATED.tenants: EMPTY,
+            GENERATED.limits: EMPTY,
             "results": f"dyn(object).status.allocation.devices.results.filter(r, {_FOR_TENANTS})",
             "unknown": f"{asked}.filter(name, !({known}))",
-            "asked": f"{asked}.filter(name, {known}).map(name, variables.{GENERATED.policies}[name])",
+            "asked": f"{asked}.filter(name, {known})",
             **LABELS,
             # What a class sets is the platform team's.
             "configs": f"(has({_DEVICES}.config) ? dyn(object).status.allocation.devices.config : [])"

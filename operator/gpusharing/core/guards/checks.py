@@ -1,6 +1,7 @@
 """What is asked of a tenant, in CEL: what must hold for a policy `p`, and what is said where it does not.
 
-They are put together here because several guards ask for the same. `p` is an entry of `literals.of_policy`.
+They are put together here because several guards ask for the same. `p` is a policy's name, and what it says stands in
+the variables `tenants` and `limits`.
 """
 
 from collections.abc import Sequence
@@ -15,20 +16,16 @@ class Check(NamedTuple):
     """An expression, too."""
 
 
-def is_tenant(labels: str) -> str:
+IS_RESTRICTED: Final = "p in variables.tenants"
+
+
+def is_tenant(keys: str, labels: str) -> str:
     """Whether a namespace with these labels is one of its tenants."""
-    has = f"(e.key in {labels} && {labels}[e.key] in e.values)"
     return f"""\
-(!has(p.matchLabels) || p.matchLabels.all(k, k in {labels} && {labels}[k] == p.matchLabels[k])) &&
-(!has(p.matchExpressions) || p.matchExpressions.all(e,
-  e.operator == 'In' ? {has} :
-  e.operator == 'NotIn' ? !{has} :
-  e.operator == 'Exists' ? e.key in {labels} : !(e.key in {labels})))"""
-
-
-IS_RESTRICTED: Final = (
-    "(has(p.matchLabels) && size(p.matchLabels) > 0 || has(p.matchExpressions) && size(p.matchExpressions) > 0)"
-)
+variables.tenants[p].all(required,
+  required[0] == 'In' ? required.exists(label, label in {labels}) :
+  required[0] == 'NotIn' ? !required.exists(label, label in {labels}) :
+  required[0] == 'Exists' ? required[1] in {keys} : !(required[1] in {keys}))"""
 
 
 def of_tenants(what: str) -> Check:
@@ -36,13 +33,13 @@ def of_tenants(what: str) -> Check:
         "'namespace ' + namespaceObject.metadata.name + ' is not one of its tenants (spec.tenants.namespaces); ' + "
         f"{what} + ' is for them'"
     )
-    return Check(is_tenant("variables.labels"), says)
+    return Check(f"!({IS_RESTRICTED}) ||\n{is_tenant('variables.keys', 'variables.labels')}", says)
 
 
 def no_admin_access(requests: str) -> Check:
     """Of a GPU that others hold, that is: they would not be alone."""
     return Check(
-        f"!{IS_RESTRICTED} || {requests}.all(r, !has(r.adminAccess) || !r.adminAccess)",
+        f"!({IS_RESTRICTED}) || {requests}.all(r, !has(r.adminAccess) || !r.adminAccess)",
         "'adminAccess is not for tenants'",
     )
 
@@ -51,10 +48,20 @@ def _given(value: str) -> str:
     return f"has({value}) && {value} != null"
 
 
-def _at_most(amount: str, limit: str) -> str:
+def _any(field: str) -> str:
+    """Whether the policy leaves it open."""
+    return f"!variables.limits[?p].?{field}.hasValue()"
+
+
+def _limit(field: str) -> str:
+    """Texts."""
+    return f"variables.limits[p].{field}"
+
+
+def _at_most(amount: str, field: str) -> str:
     """Of quantities. One below zero would make room for others."""
     read = f"quantity(string({amount}))"
-    return f"({read}.compareTo(quantity(string({limit}))) <= 0 && !{read}.isLessThan(quantity('0')))"
+    return f"({read}.compareTo(quantity({_limit(field)}[0])) <= 0 && !{read}.isLessThan(quantity('0')))"
 
 
 _INTERVAL: Final = (
@@ -87,26 +94,27 @@ variables.sharing.all(s, {_given("s.strategy")} &&
         "'sharing must have a strategy, and beside it nothing but the config of that strategy'",
     ),
     Check(
-        "!has(p.gpuConfig) || variables.sharing.all(s, s.?strategy.orValue('') in p.gpuConfig)",
-        "size(p.gpuConfig) == 0 ? 'a claim may not set sharing' : 'sharing.strategy may be ' + p.gpuConfig.join(', ')",
+        f"{_any('gpuConfig')} || variables.sharing.all(s, s.?strategy.orValue('') in {_limit('gpuConfig')})",
+        f"size({_limit('gpuConfig')}) == 0 ? 'a claim may not set sharing' : "
+        f"'sharing.strategy may be ' + {_limit('gpuConfig')}.join(', ')",
     ),
     Check(
         f"""\
-!has(p.intervals) ||
-variables.sharing.all(s, s.?strategy.orValue('') != 'TimeSlicing' || {_INTERVAL} in p.intervals)""",
-        "size(p.intervals) == 0 ? 'a claim may not set an interval' : "
-        "'timeSlicingConfig.interval may be ' + p.intervals.join(', ') + ' (absent, it is Default)'",
+{_any("intervals")} || variables.sharing.all(s,
+  s.?strategy.orValue('') != 'TimeSlicing' || {_INTERVAL} in {_limit("intervals")})""",
+        f"size({_limit('intervals')}) == 0 ? 'a claim may not set an interval' : "
+        f"'timeSlicingConfig.interval may be ' + {_limit('intervals')}.join(', ') + ' (absent, it is Default)'",
     ),
     Check(
-        f"!has(p.maxThreads) ||\nvariables.mps.all(m, !({_given(_THREADS)}) || {_at_most(_THREADS, 'p.maxThreads')})",
-        "'mpsConfig.defaultActiveThreadPercentage may be at most ' + string(p.maxThreads)",
+        f"{_any('maxThreads')} || variables.mps.all(m,\n  !({_given(_THREADS)}) || {_at_most(_THREADS, 'maxThreads')})",
+        f"'mpsConfig.defaultActiveThreadPercentage may be at most ' + {_limit('maxThreads')}[0]",
     ),
     Check(
         f"""\
-!has(p.maxMemory) || variables.mps.all(m,
-  (!({_given(_MEMORY)}) || {_at_most(_MEMORY, "p.maxMemory")}) &&
-  (!({_given(_MEMORY_EACH)}) || {_MEMORY_EACH}.all(k, {_at_most(_MEMORY_EACH + "[k]", "p.maxMemory")})))""",
-        "'limits of memory in mpsConfig may be at most ' + p.maxMemory",
+{_any("maxMemory")} || variables.mps.all(m,
+  (!({_given(_MEMORY)}) || {_at_most(_MEMORY, "maxMemory")}) &&
+  (!({_given(_MEMORY_EACH)}) || {_MEMORY_EACH}.all(k, {_at_most(_MEMORY_EACH + "[k]", "maxMemory")})))""",
+        f"'limits of memory in mpsConfig may be at most ' + {_limit('maxMemory')}[0]",
     ),
 )
 
@@ -126,7 +134,7 @@ def requested(asking: str) -> Sequence[Check]:
 
     def check(capacity: str, limit: str) -> Check:
         amount = f"r.capacity.requests.{capacity}"
-        within = f"{asking}.all(r, !has({amount}) || {_at_most(amount, f'p.{limit}')})"
+        within = f"{asking}.all(r, !has({amount}) || {_at_most(amount, limit)})"
         return _amounts(capacity, within, "a request")
 
     return [check(capacity, limit) for capacity, limit in _LIMITS.items()]
@@ -141,7 +149,7 @@ def allocated(results: str) -> Sequence[Check]:
             f"{consuming}.filter(other, other.device == r.device && other.pool == r.pool)"
             f".map(other, quantity(string(other.consumedCapacity.{capacity})).asApproximateFloat()).sum()"
         )
-        most = f"quantity(string(p.{limit})).asApproximateFloat()"
+        most = f"quantity({_limit(limit)}[0]).asApproximateFloat()"
         return _amounts(capacity, f"{consuming}.all(r, {total} <= {most})", "a claim")
 
     return [check(capacity, limit) for capacity, limit in _LIMITS.items()]
@@ -149,5 +157,5 @@ def allocated(results: str) -> Sequence[Check]:
 
 def _amounts(capacity: str, within: str, who: str) -> Check:
     limit = _LIMITS[capacity]
-    says = f"'{who} may have at most ' + string(p.{limit}) + '{_UNITS[capacity]} of the {capacity} of a shared GPU'"
-    return Check(f"!has(p.{limit}) || {within}", says)
+    says = f"'{who} may have at most ' + {_limit(limit)}[0] + '{_UNITS[capacity]} of the {capacity} of a shared GPU'"
+    return Check(f"{_any(limit)} ||\n{within}", says)

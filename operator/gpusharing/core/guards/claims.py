@@ -16,7 +16,7 @@ _CREATED: Final = rule("resource.k8s.io", ["CREATE"], "resourceclaims", "resourc
 
 def claims() -> list[dict[str, Any]]:
     policy_of = f"variables.{GENERATED.classes}[r.deviceClassName]"
-    mine, asking = (f"variables.{found}.filter(r, {policy_of} == p.name)" for found in ("mine", "asking"))
+    mine, asking = (f"variables.{found}.filter(r, {policy_of} == p)" for found in ("mine", "asking"))
     variables, validation = refusals(
         of_tenants(f"{mine}.map(r, r.deviceClassName).join(', ')"),
         [no_admin_access(mine), *SETTINGS_CHECKS, *requested(asking)],
@@ -28,13 +28,14 @@ def claims() -> list[dict[str, Any]]:
         # Other drivers' claims may have none, and then it is null.
         condition=("has-requests", f"[{CLAIM_SPEC}].exists(s, has(s.devices.requests) && s.devices.requests != null)"),
         variables={
-            GENERATED.policies: EMPTY,
+            GENERATED.tenants: EMPTY,
+            GENERATED.limits: EMPTY,
             GENERATED.classes: EMPTY,
             "devices": f"{CLAIM_SPEC}.devices",
             "requests": REQUESTS,
             "mine": f"variables.requests.filter(r, r.deviceClassName in variables.{GENERATED.classes})",
             # Looked up, never searched: the cost of that would refuse the claims of everybody.
-            "asked": f"variables.mine.map(r, {policy_of}).distinct().map(name, variables.{GENERATED.policies}[name])",
+            "asked": f"variables.mine.map(r, {policy_of}).distinct()",
             **LABELS,
             "configs": "(has(variables.devices.config) && variables.devices.config != null ? variables.devices.config "
             f": []).filter(c, has(c.opaque) && c.opaque.driver == '{names.DEFAULT_DRIVER}')"

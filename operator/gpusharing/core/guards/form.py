@@ -12,8 +12,10 @@ Validation = dict[str, str]
 class Generated(NamedTuple):
     """Variables whose expressions the operator writes."""
 
-    policies: str = "policies"
-    """Of each policy who its tenants are and what they may ask for, by its name."""
+    tenants: str = "tenants"
+    """By policy: what is required of the labels of a namespace. Only policies that are not for everybody."""
+    limits: str = "limits"
+    """By policy: what a claim may ask for, by field. Only policies that say something of that."""
     classes: str = "classes"
     """The policy of each of its classes."""
     resources: str = "resources"
@@ -22,7 +24,11 @@ class Generated(NamedTuple):
 
 GENERATED: Final = Generated()
 
-LABELS: Final = {"labels": "has(namespaceObject.metadata.labels) ? namespaceObject.metadata.labels : {}"}
+# Those of a namespace, as entries of `tenants` have them.
+LABELS: Final = {
+    "keys": "has(namespaceObject.metadata.labels) ? namespaceObject.metadata.labels.map(k, k) : []",
+    "labels": "variables.keys.map(k, k + '=' + namespaceObject.metadata.labels[k])",
+}
 
 # Of a claim as of a template, in the variable `devices`.
 CLAIM_SPEC: Final = "(object.kind == 'ResourceClaimTemplate' ? dyn(object).spec.spec : dyn(object).spec)"
@@ -81,7 +87,7 @@ def refusals(entrance: Check, checks: Sequence[Check] = ()) -> tuple[dict[str, s
     problems = ",\n".join(f"  {_indented(check.holds)} ? '' :\n    {check.says}" for check in checks)
     variable = (
         f"variables.asked.map(p, (!{_indented(entrance.holds)} ? [\n    {entrance.says}\n] : [\n{problems}\n])\n"
-        ".filter(problem, problem != '').map(problem, 'SharingPolicy ' + p.name + ': ' + problem)).flatten()"
+        ".filter(problem, problem != '').map(problem, 'SharingPolicy ' + p + ': ' + problem)).flatten()"
     )
     return {"refusals": variable}, forbidden("size(variables.refusals) == 0", "variables.refusals.join('; ')")
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from gpusharing.api import names
-from gpusharing.core.guards.checks import IS_RESTRICTED, is_tenant
+from gpusharing.core.guards.checks import is_tenant
 from gpusharing.core.guards.form import GENERATED, forbidden, guard, rule
 from gpusharing.core.guards.literals import EMPTY
 
@@ -29,24 +29,27 @@ _VARIABLES: Final = {
 
 
 def namespaces() -> list[dict[str, Any]]:
-    was_tenant = f"request.operation == 'UPDATE' && ({is_tenant('variables.before')})"
+    is_one = is_tenant("variables.now", "variables.labelsNow")
+    was_one = is_tenant("variables.before", "variables.labelsBefore")
     return guard(
         NAMESPACES,
         "Labels that make a namespace a tenant of a SharingPolicy need the verb admit on it.",
         rules=[_WRITTEN],
         condition=_CONDITION,
         variables={
-            GENERATED.policies: EMPTY,
+            GENERATED.tenants: EMPTY,
             **_VARIABLES,
-            "joined": f"variables.{GENERATED.policies}.map(name, variables.{GENERATED.policies}[name])"
-            f".filter(p, {IS_RESTRICTED} && ({is_tenant('variables.now')}) && !({was_tenant}))",
+            "labelsNow": "variables.now.map(k, k + '=' + variables.now[k])",
+            "labelsBefore": "variables.before.map(k, k + '=' + variables.before[k])",
+            "joined": f"variables.{GENERATED.tenants}.map(p, p).filter(p, {is_one} &&\n"
+            f"!(request.operation == 'UPDATE' && {was_one}))",
         },
         validations=[
             forbidden(
-                f"variables.joined.all(p, authorizer.group('{names.GROUP}').resource('sharingpolicies').name(p.name)"
+                f"variables.joined.all(p, authorizer.group('{names.GROUP}').resource('sharingpolicies').name(p)"
                 ".check('admit').allowed())",
                 "'these labels make namespace ' + object.metadata.name + ' a tenant of ' + "
-                "variables.joined.map(p, 'SharingPolicy ' + p.name).join(', ') + "
+                "variables.joined.map(p, 'SharingPolicy ' + p).join(', ') + "
                 f"': that needs the verb admit on sharingpolicies.{names.GROUP}'",
             )
         ],

@@ -14,7 +14,7 @@ _LIMITED: Final = "has(c.resources) && has(c.resources.limits)"
 
 def pods() -> list[dict[str, Any]]:
     policy_of = f"variables.{GENERATED.resources}[k]"
-    mine = f"variables.mine.filter(k, {policy_of} == p.name)"
+    mine = f"variables.mine.filter(k, {policy_of} == p)"
     variables, validation = refusals(of_tenants(f"{mine}.join(', ')"))
     return guard(
         PODS,
@@ -25,11 +25,11 @@ def pods() -> list[dict[str, Any]]:
             f"{_CONTAINERS}.exists(c, {_LIMITED} && c.resources.limits.exists(k, k.contains('/')))",
         ),
         variables={
-            GENERATED.policies: EMPTY,
+            GENERATED.tenants: EMPTY,
             GENERATED.resources: EMPTY,
             "mine": f"{_CONTAINERS}.filter(c, {_LIMITED})"
             f".map(c, c.resources.limits.map(k, k).filter(k, k in variables.{GENERATED.resources})).flatten()",
-            "asked": f"variables.mine.map(k, {policy_of}).distinct().map(name, variables.{GENERATED.policies}[name])",
+            "asked": f"variables.mine.map(k, {policy_of}).distinct()",
             **LABELS,
             **variables,
         },

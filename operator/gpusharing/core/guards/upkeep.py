@@ -21,10 +21,10 @@ from gpusharing.core.intents import Intent, Patch, Stage, Target
 REQUIRED: Final = (ALLOCATION, CLAIMS, PODS)
 
 _VARIABLES: Final = {
-    ALLOCATION: {GENERATED.policies},
-    CLAIMS: {GENERATED.policies, GENERATED.classes},
-    PODS: {GENERATED.policies, GENERATED.resources},
-    NAMESPACES: {GENERATED.policies},
+    ALLOCATION: {GENERATED.tenants, GENERATED.limits},
+    CLAIMS: {GENERATED.tenants, GENERATED.limits, GENERATED.classes},
+    PODS: {GENERATED.tenants, GENERATED.resources},
+    NAMESPACES: {GENERATED.tenants},
 }
 
 KEPT: Final = tuple(_VARIABLES)
@@ -43,7 +43,15 @@ class Upkeep:
 
 
 def needs_guards(policy: SharingPolicy) -> bool:
-    return policy.spec.tenants.namespaces != LabelSelector() or policy.spec.tenants.allow != Allowance()
+    return _is_restricted(policy) or _is_limited(policy)
+
+
+def _is_restricted(policy: SharingPolicy) -> bool:
+    return policy.spec.tenants.namespaces != LabelSelector()
+
+
+def _is_limited(policy: SharingPolicy) -> bool:
+    return policy.spec.tenants.allow != Allowance()
 
 
 def upkeep(candidates: Sequence[Candidate], classes: Sequence[PolicyClass], installed: Guards) -> Upkeep:
@@ -73,18 +81,25 @@ def upkeep(candidates: Sequence[Candidate], classes: Sequence[PolicyClass], inst
 
 def _entries(guarded: Sequence[SharingPolicy], classes: Sequence[PolicyClass]) -> Mapping[str, dict[str, str]]:
     """By variable."""
-    policies = {policy.metadata.name: literals.of_policy(policy) for policy in guarded}
-    by_class: dict[str, str] = {}
-    by_resource: dict[str, str] = {}
-    for item in classes:
-        name = item.policy.metadata.name
-        if name in policies:
-            by_class[item.name] = literals.of(name)
-            # Every class can be asked for in this way.
-            by_resource[f"deviceclass.resource.kubernetes.io/{item.name}"] = literals.of(name)
-            if item.resource:
-                by_resource[item.resource] = literals.of(name)
-    return {GENERATED.policies: policies, GENERATED.classes: by_class, GENERATED.resources: by_resource}
+    by_name = {policy.metadata.name: policy for policy in guarded}
+    mine = [item for item in classes if item.policy.metadata.name in by_name]
+    return {
+        GENERATED.tenants: {name: literals.tenants(item) for name, item in by_name.items() if _is_restricted(item)},
+        GENERATED.limits: {name: literals.limits(item) for name, item in by_name.items() if _is_limited(item)},
+        GENERATED.classes: {item.name: literals.of(item.policy.metadata.name) for item in mine},
+        GENERATED.resources: {
+            resource: literals.of(item.policy.metadata.name)
+            for item in mine
+            if _is_restricted(item.policy)
+            for resource in _resources(item)
+        },
+    }
+
+
+def _resources(item: PolicyClass) -> list[str]:
+    # By this name every class can be asked for.
+    implicit = f"deviceclass.resource.kubernetes.io/{item.name}"
+    return [implicit, item.resource] if item.resource else [implicit]
 
 
 def _kept(told: Entries, suspended: frozenset[str]) -> dict[str, str]:

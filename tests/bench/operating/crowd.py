@@ -1,0 +1,116 @@
+"""A thousand nodes with agents and ten thousand claims: objects of a real API server, behind which there is nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from agent.on_cluster import RESOURCE, Admin, node_selector
+from building import DRIVER, gpu_status
+from gpusharing.api import names
+from gpusharing.api.sharing import NodeSharing, NodeSharingStatus
+from gpusharing.kube.kinds import NODE_SHARINGS
+
+GPUS: Final = 8
+_AT_ONCE: Final = 24
+_CLAIMS: Final = f"{RESOURCE}/namespaces/default/resourceclaims"
+
+
+def node_name(number: int) -> str:
+    return f"node-{number:04}"
+
+
+def claim_path(number: int) -> str:
+    return f"{_CLAIMS}/claim-{number:05}"
+
+
+async def all_at_once(work: Iterable[Awaitable[object]]) -> None:
+    """As many at a time as an API server answers at once."""
+    waiting = iter(work)
+
+    async def worker() -> None:
+        for one in waiting:
+            await one
+
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(_AT_ONCE):
+            workers.create_task(worker())
+
+
+class Crowd:
+    """Each node has been reported by its agent; claim i holds a share of the node i modulo their number."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self.nodes = 0
+        self.claims = 0
+
+    async def grow(self, *, nodes: int, claims: int) -> None:
+        await all_at_once(self._node(node_name(number)) for number in range(self.nodes, nodes))
+        self.nodes = nodes
+        await all_at_once(self._claim(number) for number in range(self.claims, claims))
+        self.claims = claims
+
+    async def _node(self, name: str) -> None:
+        node = await self._admin.call("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": _LABELS}})
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+        path = NODE_SHARINGS.path()
+        body = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {}}
+        identity = {"apiVersion": NODE_SHARINGS.api_version, "kind": NODE_SHARINGS.kind}
+        await self._admin.call("POST", path, identity | body)
+        gpus = tuple(gpu_status(slot, node=name) for slot in range(GPUS))
+        status = NodeSharingStatus(observed_generation=1, gpus=gpus).to_json()
+        await self._admin.merge(f"{path}/{name}/status", {"status": status})
+
+    async def _claim(self, number: int) -> None:
+        request = {"name": "gpu", "exactly": {"deviceClassName": "timeslicing.gpu.nvidia.com"}}
+        path = claim_path(number)
+        labels = {"app": "inference", "team": f"team-{number % 20}"}
+        body = {
+            "metadata": {"name": path.rpartition("/")[2], "labels": labels},
+            "spec": {"devices": {"requests": [request]}},
+        }
+        await self._admin.call("POST", _CLAIMS, body)
+        await self.allocate(number)
+
+    async def allocate(self, number: int) -> None:
+        """As the scheduler does it."""
+        node = node_name(number % self.nodes)
+        result = {
+            "request": "gpu",
+            "driver": DRIVER,
+            "pool": node,
+            "device": names.time_sliced_device(number // self.nodes % GPUS),
+            "shareID": f"00000000-0000-4000-8000-{number:012d}",
+            "consumedCapacity": {"shares": "1", "memory": "0"},
+        }
+        allocation = {"devices": {"results": [result]}, "nodeSelector": node_selector(node)}
+        await self._admin.merge(f"{claim_path(number)}/status", {"status": {"allocation": allocation}})
+
+    async def release(self, number: int) -> None:
+        await self._admin.merge(f"{claim_path(number)}/status", {"status": {"allocation": None}})
+
+    async def each(self, do: Callable[[int], Awaitable[object]], numbers: Iterable[int]) -> None:
+        await all_at_once(do(number) for number in numbers)
+
+    async def mark(self, name: str) -> None:
+        """A claim by which a reader of events knows where it is."""
+        request = {"name": "gpu", "exactly": {"deviceClassName": "timeslicing.gpu.nvidia.com"}}
+        body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+        await self._admin.call("POST", _CLAIMS, body)
+
+    async def unmark(self) -> None:
+        for name in ("begin", "end"):
+            await self._admin.call("DELETE", f"{_CLAIMS}/{name}")
+
+    async def sharings(self) -> list[NodeSharing]:
+        answer: Any = await self._admin.call("GET", NODE_SHARINGS.path())
+        return [NODE_SHARINGS.from_json(item) for item in answer["items"]]
+
+
+_LABELS: Final = {
+    "pool": "inference",
+    "kubernetes.io/os": "linux",
+    "kubernetes.io/arch": "amd64",
+    "topology.kubernetes.io/zone": "zone-a",
+    "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+}

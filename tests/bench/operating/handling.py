@@ -1,0 +1,144 @@
+"""A process to be measured: Kopf, the store and the decisions, as in the operator, with writes that always succeed.
+
+    python -m bench.operating.handling KUBECONFIG ours|stock
+
+With `stock`, Kopf runs with its own settings and calls a handler for each event; nothing is set to save it work.
+When it has caught up it says so. It ends by telling the CPU time between a claim named "begin" and one named "end".
+"""
+
+import asyncio
+import gc
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import kopf
+
+from bench.operating.process import resident_mib
+from building import DRIVER, MINOR
+from gpusharing.api.dra import ResourceClaim
+from gpusharing.controller import handlers, kopf_settings, listing
+from gpusharing.controller.loop import Changes, Loop
+from gpusharing.controller.metrics import Metrics
+from gpusharing.controller.relists import Relists
+from gpusharing.controller.store import Store
+from gpusharing.core.decider import Decider
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.world import Setup
+from gpusharing.kube import client_credentials
+from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
+from gpusharing.kube.transport import Api, open_session
+
+
+class Pretending:
+    """Writes nothing, and tells the store what would have come back."""
+
+    retry_in: float | None = None
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def apply(self, intents: Sequence[Intent]) -> None:
+        for intent in intents:
+            match intent:
+                case ReplaceSpec(before, spec):
+                    self._store.written(NODE_SHARINGS, before.model_copy(update=_written(before, spec=spec)))
+                case PatchStatus(policy, status):
+                    self._store.written(SHARING_POLICIES, policy.model_copy(update=_written(policy, status=status)))
+
+
+def _written(before: Any, **changes: Any) -> dict[str, Any]:
+    version = str(int(before.metadata.resource_version) + 1)
+    return {"metadata": replace(before.metadata, resource_version=version), **changes}
+
+
+class Stopwatch:
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.events = 0
+        self._began = 0.0
+
+    def saw(self, item: Any) -> None:
+        if isinstance(item, ResourceClaim):
+            self.events += 1
+            if item.metadata.name == "begin":
+                self._began, self.events = time.process_time(), 0
+            elif item.metadata.name == "end":
+                self.ended.set()
+
+    async def tell(self) -> None:
+        await _until_idle()
+        _say(cpu=time.process_time() - self._began, events=self.events)
+
+
+async def handle(kubeconfig: Path, how: str) -> None:
+    credentials = await client_credentials.load(kubeconfig)
+    decider, changes, stopwatch = Decider(Setup(driver=DRIVER, minor=MINOR)), Changes(), Stopwatch()
+
+    def on_change(*, before: Any | None, after: Any | None) -> None:
+        stopwatch.saw(after)
+        decider.present.take(before, after)
+        if decider.present.has_changed:
+            changes.happened()
+
+    store = Store(handlers.WATCHED, on_change=on_change)
+    relists = Relists(handlers.WATCHED, credentials.server)
+    async with open_session(credentials) as session:
+        await listing.prime(Api(session, credentials.server, user_agent="bench"), store, handlers.WATCHED)
+    stop = asyncio.Event()
+    registry = handlers.registry(handlers.WATCHED, store, credentials, relists, on_stop=_nothing)
+    settings = kopf_settings.settings()
+    if how == "stock":
+        registry, settings = _stock(store, credentials, relists)
+    async with asyncio.TaskGroup() as tasks:
+        loop = tasks.create_task(Loop(Pretending(store), Metrics(), changes).run(decider))
+        kopfs = tasks.create_task(kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop))
+        for _ in handlers.WATCHED:
+            await relists.next()
+        await _until_idle()
+        _say(ready=True, resident=resident_mib("self"))
+        await stopwatch.ended.wait()
+        await stopwatch.tell()
+        stop.set()
+        await kopfs
+        loop.cancel()
+
+
+def _stock(store: Store, credentials: Any, relists: Relists) -> tuple[kopf.OperatorRegistry, kopf.OperatorSettings]:
+    kopf.configure()
+    gc.set_threshold(700, 10, 10)
+    registry = kopf.OperatorRegistry()
+    kopf.on.login(registry=registry, id="login")(handlers.Logins(credentials, relists).login)
+    for kind in handlers.WATCHED:
+        takes_in = handlers.taking_in(store, kind)
+
+        async def observe(*, event: kopf.RawEvent, takes_in: Any = takes_in, **_: Any) -> None:
+            takes_in(event=event)
+
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(observe)
+    return registry, kopf.OperatorSettings()
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def _until_idle() -> None:
+    before = float("-inf")
+    while time.process_time() - before > 0.05:
+        before = time.process_time()
+        await asyncio.sleep(1)
+
+
+def _say(**figures: Any) -> None:
+    print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    gc.set_threshold(50_000, 20, 100)
+    kopf_settings.quieten()
+    asyncio.run(handle(Path(sys.argv[1]), sys.argv[2]))

@@ -82,6 +82,10 @@ async def test_what_happens_is_counted_and_what_is_logged_names_the_claim(gpu_no
     await node.offers("gpu-0-timeslicing", "gpu-1")
     good, other = await node.claim(node.shared()), await node.claim(node.whole(1))
     refused = await node.claim(node.shared(1))
+    for claim, users in ((good, "learners"), (refused, "trainers")):
+        # Of pods that are not there, Kubernetes would take the claim away.
+        reserved = [{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": users, "uid": f"uid-{users}"}]
+        await node.admin.merge(f"{claim.path}/status", {"status": {"reservedFor": reserved}})
     answers = await node.kubelet.prepare(good, other, refused)
     assert [bool(answers[claim.uid].error) for claim in (good, other, refused)] == [False, False, True]
 
@@ -103,6 +107,7 @@ async def test_what_happens_is_counted_and_what_is_logged_names_the_claim(gpu_no
 
     [entry] = node.log("claim not prepared")
     assert (entry["claim"], entry["claim_uid"]) == (f"default/{refused.name}", refused.uid)
+    assert entry["pods"] == ["podgroups/trainers"]
 
     # What is said deep inside names it, too.
     smi = node.sim.nvidia_smi
@@ -114,6 +119,7 @@ async def test_what_happens_is_counted_and_what_is_logged_names_the_claim(gpu_no
     assert user["user"]["token"] not in node.agent.log.read_text()
     about = [entry for entry in node.log("GPU is not set as it should be") if "claim" in entry]
     assert {(entry["claim"], entry["claim_uid"]) for entry in about} == {(f"default/{good.name}", good.uid)}
+    assert [entry["pods"] for entry in about] == [["podgroups/learners"]] * len(about)
 
 
 async def test_the_next_agent_says_what_it_found(gpu_node: GpuNode) -> None:

@@ -175,6 +175,8 @@ class Others(Kubelet):
             path.write_bytes(content)
         if path.parent.name == "journal":
             self.gpus[path.stem].unknown = True
+        if path.parent.name == "gpus":
+            self.gpus[path.stem].offers_unknown = True
         if path.parent.name == "claims" and path.stem in self.claims:
             claim = self.claims[path.stem]
             claim.forgotten = True

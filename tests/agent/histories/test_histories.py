@@ -113,4 +113,4 @@ NAIVE: Final[dict[str, tuple[Any, str, Any]]] = {
 def test_an_agent_with_a_fault_is_found_out(fault: str) -> None:
     of, method, naive = NAIVE[fault]
     with mock.patch.object(of, method, naive):
-        assert search(60, seed=2, shorten=False) is not None
+        assert search(200, seed=2, shorten=False) is not None

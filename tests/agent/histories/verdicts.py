@@ -33,7 +33,11 @@ def expected(world: World, claim: Claim) -> Verdict:
     assert world.agent
     uuids = {world.uuid_of(result.device) for result in claim.results}
     may_refuse = not world.is_calm or any(
-        world.gpus[uuid].spoiled or world.gpus[uuid].changed or world.gpus[uuid].unknown for uuid in uuids
+        world.gpus[uuid].spoiled
+        or world.gpus[uuid].changed
+        or world.gpus[uuid].unknown
+        or world.gpus[uuid].offers_unknown
+        for uuid in uuids
     )
     # A GPU that did not answer when the agent started is found by its next rescan.
     may_refuse = may_refuse or not uuids <= set(world.agent.gpus.uuids) or not _are_published(world, claim)

@@ -68,6 +68,8 @@ class Gpu:
     """Others have changed something since the agent has last looked."""
     unknown: bool = False
     """What the agent had noted of it is lost."""
+    offers_unknown: bool = False
+    """How it was offered is lost: what is not offered any more cannot be prepared."""
 
 
 class World:

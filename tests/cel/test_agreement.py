@@ -33,6 +33,18 @@ _PARTS_OF_LISTS_AND_MAPS = (
     'sets.contains({?semver("1.0.0"): optional.none(), device.attributes["d"].x: [1]}[0], []) && false',
     'sets.contains({?semver("1.0.0"): 1, device.attributes["d"].x: [1]}[0], []) && false',
 )  # fmt: skip
+# Messages may have seconds that are no timestamp.
+_FAR_MOMENTS = tuple(
+    f"'%s'.format([google.protobuf.Timestamp{{seconds: {seconds}}}]) == '{text}'"
+    for seconds, text in (
+        ("-9223372036854775807 - 1", "292277026596-12-04T15:30:08Z"), ("-9223372036854775807", "x"),
+        ("9223372036854775807", "292277026596-12-04T15:30:07Z"), ("9223372036854775806", "x"),
+        ("-9223372028741760001", "292277026854-01-07T07:00:15Z"),
+        ("-9223372028741760000", "-292277022400-03-01T00:00:00Z"),
+        ("-9223372028741759999", "-292277022400-03-01T00:00:01Z"),
+        ("-62135596801", "0000-12-31T23:59:59Z"), ("253402300800", "10000-01-01T00:00:00Z"),
+    )
+)  # fmt: skip
 # What is repeated no times counts for nothing in Go, but has to be right by itself.
 _ABSENT = tuple(
     f"'{text}'.matches('{pattern}')"
@@ -100,6 +112,7 @@ _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
         pytest.param(_NULLABLE, id="nullable"),
         pytest.param(_PARTS_OF_LISTS_AND_MAPS, id="parts of lists and maps"),
         pytest.param(_LARGE_PATTERNS, id="large patterns"),
+        pytest.param(_FAR_MOMENTS, id="far moments"),
         pytest.param(_ABSENT, id="repeated no times"),
         pytest.param(_TYPES_OF_KUBERNETES, id="types of Kubernetes"),
         pytest.param(_PRESENCE, id="presence"),

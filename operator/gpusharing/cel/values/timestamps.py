@@ -19,6 +19,10 @@ _LAST: Final = (date(9999, 12, 31).toordinal() - _EPOCH + 1) * _DAY - 1
 # The calendar, weekdays and rules of time zones repeat.
 _CYCLE_YEARS: Final = 400
 _CYCLE: Final = (date(1 + _CYCLE_YEARS, 1, 1).toordinal() - 1) * _DAY
+# Go counts from the March before the first of its years, without a sign: what is earlier comes out at the other end.
+_YEARS_OF_GO: Final = 292_277_022_400
+_START_OF_GO: Final = _FIRST - _YEARS_OF_GO // _CYCLE_YEARS * _CYCLE - (date(2, 1, 1) - date(1, 3, 1)).days * _DAY
+_ALL_OF_GO: Final = 1 << 64
 
 # Go takes an hour of one digit, a comma for the point, and zones that are a little too large.
 _RFC3339: Final = re.compile(
@@ -44,7 +48,7 @@ class Timestamp:
         self.offset = offset
 
     def __str__(self) -> str:
-        day, second = divmod(self.unix + self.offset, _DAY)
+        day, second = divmod(_counted(self.unix + self.offset), _DAY)
         year, of_cycle = _calendar(day)
         fraction = f".{self.nanoseconds:09}".rstrip("0") if self.nanoseconds else ""
         time = f"{second // _HOUR:02}:{second // _MINUTE % 60:02}:{second % 60:02}{fraction}"
@@ -102,10 +106,10 @@ class Timestamp:
         return self.nanoseconds // 10**6
 
     def _date(self, zone: str) -> tuple[int, date]:
-        return _calendar((self.unix + _offset(zone, self.unix)) // _DAY)
+        return _calendar(_counted(self.unix + _offset(zone, self.unix)) // _DAY)
 
     def _second_of_day(self, zone: str) -> int:
-        return (self.unix + _offset(zone, self.unix)) % _DAY
+        return _counted(self.unix + _offset(zone, self.unix)) % _DAY
 
 
 def parse(text: str) -> Timestamp:
@@ -131,6 +135,11 @@ def parse(text: str) -> Timestamp:
 
 def _invalid(text: str) -> EvaluationError:
     return EvaluationError(f"{excerpt(text)} is no timestamp: expected one such as 2026-01-31T12:00:00Z")
+
+
+def _counted(seconds: int) -> int:
+    """Messages may have seconds that are no timestamp; Go writes them all the same."""
+    return (seconds - _START_OF_GO) % _ALL_OF_GO + _START_OF_GO
 
 
 def _calendar(day: int) -> tuple[int, date]:

@@ -237,3 +237,11 @@ def test_a_changed_copy_says_all_of_it() -> None:
     status = gpu_status(0)
     changed = status.model_copy(update={"memory": "1Gi"})
     assert changed.to_json() == status.to_json() | {"memory": "1Gi"}
+
+
+def test_of_a_policy_it_is_known_which_fields_were_given() -> None:
+    value = {"metadata": {"name": "a"}, "spec": {"offers": {"timeSlicing": {"maxClients": 4}}}}
+    offers = sharing.SharingPolicy.model_validate(value).spec.offers
+    assert offers.time_slicing
+    assert offers.time_slicing.model_fields_set == {"max_clients"}
+    assert offers.model_dump(by_alias=True, exclude_unset=True) == {"timeSlicing": {"maxClients": 4}}

@@ -333,3 +333,13 @@ def test_a_claim_is_denied_what_the_policy_does_not_allow_and_keeps_what_it_allo
     assert (denied.verdict, allowed.verdict) == (Verdict.DENIED, Verdict.ALLOWED)
     assert "is Short, and tenants.allow.intervals has Long in policy thirds" in (denied.reason or "")
     assert told(Interval.LONG, before=[allowed]) == allowed
+
+
+def test_a_share_keeps_its_interval_while_its_gpu_goes_to_tenants() -> None:
+    search = policy("search", offers=time_slicing(4, Interval.LONG), tenants=SEARCH.spec.tenants)
+    before = entries([SHARED], policy("thirds", offers=time_slicing(3, Interval.SHORT)))
+    sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(SHARED))
+    view = NodeView(sharing=sharing, labels={}, claims=(SHARED,), namespaces={"default": {"team": "search"}})
+    moved = decided(0, search).model_copy(update={"restricted": True})
+    [entry] = claim_entries(view, (moved,), Registry({"search": search}, view.namespaces), {}, DRIVER)
+    assert entry.settings == before[0].settings

@@ -12,7 +12,7 @@ from typing import Final
 
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
-from gpusharing.api.sharing import UNTOLD, ClaimSharing, DeviceSettings, GpuSharing, MemoryWallSupport, Verdict
+from gpusharing.api.sharing import UNTOLD, ClaimSharing, DeviceSettings, GpuSharing, MemoryWallSupport, Offers, Verdict
 from gpusharing.core import allocation, offers, settings, tenancy
 from gpusharing.core.conflicts import Loss
 from gpusharing.core.departure import how_to_leave
@@ -122,11 +122,14 @@ def _settings(
 
 
 def _is_leaving(result: AllocationResult, gpu: GpuSharing) -> bool:
-    """Whether it is a share of a GPU that is not shared in this way any more."""
+    """Whether it is a share of a GPU that is not shared in this way any more, or only in another pool."""
+    in_force = gpu.offers or Offers()
     match names.sharing_of_device(result.device):
         case names.Sharing.TIME_SLICING:
-            return gpu.offers is None or gpu.offers.time_slicing is None
+            is_offered = in_force.time_slicing is not None
         case names.Sharing.MPS:
-            return gpu.offers is None or gpu.offers.mps is None
+            is_offered = in_force.mps is not None
         case _:
             return False
+    restricted_to = gpu.policy.name if gpu.restricted and gpu.policy else None
+    return not is_offered or names.policy_of_pool(result.pool) != restricted_to

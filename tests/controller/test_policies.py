@@ -275,6 +275,7 @@ async def evict(they: Everybody, node: str) -> None:
 async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_that_is_killed(
     cluster: ControlPlane, operator: Operator, they: Everybody
 ) -> None:
+    earlier = await they.told("p")
     for node in NODES:
         await they.make_node(node)
         await they.hold(f"c-{node}", device="gpu-0", node=node)
@@ -320,8 +321,6 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
     assert (policy.status.nodes.held_back, policy.status.nodes.failing) == (16, 2)
     assert policy.status.last_ready == last_good
     assert {node: await they.generations(node) for node in NODES[4:]} == {node: [1] for node in NODES[4:]}
-    assert "Warning Stopped" in await they.told("p")
-
     # Mended, it goes on by itself, two at a time to the end.
     await they.agent_acts("n01")
     await they.agent_acts("n03")
@@ -332,9 +331,9 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
     await eventually(lambda: they.ready_reason("p"), "Ready")
     again = (await they.policy("p")).status.last_ready
     assert again is not None
-    assert again.spec["offers"] == {"timeSlicing": {"maxClients": 4, "interval": "Default", "transparent": False}}
+    assert again.spec["offers"] == {"timeSlicing": {"maxClients": 4}}
     # Each thing was told once: the operator that came after has not told it again.
-    events = await they.told("p")
+    events = (await they.told("p"))[len(earlier) :]
     assert events.count("Warning Stopped") == 1
     assert events.count("Warning NodesFailing") <= 2
 

@@ -125,6 +125,10 @@ def test_three_nodes_at_a_time_in_the_order_of_their_names() -> None:
     assert condition(at, "Progressing") == ("False", "Complete", "")
     assert condition(at, "Ready") == ("True", "Ready", "in force on 40 GPUs of 20 nodes")
     assert last_ready(at) == 2
+    found = status(at).last_ready
+    assert found is not None
+    rollout = {"disruption": "Evict", "maxUnavailable": 3}
+    assert found.spec == {"offers": {"exclusive": {}}, "classes": {"create": False}, "rollout": rollout}
     assert at.claims == {}
 
 

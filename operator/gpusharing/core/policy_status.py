@@ -87,8 +87,8 @@ def _last_ready(policy: SharingPolicy) -> LastReady:
     last, generation = policy.status.last_ready, policy.metadata.generation
     if last and last.generation == generation:
         return last
-    # As it was written, without what this program adds to it.
-    spec = policy.spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    # As people would write it: without what is so anyway.
+    spec = policy.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return LastReady(generation=generation, spec=spec)
 
 

@@ -215,6 +215,8 @@ def test_a_change_costs_the_nodes_that_it_concerns(change: Step, decided: list[s
     kept = settled()
     kept.become(change(kept.world))
     assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == decided
+    # And those that were spared are as they would be decided on.
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
 
 
 def test_what_agents_say_in_a_claim_is_no_change() -> None:

@@ -16,8 +16,10 @@ from harness.processes import DIES_WITH_PARENT
 
 How = Literal["ours", "stock"]
 
-CHANGED: Final = 500
-"""Claims; each is released and allocated again."""
+CHANGED: Final = 100
+"""Claims, each of a node of its own where there are as many, so that decisions have the same to do in each fleet."""
+_ROUNDS: Final = 5
+"""So often is each released and allocated again."""
 
 
 class Cost(NamedTuple):
@@ -66,7 +68,7 @@ async def cost(control_plane: ControlPlane, crowd: Crowd, how: How) -> Cost:
     async with handling(control_plane.kubeconfig, how, log=log) as process:
         ready = await process.told()
         await crowd.mark("begin")
-        for do in (crowd.release, crowd.allocate):
+        for do in (crowd.release, crowd.allocate) * _ROUNDS:
             await crowd.each(do, range(min(CHANGED, crowd.claims)))
         await crowd.mark("end")
         told = await process.told()

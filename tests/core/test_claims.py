@@ -211,7 +211,9 @@ def judged(
     sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(item) if runs else ())
     view = NodeView(sharing=sharing, labels={}, claims=(item,), namespaces=namespaces)
     gpu = decided(0, SEARCH).model_copy(update={"restricted": True, "allow": allow})
-    told = claim_entries(view, (gpu,), Registry({"search": SEARCH}, namespaces), lost or {}, DRIVER)
+    told = claim_entries(
+        view, (gpu,), Registry({"search": SEARCH.spec.tenants.namespaces}, namespaces), lost or {}, DRIVER
+    )
     return told[0] if told else None
 
 
@@ -341,5 +343,7 @@ def test_a_share_keeps_its_interval_while_its_gpu_goes_to_tenants() -> None:
     sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(SHARED))
     view = NodeView(sharing=sharing, labels={}, claims=(SHARED,), namespaces={"default": {"team": "search"}})
     moved = decided(0, search).model_copy(update={"restricted": True})
-    [entry] = claim_entries(view, (moved,), Registry({"search": search}, view.namespaces), {}, DRIVER)
+    [entry] = claim_entries(
+        view, (moved,), Registry({"search": search.spec.tenants.namespaces}, view.namespaces), {}, DRIVER
+    )
     assert entry.settings == before[0].settings

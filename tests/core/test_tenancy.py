@@ -34,7 +34,8 @@ def said(
     policies: Mapping[str, SharingPolicy] = POLICIES,
 ) -> list[str]:
     held = [Held(one, of) for one in results]
-    return objections(claim("c1", *results, namespace=namespace), held, Registry(policies, NAMESPACES))
+    tenants = {name: policy.spec.tenants.namespaces for name, policy in policies.items()}
+    return objections(claim("c1", *results, namespace=namespace), held, Registry(tenants, NAMESPACES))
 
 
 @pytest.mark.parametrize("namespace", ["mine", "other", "plain", "nobody-knows"])

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
+import pydantic
+
 from gpusharing import cel
-from gpusharing.api.sharing import RolloutMode, SharingPolicy, UnreadablePolicy
+from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing import RolloutMode, SharingPolicy, Tenants, UnreadablePolicy
 
 
 class ObjectionReason(StrEnum):
@@ -20,7 +24,7 @@ class Objection(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A policy that has been looked at."""
 
@@ -28,6 +32,20 @@ class Candidate:
     selectors: tuple[cel.Program, ...] = ()
     objection: Objection | None = None
     """The first thing that stands against it; None if it is accepted."""
+
+    @cached_property
+    def tenants(self) -> LabelSelector | None:
+        """Namespaces that its devices are for. None: nobody can tell. While it rests, an edit does not count: admission
+        goes by what the policy said before, too."""
+        last = self.policy.status.last_ready
+        if not self.is_readable:
+            return None
+        if not self.rests or last is None:
+            return self.policy.spec.tenants.namespaces
+        try:
+            return Tenants.model_validate(last.spec.get("tenants", {})).namespaces
+        except pydantic.ValidationError:
+            return None
 
     @property
     def name(self) -> str:

@@ -98,9 +98,9 @@ def decision(
         with_occupancy(gpu, status, allocated.get(status.slot, ()), idle_wait=setup.idle_wait, now=now)
         for gpu, status in zip(rollout.admitted(held_back), view.gpus, strict=True)
     )
+    policies = {candidate.name: candidate.policy for candidate in candidates if candidate.is_readable}
     lost = losses(view, setup.driver)
-    registry = _registry(candidates, view)
-    claims = claim_entries(view, gpus, registry, lost, setup.driver)
+    claims = claim_entries(view, gpus, _registry(candidates, view), lost, setup.driver)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
     then = replace(view, sharing=view.sharing.model_copy(update={"spec": spec}))
     plans = {
@@ -113,15 +113,14 @@ def decision(
         spec=spec,
         shares=node_shares(candidates, view, outcome, setup.driver),
         until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
-        notices=notices(view, spec, registry.policies, setup.driver),
+        notices=notices(view, spec, policies, setup.driver),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
     )
 
 
 def _registry(candidates: Sequence[Candidate], view: NodeView) -> Registry:
-    # What a policy that cannot be read says of its tenants is not known: it has none.
-    readable = {candidate.name: candidate.policy for candidate in candidates if candidate.is_readable}
-    return Registry(readable, view.namespaces)
+    known = {candidate.name: candidate.tenants for candidate in candidates}
+    return Registry({name: tenants for name, tenants in known.items() if tenants is not None}, view.namespaces)
 
 
 def _assigned(

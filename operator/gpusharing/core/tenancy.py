@@ -12,7 +12,7 @@ from typing import Final
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing import Allowance, GpuSharing, SharingPolicy
+from gpusharing.api.sharing import Allowance, GpuSharing
 from gpusharing.core import amounts
 
 _LONGEST: Final = 200
@@ -27,7 +27,8 @@ class UnknownNamespaceError(Exception):
 class Registry:
     """Who is a tenant of what."""
 
-    policies: Mapping[str, SharingPolicy]
+    tenants: Mapping[str, LabelSelector]
+    """By the names of policies of which it is known."""
     namespaces: Mapping[str, Mapping[str, str]]
     """Their labels."""
 
@@ -71,13 +72,12 @@ def _by_policy(held: Iterable[Held]) -> Mapping[str, list[Held]]:
 
 def _against_tenant(claim: ResourceClaim, name: str, devices: Sequence[Held], registry: Registry) -> list[str]:
     namespace = claim.metadata.namespace
-    policy = registry.policies.get(name)
-    if policy is None:
+    tenants = registry.tenants.get(name)
+    if tenants is None:
         return [f"device {devices[0].place} is for the tenants of SharingPolicy {name} alone, which does not exist"]
     labels = registry.namespaces.get(namespace)
     if labels is None:
         raise UnknownNamespaceError(namespace)
-    tenants = policy.spec.tenants.namespaces
     if not tenants.matches(labels):
         described = f"namespace {namespace} is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
         return [f"SharingPolicy {name}: {described}, and device {devices[0].place} is for them alone"]

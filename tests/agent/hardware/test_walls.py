@@ -106,6 +106,8 @@ async def test_limit_ends_with_its_cgroup(node: sim.SimNode, hardware: Hardware,
     os.rmdir(cgroup)  # noqa: PTH106 (blocking, and quick)
     with pytest.raises(HardwareError, match="operating system has blocked"):
         await hardware.memory_use(uuid(node), cgroup)
+    # Control groups never have the number of an earlier one, directories may: somebody else takes it.
+    os.mkdir(cgroup.with_name("another"))  # noqa: PTH102 (blocking, and quick)
     os.mkdir(cgroup)  # noqa: PTH102 (blocking, and quick)
     assert await hardware.memory_use(uuid(node), cgroup) is None
 

@@ -180,6 +180,8 @@ class Others(Kubelet):
         if path.parent.name == "claims" and path.stem in self.claims:
             claim = self.claims[path.stem]
             claim.forgotten = True
+            # Nothing is put back before it is known again.
+            self.unsettled = True
             for result in claim.held:
                 self.gpus[self.uuid_of(result.device)].spoiled = True
 

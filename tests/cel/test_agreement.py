@@ -45,6 +45,14 @@ _FAR_MOMENTS = tuple(
         ("-62135596801", "0000-12-31T23:59:59Z"), ("253402300800", "10000-01-01T00:00:00Z"),
     )
 )  # fmt: skip
+# Before Kubernetes 1.37 a negative depth has a negative price.
+_NEGATIVE_PRICES = tuple(
+    f"{list(range(size))}.map(a, {inner}).flatten({depth}) == []{rest}"
+    for size in (0, 1, 4, 5, 12, 40)
+    for inner in ("[]", "a", "[a]")
+    for depth in ("-1", "-2", "-3", "-1000", "-9223372036854775807", "1")
+    for rest in ("", " || true", " || [1, 2, 3].all(b, b > 0)")
+)
 # What is repeated no times counts for nothing in Go, but has to be right by itself.
 _ABSENT = tuple(
     f"'{text}'.matches('{pattern}')"
@@ -113,6 +121,7 @@ _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
         pytest.param(_PARTS_OF_LISTS_AND_MAPS, id="parts of lists and maps"),
         pytest.param(_LARGE_PATTERNS, id="large patterns"),
         pytest.param(_FAR_MOMENTS, id="far moments"),
+        pytest.param(_NEGATIVE_PRICES, id="negative prices"),
         pytest.param(_ABSENT, id="repeated no times"),
         pytest.param(_TYPES_OF_KUBERNETES, id="types of Kubernetes"),
         pytest.param(_PRESENCE, id="presence"),

@@ -89,8 +89,7 @@ class OfFlattening:
         levels = self._levels(arguments)
         if levels < 0 and not self.may_be_negative:
             levels = 1
-        # No less than nothing: what an evaluation costs bounds what it makes us do.
-        return max(size_of(arguments[0]) * levels + 1 + NEW_LIST, 0)
+        return size_of(arguments[0]) * levels + 1 + NEW_LIST
 
     def _levels(self, arguments: Sequence[Any]) -> int:
         if len(arguments) == 1:

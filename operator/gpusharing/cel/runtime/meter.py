@@ -17,6 +17,7 @@ _CHARACTERS: Final = 4
 _PER_FORMATTED_CHARACTER: Final = 4
 _PER_ITEM_INSIDE: Final = 8
 _PER_SORTED_ITEM: Final = 30
+_PER_REFUND: Final = 5
 _SIZED: Final = (str, bytes, list, dict)
 
 Price = Callable[[Any, Any], int]
@@ -32,7 +33,8 @@ class Meter:
 
     def check(self) -> None:
         """In every turn of a loop and at the end; in between, generated code only counts."""
-        if self.cost > COST_LIMIT:
+        # Kubernetes counts without a sign: less than nothing is more than anybody may spend.
+        if not 0 <= self.cost <= COST_LIMIT:
             raise BudgetError(f"operation cancelled: actual cost limit of {COST_LIMIT} exceeded")
         if self.work > MOST_WORK:
             raise BudgetError("the evaluation takes too long, although Kubernetes would allow it")
@@ -50,11 +52,18 @@ class Meter:
         try:
             result = function(*arguments)
         except EvaluationError as error:
-            self.cost += price(arguments, error)
+            self._pay_for_failure(price(arguments, error))
             raise
         self.cost += price(arguments, result)
         self._look_at((result,))
         return result
+
+    def _pay_for_failure(self, price: int) -> None:
+        self.cost += price
+        if price < 0:
+            # What is given back could be spent again without an end.
+            self.work -= _PER_REFUND * price
+            self.check()
 
     def sort(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Kubernetes charges for sorting only if it knows the type of the items."""
@@ -106,7 +115,7 @@ class Meter:
     def refuse(self, price: Price, message: str, *arguments: Any) -> None:
         """Pays for a call that does not take place, because one of its arguments, here an error, failed."""
         error = EvaluationError(message)
-        self.cost += price(arguments, error)
+        self._pay_for_failure(price(arguments, error))
         raise error
 
     def refuse_errors(self, price: Price, *arguments: Any) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gpusharing.api import names
 from gpusharing.api.sharing import Effect, GpuSharing, LaggingNode, LagReason
 from gpusharing.core.disturbance import GpuView, can_be_had, failure, has_to_be_cut, in_the_way
 from gpusharing.core.listed import listed
@@ -84,6 +83,4 @@ def _is_evicting(one: _Late) -> bool:
 
 
 def _is_in_use(one: _Late) -> bool:
-    slot = one.gpu.status.slot
-    prepared = (device.device for claim in one.gpu.report.claims for device in claim.settings)
-    return bool(one.gpu.holds) or slot in map(names.slot_of_device, prepared)
+    return bool(one.gpu.holds) or one.gpu.is_prepared

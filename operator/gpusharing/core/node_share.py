@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from gpusharing.api.sharing import GpuSharing, LaggingNode, NodeSharingSpec, Offers, RefusalReason
 from gpusharing.core.acceptance import Candidate
-from gpusharing.core.disturbance import GpuView, failure, gpu_views
+from gpusharing.core.disturbance import failure
 from gpusharing.core.lagging import lagging
 from gpusharing.core.plan import NodePlan
 from gpusharing.core.rollout import NodeRollout, is_changing, takes_up_a_place
@@ -61,15 +62,14 @@ class Outcome:
     rollout: NodeRollout
     held_back: Collection[str]
     """Policies that may not begin here yet."""
+    selected_by: AbstractSet[str]
+    """Policies that select the node."""
     selections: Mapping[str, Selection]
     plans: Mapping[str, NodePlan]
 
 
-def node_shares(
-    candidates: Collection[Candidate], view: NodeView, outcome: Outcome, driver: str
-) -> Mapping[str, NodeShare]:
+def node_shares(candidates: Mapping[str, Candidate], view: NodeView, outcome: Outcome) -> Mapping[str, NodeShare]:
     """By policy; only those to which the node is something."""
-    gpus = gpu_views(view, driver)
     decided = outcome.spec.gpus
     clients = _clients_by_policy(view, outcome.spec)
     concerned = (
@@ -79,19 +79,17 @@ def node_shares(
         | clients.keys()
     )
     return {
-        candidate.name: _share(candidate.name, view, outcome, gpus, selected=selected, clients=clients[candidate.name])
-        for candidate in candidates
-        if (selected := bool(gpus) and candidate.policy.spec.nodes.matches(view.labels)) or candidate.name in concerned
+        policy: _share(policy, view, outcome, selected=policy in outcome.selected_by, clients=clients[policy])
+        for policy in candidates.keys() & (outcome.selected_by | concerned)
     }
 
 
-def _share(
-    policy: str, view: NodeView, outcome: Outcome, gpus: Mapping[str, GpuView], *, selected: bool, clients: int
-) -> NodeShare:
+def _share(policy: str, view: NodeView, outcome: Outcome, *, selected: bool, clients: int) -> NodeShare:
+    rollout, selection = outcome.rollout, outcome.selections.get(policy)
+    gpus = rollout.gpus
     # Those that the agent does not report are kept in mind, and are nothing that anybody has.
     decided = [gpu for gpu in outcome.spec.gpus if gpu.uuid in gpus]
     won = [gpu for gpu in decided if _is_of(gpu, policy)]
-    rollout, selection = outcome.rollout, outcome.selections.get(policy)
     pairs = [(gpu, change.after) for gpu, change in zip(decided, rollout.changes, strict=True) if _is_of(gpu, policy)]
     return NodeShare(
         selected=selected,

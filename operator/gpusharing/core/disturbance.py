@@ -4,7 +4,7 @@ All of it is read from what the API has and what the agent reports, so that it i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.names import DeviceName, Sharing
@@ -17,8 +17,7 @@ from gpusharing.core.world import NodeView
 EVICT = Drain(mode="Evict")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Hold(NamedTuple):
     """A claim's hold on a device."""
 
     uid: str
@@ -29,8 +28,7 @@ class Hold:
     share_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuView:
+class GpuView(NamedTuple):
     """One GPU as its agent reports it, and who holds it."""
 
     node: str
@@ -46,10 +44,10 @@ def gpu_views(view: NodeView, driver: str) -> dict[str, GpuView]:
     """By uuid."""
     by_slot: dict[int, list[Hold]] = {}
     for claim in view.claims:
-        for result in allocation.results(claim, driver):
+        for result in allocation.results_on(claim, view.name, driver):
             slot = names.slot_of_device(result.device)
             # Who only looks is in nobody's way.
-            if slot is not None and not result.admin_access and names.node_of_pool(result.pool) == view.name:
+            if slot is not None and not result.admin_access:
                 hold = Hold(
                     uid=claim.metadata.uid,
                     claim=allocation.display_name(claim),

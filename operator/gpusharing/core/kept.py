@@ -20,6 +20,6 @@ class Kept(Generic[T, V]):
         before, self._made = self._made, {}
         for key, things in of.items():
             known = before.get(key)
-            # Tuples look first whether they hold the very same objects, which most are.
-            self._made[key] = known if known is not None and known[0] == things else (things, make(things))
+            # Tuples look first whether they hold the very same objects, which most are, and next time more of them.
+            self._made[key] = things, known[1] if known is not None and known[0] == things else make(things)
         return {key: made for key, (_, made) in self._made.items()}

@@ -15,7 +15,7 @@ from gpusharing.core.claims import KeptEntries, claim_entries
 from gpusharing.core.conflicts import losses
 from gpusharing.core.intents import Intent, Tell
 from gpusharing.core.kept import Kept
-from gpusharing.core.node_share import NodeShare, Outcome, node_shares
+from gpusharing.core.node_share import KeptShares, NodeShare, Outcome, node_shares
 from gpusharing.core.notices import notices
 from gpusharing.core.occupancy import KeptOccupancy, next_approval, with_occupancy
 from gpusharing.core.plan import NodePlan, applied, node_plan
@@ -62,13 +62,14 @@ _MOST_GPUS: Final = 64
 class Memory:
     """What was made of a node, part by part, so that only what has changed is made anew."""
 
-    __slots__ = ("changes", "entries", "occupancy", "selector")
+    __slots__ = ("changes", "entries", "occupancy", "selector", "shares")
 
     def __init__(self, driver: str) -> None:
         self.selector = Selector(driver)
         self.changes: KeptChanges = Kept()
         self.occupancy: KeptOccupancy = Kept()
         self.entries: KeptEntries = Kept()
+        self.shares: KeptShares = Kept()
 
 
 def wanted(candidates: Candidates, view: NodeView, memory: Memory) -> Wanted:
@@ -122,13 +123,16 @@ def decision(
 ) -> NodeDecision:
     """`held_back`: policies that may not begin here yet."""
     admitted = rollout.admitted(held_back)
-    gpus = with_occupancy(admitted, rollout.gpus, idle_wait=setup.idle_wait, now=now, kept=memory.occupancy)
+    gpus = with_occupancy(
+        admitted, [change.gpu for change in rollout.changes], idle_wait=setup.idle_wait, now=now, kept=memory.occupancy
+    )
     lost = losses(view, setup.driver)
     registry = Registry(candidates.readable, view.namespaces)
     claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
     outcome = Outcome(
         spec=spec,
+        admitted=admitted,
         rollout=rollout,
         held_back=held_back,
         selected_by=wish.selected_by,
@@ -137,7 +141,7 @@ def decision(
     )
     return NodeDecision(
         spec=spec,
-        shares=node_shares(candidates.by_name, view, outcome),
+        shares=node_shares(candidates.by_name, view, outcome, memory.shares),
         until=next_approval(view.sharing.status.gpus, idle_wait=setup.idle_wait, now=now),
         notices=notices(view, spec, registry.policies, setup.driver),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),

@@ -1,6 +1,6 @@
 """What the API says is allocated of a GPU, and which of its closing devices nobody can hold any more."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from gpusharing.api.sharing import AllocatedDevice, GpuSharing, GpuStatus
@@ -22,15 +22,18 @@ KeptOccupancy: TypeAlias = Kept[_Case, GpuSharing]
 
 def with_occupancy(
     gpus: Sequence[GpuSharing],
-    views: Mapping[str, GpuView],
+    views: Sequence[GpuView],
     *,
     idle_wait: float,
     now: str,
     kept: KeptOccupancy | None = None,
 ) -> tuple[GpuSharing, ...]:
-    """`kept`: what was said of each last time."""
+    """`views`: of the same GPUs. `kept`: what was said of each last time."""
     ended_before = seconds(now) - idle_wait
-    cases = {gpu.uuid: _Case(gpu, (view := views[gpu.uuid]).holds, _close_approved(view, ended_before)) for gpu in gpus}
+    cases = {
+        gpu.uuid: _Case(gpu, view.holds, _close_approved(view, ended_before))
+        for gpu, view in zip(gpus, views, strict=True)
+    }
     return tuple((Kept() if kept is None else kept).all(_occupied, cases).values())
 
 

@@ -5,7 +5,7 @@ operator that has just started goes on where the last one was.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from gpusharing.api.sharing import Disruption, Effect, GpuSharing
@@ -43,6 +43,8 @@ class GpuChange:
     """The policy for which somebody is being evicted, or the GPU is being cut anew."""
     failing: str | None = None
     """The policy for which the GPU does not become what it should be."""
+    gpu: GpuView
+    """As its agent reports it."""
 
     @property
     def has_begun(self) -> bool:
@@ -58,8 +60,6 @@ class NodeRollout:
 
     changes: tuple[GpuChange, ...]
     """One for each GPU, in the order in which they are wanted."""
-    gpus: Mapping[str, GpuView] = field(default_factory=dict, compare=False)
-    """By uuid, as the agent reports them."""
     asking: frozenset[str] = frozenset()
     """Policies that would begin here with something of which there are only a few at a time."""
     changing: frozenset[str] = frozenset()
@@ -103,7 +103,6 @@ def node_rollout(
     asking = {change.policy for change in changes if change.effect in _COSTS and not change.has_begun}
     return NodeRollout(
         changes=changes,
-        gpus=gpus,
         asking=frozenset(policy for policy in asking if policy),
         changing=frozenset(change.changing for change in changes if change.changing),
         failing=frozenset(change.failing for change in changes if change.failing),
@@ -133,6 +132,7 @@ def _change(case: _Case) -> GpuChange:
         claims=claims,
         policy=candidate.name if candidate else None,
         changing=owner if standing and is_changing(standing, gpu) else None,
+        gpu=gpu,
         failing=owner if standing and takes_up_a_place(standing, after, gpu) else None,
     )
 

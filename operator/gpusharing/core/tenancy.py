@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
@@ -32,8 +32,7 @@ class Registry:
     """Their labels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A device that a claim was allocated, and what was decided about its GPU."""
 
     result: AllocationResult

@@ -30,7 +30,7 @@ from gpusharing.core.prepared import is_running
 from gpusharing.core.tenancy import Held, Registry
 from gpusharing.core.world import NodeView
 
-_NOTHING: Final = GpuSharing(uuid="")
+_NOTHING: Final = (GpuSharing(uuid=""), UNTOLD)
 
 
 class _Case(NamedTuple):
@@ -38,8 +38,6 @@ class _Case(NamedTuple):
 
     claim: ResourceClaim
     held: tuple[Held, ...]
-    walls: tuple[MemoryWallSupport, ...]
-    """Of the GPUs that are held."""
     told: ClaimSharing | None
     """What was said last."""
     status: ClaimStatus | None
@@ -74,18 +72,17 @@ def claim_entries(
 ) -> tuple[ClaimSharing, ...]:
     """`lost`: by their uids, claims that have to give way to others. There is no entry while nothing can be said.
     `kept`: what was said of each last time."""
-    decided = _by_slot(view, gpus)
-    walls = {status.slot: status.memory_wall for status in view.sharing.status.gpus}
+    node, by_slot = view.name, _by_slot(view, gpus)
     told = {entry.uid: entry for entry in view.sharing.spec.claims}
     statuses = {status.uid: status for status in view.sharing.status.claims}
     cases: dict[str, _Case] = {}
     for claim in sorted(view.claims, key=lambda claim: claim.metadata.uid):
-        uid, results = claim.metadata.uid, allocation.results_on(claim, view.name, driver)
-        slots = [names.slot_of_device(result.device) for result in results]
+        uid, results = claim.metadata.uid, allocation.results_on(claim, node, driver)
         cases[uid] = _Case(
             claim=claim,
-            held=tuple(Held(result, decided.get(slot, _NOTHING)) for result, slot in zip(results, slots, strict=True)),
-            walls=tuple(walls.get(slot or 0, UNTOLD) for slot in slots),
+            held=tuple(
+                [Held(result, *by_slot.get(names.slot_of_device(result.device), _NOTHING)) for result in results]
+            ),
             told=told.get(uid),
             status=statuses.get(uid),
             policies=registry.policies,
@@ -97,9 +94,13 @@ def claim_entries(
     return tuple(entry for entry in entries.values() if entry is not None)
 
 
-def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, GpuSharing]:
+def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, tuple[GpuSharing, MemoryWallSupport]]:
     decided = {gpu.uuid: gpu for gpu in gpus}
-    return {status.slot: decided[status.uuid] for status in view.sharing.status.gpus if status.uuid in decided}
+    return {
+        status.slot: (decided[status.uuid], status.memory_wall)
+        for status in view.sharing.status.gpus
+        if status.uuid in decided
+    }
 
 
 def _entry(case: _Case) -> ClaimSharing | None:
@@ -111,9 +112,9 @@ def _entry(case: _Case) -> ClaimSharing | None:
         return None
     configs = allocation.configs(claim, case.driver)
     resolved: list[DeviceSettings] = []
-    for held, wall in zip(case.held, case.walls, strict=True):
+    for held in case.held:
         try:
-            resolved += _settings(held, configs, promise, wall)
+            resolved += _settings(held, configs, promise)
         except settings.SettingsError as error:
             problems.append(str(error))
     problems += [case.loss.reason] if case.loss else []
@@ -148,7 +149,6 @@ def _settings(
     held: Held,
     configs: Sequence[AllocationConfig],
     promise: _Promise,
-    wall: MemoryWallSupport,
 ) -> Iterable[DeviceSettings]:
     result, gpu = held.result, held.gpu
     kept = promise.settings.get((result.request, result.device))
@@ -160,7 +160,7 @@ def _settings(
         return [kept] if kept else []
     try:
         offered = gpu.offers or offers.AS_FOUND
-        return [settings.resolve(result, configs, offered, gpu.policy, allow=gpu.allow, memory_wall=wall)]
+        return [settings.resolve(result, configs, offered, gpu.policy, allow=gpu.allow, memory_wall=held.wall)]
     except settings.SettingsError:
         if promise.holds:
             return [kept] if kept else []

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
@@ -83,12 +84,14 @@ def _is_any_gpu_held_twice(held: Iterable[tuple[ResourceClaim, AllocationResult]
         if slot is None or result.admin_access:
             continue
         others = seen[slot]
-        if any(other != uid and not _go_together(device, taken) for taken, other in others.items()):
-            return True
+        for taken, other in others.items():
+            if other != uid and not _go_together(device, taken):
+                return True
         others.setdefault(device, uid)
     return False
 
 
+@lru_cache(4096)  # As many as there are names of devices on a node with all ways of sharing.
 def _go_together(device: str, other: str) -> bool:
     """Whether two claims may hold these devices of one GPU, as far as their names tell."""
     mine, theirs = names.read_device(device), names.read_device(other)

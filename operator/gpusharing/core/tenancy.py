@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing import Allowance, GpuSharing, SharingPolicy
+from gpusharing.api.sharing import UNTOLD, Allowance, GpuSharing, MemoryWallSupport, SharingPolicy
 from gpusharing.core import amounts
 
 _LONGEST: Final = 200
@@ -37,6 +37,8 @@ class Held(NamedTuple):
 
     result: AllocationResult
     gpu: GpuSharing
+    wall: MemoryWallSupport = UNTOLD
+    """What can be done there about memory."""
 
     @property
     def place(self) -> str:

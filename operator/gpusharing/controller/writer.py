@@ -7,7 +7,6 @@ from typing import Any, Final, TypeAlias
 import structlog
 
 from gpusharing.api.meta import ConditionStatus
-from gpusharing.api.sharing import NodeSharing
 from gpusharing.controller.backoff import Backoff
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.store import Store
@@ -117,7 +116,7 @@ class Writer:
         metadata = intent.before.metadata
         body = {"metadata": metadata.for_update(), "spec": intent.spec.to_json()}
         written = await self._api.replace(NODE_SHARINGS, metadata.name, body)
-        self._store.written(NODE_SHARINGS, _with_parts_of(intent, written))
+        self._store.written(NODE_SHARINGS, written.made_of(intent.spec, intent.before.status))
         log.info("spec written", object=metadata.name, generation=written.metadata.generation)
         # The spec says the same; telling it later could tell it twice.
         told = [await self._try_to_tell(notice) for notice in intent.notices]
@@ -185,16 +184,6 @@ class Writer:
                 log.warning("event not written", object=name, error=str(error))
                 return Result.UNANNOUNCED
         return Result.WRITTEN
-
-
-def _with_parts_of(intent: ReplaceSpec, written: NodeSharing) -> NodeSharing:
-    """What came back, of the objects that we have where they are equal: decisions see at a glance what has changed."""
-    kept: dict[str, Any] = {}
-    if written.spec == intent.spec:
-        kept["spec"] = intent.spec
-    if written.status == intent.before.status:
-        kept["status"] = intent.before.status
-    return written.model_copy(update=kept)
 
 
 def _key(intent: Intent) -> _Key:

@@ -118,7 +118,7 @@ def _entry(case: _Case) -> ClaimSharing | None:
         except settings.SettingsError as error:
             problems.append(str(error))
     problems += [case.loss.reason] if case.loss else []
-    return ClaimSharing(
+    entry = ClaimSharing(
         uid=claim.metadata.uid,
         claim=allocation.display_name(claim),
         allocation_hash=digest,
@@ -126,6 +126,8 @@ def _entry(case: _Case) -> ClaimSharing | None:
         reason="; ".join(problems) or None,
         settings=tuple(resolved),
     )
+    # There need not be two of them for as long as nothing else is said.
+    return case.told if entry == case.told else entry
 
 
 def _promise(case: _Case, digest: str) -> _Promise:

@@ -123,9 +123,8 @@ def decision(
 ) -> NodeDecision:
     """`held_back`: policies that may not begin here yet."""
     admitted = rollout.admitted(held_back)
-    gpus = with_occupancy(
-        admitted, [change.gpu for change in rollout.changes], idle_wait=setup.idle_wait, now=now, kept=memory.occupancy
-    )
+    views, before = [change.gpu for change in rollout.changes], view.sharing.spec.gpus
+    gpus = with_occupancy(admitted, views, before, idle_wait=setup.idle_wait, now=now, kept=memory.occupancy)
     lost = losses(view, setup.driver)
     registry = Registry(candidates.readable, view.namespaces)
     claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries)

@@ -13,6 +13,8 @@ class _Case(NamedTuple):
     """All that the word on a GPU is made of."""
 
     gpu: GpuSharing
+    told: GpuSharing | None
+    """What was said last."""
     holds: tuple[Hold, ...]
     close_approved: tuple[str, ...]
 
@@ -23,15 +25,17 @@ KeptOccupancy: TypeAlias = Kept[_Case, GpuSharing]
 def with_occupancy(
     gpus: Sequence[GpuSharing],
     views: Sequence[GpuView],
+    before: Iterable[GpuSharing] = (),
     *,
     idle_wait: float,
     now: str,
     kept: KeptOccupancy | None = None,
 ) -> tuple[GpuSharing, ...]:
-    """`views`: of the same GPUs. `kept`: what was said of each last time."""
+    """`views`: of the same GPUs. `before`: what was said last. `kept`: what was said of each last time."""
     ended_before = seconds(now) - idle_wait
+    told = {gpu.uuid: gpu for gpu in before}
     cases = {
-        gpu.uuid: _Case(gpu, view.holds, _close_approved(view, ended_before))
+        gpu.uuid: _Case(gpu, told.get(gpu.uuid), view.holds, _close_approved(view, ended_before))
         for gpu, view in zip(gpus, views, strict=True)
     }
     return tuple((Kept() if kept is None else kept).all(_occupied, cases).values())
@@ -39,9 +43,10 @@ def with_occupancy(
 
 def _occupied(case: _Case) -> GpuSharing:
     allocated = (AllocatedDevice(claim=hold.uid, device=hold.device, share_id=hold.share_id) for hold in case.holds)
-    return case.gpu.model_copy(
-        update={"allocated": tuple(sorted(allocated, key=_order)), "close_approved": case.close_approved}
-    )
+    held = {"allocated": tuple(sorted(allocated, key=_order)), "close_approved": case.close_approved}
+    entry = case.gpu.model_copy(update=held)
+    # There need not be two of them for as long as nothing else is said.
+    return case.told if entry == case.told else entry
 
 
 def next_approval(statuses: Iterable[GpuStatus], *, idle_wait: float, now: str) -> float | None:

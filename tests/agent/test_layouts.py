@@ -128,7 +128,7 @@ async def test_it_tells_how_its_gpus_can_be_cut_and_whether_it_switched_them(ins
 
         await has(MigMode(enabled=False, found=False))
         status, board = await told(), boards.board("H100-80GB")
-        found = models.reported(status.gpus[0], status)
+        found = models.reported(status.gpus[0], status.models)
         assert found.memory_mib == board.memory_mib
         assert found.mig is not None
         assert board.mig is not None

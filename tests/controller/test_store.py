@@ -61,6 +61,16 @@ def test_a_change_tells_what_was_and_what_is(observed: Observed) -> None:
     assert observed.last == [second, None]
 
 
+def test_the_half_of_a_node_sharing_that_stays_the_same_stays_the_same_object(observed: Observed) -> None:
+    for version, boot in ((1, "a"), (2, "b")):
+        metadata = {"name": "n1", "uid": "a", "resourceVersion": str(version)}
+        spec = {"gpus": [{"uuid": "GPU-1"}]}
+        observed.store.seen(NODE_SHARINGS, {"metadata": metadata, "spec": spec, "status": {"bootID": boot}})
+    before, after = observed.last
+    assert after.spec is before.spec
+    assert (after.metadata.resource_version, after.status.boot_id) == ("2", "b")
+
+
 def test_the_end_of_a_predecessor_does_not_end_its_successor(observed: Observed) -> None:
     observed.store.seen(NODES, node(1, uid="old"))
     observed.store.seen(NODES, node(3, uid="new"))

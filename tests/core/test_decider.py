@@ -8,7 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import LATER, NOW, claim, gpu_status, node, node_sharing, policy, result, taint_rule, time_slicing, world
+from building import (
+    LATER,
+    NOW,
+    claim,
+    class_of,
+    gpu_status,
+    node,
+    node_sharing,
+    policy,
+    result,
+    taint_rule,
+    time_slicing,
+    world,
+)
 from building.cluster import agents_act, apply, with_claims, with_policies
 from building.worlds import NODES, POLICIES, claims, node_sharings, policies, worlds
 from gpusharing.api.dra import DeviceTaintRule, Namespace
@@ -238,6 +251,20 @@ def test_a_status_of_ours_concerns_no_node() -> None:
     statuses = [intent for intent in kept.decider.decide(now=NOW) if isinstance(intent, PatchStatus)]
     kept.become(apply(kept.world, statuses))
     assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
+
+
+def test_a_pod_may_be_told_again_when_one_of_its_claims_waits_no_longer() -> None:
+    """What it was told is forgotten with that claim, and the other one waits still."""
+    waits = claim("c1", allocated=False, classes=("a-timeslicing",), made_for="p1")
+    other = claim("c2", allocated=False, classes=("a-timeslicing",), made_for="p1")
+    nowhere = policy("a", nodes={"pool": "y"}, offers=time_slicing(4))
+    kept = Kept(with_claims(world(policies=[nowhere], classes=[class_of("a")]), waits, other))
+    intents = kept.decider.decide(now=NOW)
+    kept.become(apply(kept.world, [intent for intent in intents if isinstance(intent, PatchStatus | Tell)]))
+    kept.decider.decide(now=NOW)
+    assert "uid-p1" in kept.decider.present.told
+    kept.become(with_claims(kept.world, claim("c2", allocated=False, made_for="p1")))
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
 
 
 def test_time_alone_is_looked_at_when_its_moment_has_come() -> None:

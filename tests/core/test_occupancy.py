@@ -15,10 +15,11 @@ from gpusharing.api.sharing import (
     TimeSlicingOffer,
 )
 from gpusharing.core.decide import decide
+from gpusharing.core.disturbance import gpu_views
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
 from gpusharing.core.moments import seconds
 from gpusharing.core.narrowing import IDLE_WAIT
-from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
+from gpusharing.core.occupancy import next_approval, with_occupancy
 from gpusharing.core.world import NodeView
 
 SHARE = "gpu-0-timeslicing"
@@ -27,8 +28,8 @@ SHARE = "gpu-0-timeslicing"
 def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = (), now: str = LATER) -> GpuSharing:
     status = gpu_status(0).model_copy(update={"published": published})
     view = NodeView(sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
-    allocated = allocated_by_slot(view, DRIVER).get(0, ())
-    return with_occupancy(decided(0), status, allocated, idle_wait=IDLE_WAIT, now=now)
+    [gpu] = with_occupancy([decided(0)], [*gpu_views(view, DRIVER).values()], idle_wait=IDLE_WAIT, now=now)
+    return gpu
 
 
 @pytest.mark.parametrize(

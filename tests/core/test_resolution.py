@@ -212,7 +212,7 @@ def test_a_model_as_reported_is_tried_out_as_the_board_itself(model: str) -> Non
     [described] = models.described([gpu])
     status = gpu_status().model_copy(update={"model": gpu.product_name, "memory": f"{gpu.memory_mib}Mi"})
     told = NodeSharingStatus.model_validate(NodeSharingStatus(models=(described,)).to_json())
-    assert models.reported(status, told) == Reported(memory_mib=gpu.memory_mib, mig=gpu.mig)
+    assert models.reported(status, told.models) == Reported(memory_mib=gpu.memory_mib, mig=gpu.mig)
 
 
 def test_of_two_boards_of_a_model_the_one_that_tells_more_speaks() -> None:

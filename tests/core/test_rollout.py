@@ -243,8 +243,9 @@ def test_whom_a_change_disturbs(case: Case) -> None:
 def test_a_gpu_of_which_nothing_was_decided_disturbs_nobody_by_being_cut() -> None:
     wanted = decided(0, p(LAYOUT))
     rollout = roll([p(LAYOUT)], [], [wanted], status=[board()])
+    [found] = rollout.changes
     assert rollout == NodeRollout(
-        changes=(GpuChange(before=None, after=wanted, effect=Effect.CUT_ANEW, claims=(), policy="a"),)
+        changes=(GpuChange(before=None, after=wanted, effect=Effect.CUT_ANEW, claims=(), policy="a", gpu=found.gpu),)
     )
     assert rollout.admitted({"a"}) == (wanted,)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from gpusharing.api.meta import FROZEN_CONFIG, EmptyDict, EmptyTuple, ObjectMeta, StringMap, Strings
+from gpusharing.api.meta import FROZEN_CONFIG, Common, EmptyDict, EmptyTuple, ObjectMeta, StringMap, Strings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -17,17 +17,17 @@ class OpaqueConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class AllocationConfig:
-    source: str
+    source: Common
     requests: Strings = ()
     opaque: OpaqueConfig | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class AllocationResult:
-    request: str
-    driver: str
-    pool: str
-    device: str
+    request: Common
+    driver: Common
+    pool: Common
+    device: Common
     admin_access: bool | None = None
     share_id: Annotated[str | None, Field(alias="shareID")] = None
     consumed_capacity: StringMap = field(default_factory=dict)
@@ -65,7 +65,7 @@ class ResourceClaimStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class Wish:
-    device_class_name: str = ""
+    device_class_name: Common = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from sys import intern
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -18,14 +19,16 @@ FROZEN_CONFIG = pydantic.ConfigDict(
 # An absent list or map, and one that is null as Go clients write it, are the same thing.
 EmptyTuple = pydantic.BeforeValidator(lambda value: () if value is None else value)
 EmptyDict = pydantic.BeforeValidator(lambda value: {} if value is None else value)
-Strings = Annotated[tuple[str, ...], EmptyTuple]
-StringMap = Annotated[dict[str, str], EmptyDict]
+# Of names that thousands of objects have in common, there is one in memory.
+Common = Annotated[str, pydantic.AfterValidator(intern)]
+Strings = Annotated[tuple[Common, ...], EmptyTuple]
+StringMap = Annotated[dict[Common, Common], EmptyDict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ObjectMeta:
     name: str
-    namespace: str = ""
+    namespace: Common = ""
     uid: str = ""
     resource_version: str = ""
     generation: int = 0

@@ -925,3 +925,12 @@ class NodeSharing(ApiModel):
     """How each GPU of the node is to be shared, written by the operator."""
     status: NodeSharingStatus = NodeSharingStatus()
     """What the node has and does, written by its agent."""
+
+    def made_of(self, spec: NodeSharingSpec, status: NodeSharingStatus) -> Self:
+        """The same, of these objects where they are equal to its own: who knows them sees at a glance what is new."""
+        known: dict[str, Any] = {}
+        if self.spec == spec:
+            known["spec"] = spec
+        if self.status == status:
+            known["status"] = status
+        return self.model_copy(update=known)

@@ -132,8 +132,10 @@ class Device:
         return intern(domain), intern(name)
 
     def _check_length(self, value: Any) -> None:
-        texts = value if type(value) is AttributeList else (value,)
-        if any(type(text) is str and len(text) > _LONGEST_VALUE for text in texts):
+        if type(value) is AttributeList:
+            for one in value:
+                self._check_length(one)
+        elif type(value) is str and len(value) > _LONGEST_VALUE:
             self.is_within_limits = False
 
     def _copy(self) -> "Device":
@@ -144,12 +146,15 @@ class Device:
 
 
 def _value(attribute: Mapping[str, Any]) -> Any:
-    for kind in _LISTS:
-        if (values := attribute.get(kind)) is not None:
-            return AttributeList(_single(kind[:-1], value) for value in values)
-    for kind in ("int", "bool", "string", "version"):
-        if (value := attribute.get(kind)) is not None:
+    # Nearly all have one value, and there are tens of thousands of them.
+    for kind in _KINDS if len(attribute) > 1 else attribute:
+        value = attribute.get(kind)
+        if value is None:
+            continue
+        if kind in _PYTHON_TYPES:
             return _single(kind, value)
+        if kind in _LISTS:
+            return AttributeList(_single(kind[:-1], one) for one in value)
     raise EvaluationError("unsupported attribute value")
 
 
@@ -169,3 +174,5 @@ def _single(kind: str, value: Any) -> Any:
 
 
 _PYTHON_TYPES: Final = {"int": int, "bool": bool, "string": str, "version": str}
+_KINDS: Final = (*_LISTS, *_PYTHON_TYPES)
+"""In the order in which they count where there are several."""

@@ -12,6 +12,7 @@ import structlog
 
 from gpusharing.api.dra import DeviceTaintRule
 from gpusharing.api.meta import Identity, ObjectMeta
+from gpusharing.api.sharing import NodeSharing
 from gpusharing.core.intents import Tell
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.world import World
@@ -54,7 +55,7 @@ class Store:
                 # Whatever was known of it stays: half an object must not look like a deleted one.
                 return
             item = kind.unreadable(value["metadata"])
-        self._put(kind, item)
+        self._put(kind, self._with_known_parts(kind, item))
 
     def found(self, kind: Kind[T], name: str, item: T | None) -> None:
         """Takes in a cluster-scoped object that was asked for by name."""
@@ -115,6 +116,13 @@ class Store:
             for identity in listed
             if (known := objects.get(_key(identity))) is None or _version(known.metadata) < _version(identity)
         ]
+
+    def _with_known_parts(self, kind: Kind[T], item: T) -> T:
+        """Each half of a NodeSharing has another writer, so that mostly only one of them has changed."""
+        known = self._objects[kind].get(_key(_metadata(item)))
+        if isinstance(item, NodeSharing) and known is not None:
+            return item.made_of(known.spec, known.status)
+        return item
 
     def _put(self, kind: Kind[T], item: T) -> None:
         key = _key(_metadata(item))

@@ -116,7 +116,7 @@ class Writer:
         metadata = intent.before.metadata
         body = {"metadata": metadata.for_update(), "spec": intent.spec.to_json()}
         written = await self._api.replace(NODE_SHARINGS, metadata.name, body)
-        self._store.written(NODE_SHARINGS, written)
+        self._store.written(NODE_SHARINGS, written.made_of(intent.spec, intent.before.status))
         log.info("spec written", object=metadata.name, generation=written.metadata.generation)
         # The spec says the same; telling it later could tell it twice.
         told = [await self._try_to_tell(notice) for notice in intent.notices]

@@ -1,9 +1,10 @@
 """Whether a policy can be acted on at all. What the CRD's schema can refuse never gets here."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pydantic
 
@@ -61,6 +62,24 @@ class Candidate:
         """What it has stays as it is, and it wants nothing else."""
         rollout = self.policy.spec.rollout
         return self.objection is not None or rollout.paused or rollout.mode is RolloutMode.PLAN
+
+
+class Candidates:
+    """All policies, in the order of their names. Made anew when one of them changes, and never changed."""
+
+    def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
+        self.in_order: Final = tuple(sorted(candidates, key=lambda candidate: candidate.name))
+        self.by_name: Final[Mapping[str, Candidate]] = {candidate.name: candidate for candidate in self.in_order}
+        self.readable: Final[Mapping[str, SharingPolicy]] = {
+            candidate.name: candidate.policy for candidate in self.in_order if candidate.is_readable
+        }
+        self.tenants: Final[Mapping[str, LabelSelector]] = {
+            candidate.name: candidate.tenants for candidate in self.in_order if candidate.tenants is not None
+        }
+
+    def replacing(self, candidate: Candidate) -> "Candidates":
+        """With this one in the place of the one of its name."""
+        return Candidates({**self.by_name, candidate.name: candidate}.values())
 
 
 def examine(policy: SharingPolicy, *, minor: int) -> Candidate:

@@ -9,12 +9,12 @@ from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 
 def results(claim: ResourceClaim, driver: str) -> tuple[AllocationResult, ...]:
     allocation = claim.status.allocation
-    return tuple(result for result in allocation.devices.results if result.driver == driver) if allocation else ()
+    return tuple([result for result in allocation.devices.results if result.driver == driver]) if allocation else ()
 
 
 def results_on(claim: ResourceClaim, node: str, driver: str) -> tuple[AllocationResult, ...]:
     """Those of the node, in whichever of its pools."""
-    return tuple(result for result in results(claim, driver) if names.node_of_pool(result.pool) == node)
+    return tuple([result for result in results(claim, driver) if names.node_of_pool(result.pool) == node])
 
 
 def configs(claim: ResourceClaim, driver: str) -> tuple[AllocationConfig, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 _PERCENTAGE: Final = re.compile(r"([1-9][0-9]*)%")
@@ -22,6 +23,7 @@ _FACTORS: Final = {
 _MEBIBYTE: Final = 1024**2
 
 
+@lru_cache(1024)  # A fleet has few different ones, and they are read for each GPU.
 def mebibytes(text: str, *, of: int = 0) -> int:
     """Of "8Gi", or of "25%", which is a part of so many mebibytes, rounded down but at least one."""
     if percentage := _PERCENTAGE.fullmatch(text):

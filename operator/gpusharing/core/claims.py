@@ -7,24 +7,52 @@ and by what the agent has prepared. Only who holds a GPU beside somebody else ma
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
-from gpusharing.api.sharing import UNTOLD, ClaimSharing, DeviceSettings, GpuSharing, MemoryWallSupport, Offers, Verdict
+from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing import (
+    UNTOLD,
+    ClaimSharing,
+    ClaimStatus,
+    DeviceSettings,
+    GpuSharing,
+    MemoryWallSupport,
+    Offers,
+    Verdict,
+)
 from gpusharing.core import allocation, offers, settings, tenancy
 from gpusharing.core.conflicts import Loss
 from gpusharing.core.departure import how_to_leave
-from gpusharing.core.prepared import running
+from gpusharing.core.kept import Kept
+from gpusharing.core.prepared import is_running
 from gpusharing.core.tenancy import Held, Registry
 from gpusharing.core.world import NodeView
 
-_NOTHING: Final = GpuSharing(uuid="")
+_NOTHING: Final = (GpuSharing(uuid=""), UNTOLD)
 
 
-@dataclass(frozen=True, slots=True)
-class _Promise:
+class _Case(NamedTuple):
+    """All that an entry is made of."""
+
+    claim: ResourceClaim
+    held: tuple[Held, ...]
+    told: ClaimSharing | None
+    """What was said last."""
+    status: ClaimStatus | None
+    """What the agent says."""
+    tenants: Mapping[str, LabelSelector]
+    labels: Mapping[str, str] | None
+    """Of the namespace."""
+    loss: Loss | None
+    driver: str
+
+
+KeptEntries: TypeAlias = Kept[_Case, ClaimSharing | None]
+
+
+class _Promise(NamedTuple):
     """What became of an allocation before."""
 
     holds: bool
@@ -34,74 +62,95 @@ class _Promise:
 
 
 def claim_entries(
-    view: NodeView, gpus: Iterable[GpuSharing], registry: Registry, lost: Mapping[str, Loss], driver: str
+    view: NodeView,
+    gpus: Iterable[GpuSharing],
+    registry: Registry,
+    lost: Mapping[str, Loss],
+    driver: str,
+    *,
+    kept: KeptEntries | None = None,
 ) -> tuple[ClaimSharing, ...]:
-    """`lost`: by their uids, claims that have to give way to others. There is no entry while nothing can be said."""
-    decided = _by_slot(view, gpus)
-    walls = {status.slot: status.memory_wall for status in view.sharing.status.gpus}
-    promises = _Promises(view, driver)
-    entries: list[ClaimSharing] = []
-    for claim in view.claims:
-        uid, digest = claim.metadata.uid, allocation.digest(claim, driver)
-        held = [
-            Held(result, decided.get(names.slot_of_device(result.device), _NOTHING))
-            for result in allocation.results_on(claim, view.name, driver)
-        ]
-        promise = promises.to(uid, digest)
-        try:
-            problems = [] if promise.holds else _objections(claim, held, registry)
-        except tenancy.UnknownNamespaceError:
-            continue
-        resolved: list[DeviceSettings] = []
-        for one in held:
-            try:
-                resolved += _settings(one, allocation.configs(claim, driver), promise, walls)
-            except settings.SettingsError as error:
-                problems.append(str(error))
-        problems += [lost[uid].reason] if uid in lost else []
-        entries.append(
-            ClaimSharing(
-                uid=uid,
-                claim=allocation.display_name(claim),
-                allocation_hash=digest,
-                verdict=Verdict.DENIED if problems else Verdict.ALLOWED,
-                reason="; ".join(problems) or None,
-                settings=tuple(resolved),
-            )
+    """`lost`: by their uids, claims that have to give way to others. There is no entry while nothing can be said.
+    `kept`: what was said of each last time."""
+    node, by_slot = view.name, _by_slot(view, gpus)
+    told = {entry.uid: entry for entry in view.sharing.spec.claims}
+    statuses = {status.uid: status for status in view.sharing.status.claims}
+    cases: dict[str, _Case] = {}
+    for claim in sorted(view.claims, key=lambda claim: claim.metadata.uid):
+        uid, results = claim.metadata.uid, allocation.results_on(claim, node, driver)
+        cases[uid] = _Case(
+            claim=claim,
+            held=tuple(
+                [Held(result, *by_slot.get(names.slot_of_device(result.device), _NOTHING)) for result in results]
+            ),
+            told=told.get(uid),
+            status=statuses.get(uid),
+            tenants=registry.tenants,
+            labels=registry.namespaces.get(claim.metadata.namespace),
+            loss=lost.get(uid),
+            driver=driver,
         )
-    return tuple(sorted(entries, key=lambda entry: entry.uid))
+    entries = (Kept() if kept is None else kept).all(_entry, cases)
+    return tuple(entry for entry in entries.values() if entry is not None)
 
 
-def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, GpuSharing]:
+def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, tuple[GpuSharing, MemoryWallSupport]]:
     decided = {gpu.uuid: gpu for gpu in gpus}
-    return {status.slot: decided[status.uuid] for status in view.sharing.status.gpus if status.uuid in decided}
+    return {
+        status.slot: (decided[status.uuid], status.memory_wall)
+        for status in view.sharing.status.gpus
+        if status.uuid in decided
+    }
 
 
-class _Promises:
-    def __init__(self, view: NodeView, driver: str) -> None:
-        prepared = running(view, driver)
-        self._applied = {status.uid: status.settings for status in view.sharing.status.claims if status.uid in prepared}
-        self._told = {(entry.uid, entry.allocation_hash): entry for entry in view.sharing.spec.claims}
+def _entry(case: _Case) -> ClaimSharing | None:
+    claim, digest = case.claim, allocation.digest(case.claim, case.driver)
+    promise = _promise(case, digest)
+    try:
+        problems = [] if promise.holds else _objections(case)
+    except tenancy.UnknownNamespaceError:
+        return None
+    configs = allocation.configs(claim, case.driver)
+    resolved: list[DeviceSettings] = []
+    for held in case.held:
+        try:
+            resolved += _settings(held, configs, promise)
+        except settings.SettingsError as error:
+            problems.append(str(error))
+    problems += [case.loss.reason] if case.loss else []
+    entry = ClaimSharing(
+        uid=claim.metadata.uid,
+        claim=allocation.display_name(claim),
+        allocation_hash=digest,
+        verdict=Verdict.DENIED if problems else Verdict.ALLOWED,
+        reason="; ".join(problems) or None,
+        settings=tuple(resolved),
+    )
+    # There need not be two of them for as long as nothing else is said.
+    return case.told if entry == case.told else entry
 
-    def to(self, uid: str, digest: str) -> _Promise:
-        applied, told = self._applied.get(uid), self._told.get((uid, digest))
-        return _Promise(
-            applied is not None or (told is not None and told.verdict is Verdict.ALLOWED),
-            {(one.request, one.device): one for one in [*(applied or ()), *(told.settings if told else ())]},
-        )
+
+def _promise(case: _Case, digest: str) -> _Promise:
+    runs = case.status is not None and is_running(case.status, [held.result for held in case.held])
+    applied = case.status.settings if case.status is not None and runs else ()
+    told = case.told if case.told is not None and case.told.allocation_hash == digest else None
+    return _Promise(
+        runs or (told is not None and told.verdict is Verdict.ALLOWED),
+        {(one.request, one.device): one for one in [*applied, *(told.settings if told else ())]},
+    )
 
 
-def _objections(claim: ResourceClaim, held: Sequence[Held], registry: Registry) -> list[str]:
-    found = tenancy.objections(claim, held, registry)
+def _objections(case: _Case) -> list[str]:
+    namespaces = {} if case.labels is None else {case.claim.metadata.namespace: case.labels}
+    found = tenancy.objections(case.claim, case.held, Registry(case.tenants, namespaces))
     # Those who write claims and those who write policies are not the same people: this is for the former.
-    return [*found, how_to_leave(claim)] if found else []
+    return [*found, how_to_leave(case.claim)] if found else []
 
 
 def _settings(
     held: Held,
     configs: Sequence[AllocationConfig],
     promise: _Promise,
-    walls: Mapping[int, MemoryWallSupport],
 ) -> Iterable[DeviceSettings]:
     result, gpu = held.result, held.gpu
     kept = promise.settings.get((result.request, result.device))
@@ -111,10 +160,9 @@ def _settings(
     if _is_leaving(result, gpu):
         # The policy went on while the claim stayed: it keeps what it was given.
         return [kept] if kept else []
-    wall = walls.get(names.slot_of_device(result.device) or 0, UNTOLD)
     try:
         offered = gpu.offers or offers.AS_FOUND
-        return [settings.resolve(result, configs, offered, gpu.policy, allow=gpu.allow, memory_wall=wall)]
+        return [settings.resolve(result, configs, offered, gpu.policy, allow=gpu.allow, memory_wall=held.wall)]
     except settings.SettingsError:
         if promise.holds:
             return [kept] if kept else []

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
@@ -65,32 +66,32 @@ class _Clash:
 
 def losses(view: NodeView, driver: str) -> Mapping[str, Loss]:
     """By the uid of the claim."""
-    holds = [
-        _Hold(claim, result)
-        for claim in view.claims
-        for result in allocation.results_on(claim, view.name, driver)
-        if names.slot_of_device(result.device) is not None
-    ]
-    taking = [hold for hold in holds if not hold.result.admin_access]
-    if not _is_any_gpu_held_twice(taking):
+    held = [(claim, result) for claim in view.claims for result in allocation.results_on(claim, view.name, driver)]
+    if not _is_any_gpu_held_twice(held):
         return {}
+    holds = [_Hold(claim, result) for claim, result in held if names.slot_of_device(result.device) is not None]
+    taking = [hold for hold in holds if not hold.result.admin_access]
     losers = _losers(view, taking, running(view, driver))
     evicted = _evicted(view, holds, losers)
     return {uid: _loss(clashes, evicted) for uid, clashes in losers.items()}
 
 
-def _is_any_gpu_held_twice(holds: Iterable[_Hold]) -> bool:
+def _is_any_gpu_held_twice(held: Iterable[tuple[ResourceClaim, AllocationResult]]) -> bool:
     """Which is rare: on all other nodes there is nothing to think about."""
-    seen: defaultdict[int | None, dict[str, str]] = defaultdict(dict)
-    for hold in holds:
-        device, uid = hold.result.device, hold.uid
-        others = seen[hold.slot]
-        if any(other != uid and not _go_together(device, held) for held, other in others.items()):
-            return True
+    seen: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for claim, result in held:
+        device, uid, slot = result.device, claim.metadata.uid, names.slot_of_device(result.device)
+        if slot is None or result.admin_access:
+            continue
+        others = seen[slot]
+        for taken, other in others.items():
+            if other != uid and not _go_together(device, taken):
+                return True
         others.setdefault(device, uid)
     return False
 
 
+@lru_cache(4096)  # As many as there are names of devices on a node with all ways of sharing.
 def _go_together(device: str, other: str) -> bool:
     """Whether two claims may hold these devices of one GPU, as far as their names tell."""
     mine, theirs = names.read_device(device), names.read_device(other)

@@ -4,13 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.core.acceptance import examine
+from gpusharing.core.acceptance import Candidates, examine
 from gpusharing.core.budget import held_back
 from gpusharing.core.cluster_decision import Cluster, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.node_decision import changes, decision, wanted
+from gpusharing.core.node_decision import Memory, changes, decision, wanted
 from gpusharing.core.policy_status import policy_status
-from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
 from gpusharing.core.waiting import classes_of, waiting_notices
 from gpusharing.core.world import World, node_views
@@ -18,25 +17,28 @@ from gpusharing.core.world import World, node_views
 
 def decide(world: World, *, now: str) -> list[Intent]:
     """Intents, nodes before statuses. Where the world is as it should be, there are none."""
-    candidates = tuple(examine(world.policies[name], minor=world.minor) for name in sorted(world.policies))
+    candidates = Candidates(examine(policy, minor=world.minor) for policy in world.policies.values())
     views = node_views(world)
-    by_name = {candidate.name: candidate for candidate in candidates}
-    wishes = {view.name: wanted(candidates, view, Selector(world.driver)) for view in views}
-    rollouts = {view.name: changes(by_name, view, wishes[view.name], world.setup) for view in views}
-    held = held_back(candidates, rollouts, {node: wish.selected_by for node, wish in wishes.items()})
+    memories = {view.name: Memory(world.driver) for view in views}
+    wishes = {view.name: wanted(candidates, view, memories[view.name]) for view in views}
+    rollouts = {
+        view.name: changes(candidates, view, wishes[view.name], world.setup, memories[view.name]) for view in views
+    }
+    held = held_back(candidates.in_order, rollouts, {node: wish.selected_by for node, wish in wishes.items()})
     decisions = {
         view.name: decision(
             candidates,
             view,
             wishes[view.name],
             world.setup,
+            memories[view.name],
             rollout=rollouts[view.name],
             held_back=held[view.name],
             now=now,
         )
         for view in views
     }
-    tallies = {candidate.name: Tally() for candidate in candidates}
+    tallies = {candidate.name: Tally() for candidate in candidates.in_order}
     for node, decided in decisions.items():
         for policy, share in decided.shares.items():
             tallies[policy].add(node, share)
@@ -49,7 +51,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
         intents += decisions[view.name].taint_rules
     cluster = cluster_decision(
         Cluster(
-            candidates=candidates,
+            candidates=candidates.in_order,
             classes=world.classes,
             namespaces=world.namespaces,
             guards=world.guards,
@@ -58,8 +60,8 @@ def decide(world: World, *, now: str) -> list[Intent]:
         )
     )
     intents += cluster.intents
-    statuses = {candidate.name: candidate.policy.status for candidate in candidates}
-    for candidate in candidates:
+    statuses = {candidate.name: candidate.policy.status for candidate in candidates.in_order}
+    for candidate in candidates.in_order:
         name = candidate.name
         complaints, untold = cluster.complaints.get(name, ()), name in cluster.untold
         status = policy_status(candidate, tallies[name], complaints, untold=untold, minor=world.minor, now=now)

@@ -8,17 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpusharing.api.sharing import SharingPolicy, SharingPolicyStatus
-from gpusharing.core.acceptance import Candidate, examine
+from gpusharing.core.acceptance import Candidate, Candidates, examine
 from gpusharing.core.budget import NO_PART, Budget, Part, parts
 from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Tell
 from gpusharing.core.moments import seconds
-from gpusharing.core.node_decision import NodeDecision, Wanted, changes, decision, wanted
+from gpusharing.core.node_decision import Memory, NodeDecision, Wanted, changes, decision, says_the_same_of_gpus, wanted
 from gpusharing.core.node_share import NodeShare
 from gpusharing.core.policy_status import policy_status
 from gpusharing.core.present import Present
 from gpusharing.core.rollout import NodeRollout
-from gpusharing.core.selection import Selector
 from gpusharing.core.tally import Tally
 from gpusharing.core.waiting import waiting_notices
 from gpusharing.core.world import NodeView, Setup, policies_of
@@ -28,8 +27,8 @@ from gpusharing.core.world import NodeView, Setup, policies_of
 class _Node:
     """A node as it was looked at last."""
 
-    selector: Selector
-    candidates: tuple[Candidate, ...]
+    memory: Memory
+    candidates: Candidates
     view: NodeView
     wish: Wanted
     rollout: NodeRollout
@@ -69,8 +68,7 @@ class Decider:
 
     def _forget(self) -> None:
         self._knows_nothing = True
-        self._by_name: dict[str, Candidate] = {}
-        self._candidates: tuple[Candidate, ...] = ()
+        self._candidates = Candidates()
         self._nodes: dict[str, _Node] = {}
         self._tallies: dict[str, Tally] = {}
         self._budgets: dict[str, Budget] = {}
@@ -110,22 +108,23 @@ class Decider:
     def _examine(self, names: Iterable[str]) -> list[Candidate]:
         """Takes in policies; those because of which nodes have to be decided on again, as they were and as they are."""
         edited: list[Candidate] = []
+        by_name = dict(self._candidates.by_name)
         for name in names:
-            before, policy = self._by_name.get(name), self.present.policies.get(name)
+            before, policy = by_name.get(name), self.present.policies.get(name)
             if before and policy and _says_the_same(before.policy, policy):
                 continue
             edited += [before] if before else []
             if policy is None:
-                self._by_name.pop(name, None)
+                by_name.pop(name, None)
                 self._tallies.pop(name, None)
                 self._budgets.pop(name, None)
             else:
-                self._by_name[name] = examine(policy, minor=self._setup.minor)
+                by_name[name] = examine(policy, minor=self._setup.minor)
                 self._tallies.setdefault(name, Tally())
                 self._budgets.setdefault(name, Budget())
-                edited.append(self._by_name[name])
+                edited.append(by_name[name])
         if edited:
-            self._candidates = tuple(self._by_name[name] for name in sorted(self._by_name))
+            self._candidates = Candidates(by_name.values())
         return edited
 
     def _due(self, now: str) -> set[str]:
@@ -167,20 +166,20 @@ class Decider:
         if (
             node is not None
             and node.candidates is self._candidates
-            and node.view.sharing is view.sharing
             and node.view.labels == view.labels
+            and says_the_same_of_gpus(node.view.sharing, view.sharing)
         ):
             node.view = view
-            node.rollout = changes(self._by_name, view, node.wish, self._setup)
+            node.rollout = changes(self._candidates, view, node.wish, self._setup, node.memory)
             return
-        selector = node.selector if node else Selector(self._setup.driver)
-        wish = wanted(self._candidates, view, selector)
+        memory = node.memory if node else Memory(self._setup.driver)
+        wish = wanted(self._candidates, view, memory)
         self._nodes[view.name] = _Node(
-            selector=selector,
+            memory=memory,
             candidates=self._candidates,
             view=view,
             wish=wish,
-            rollout=changes(self._by_name, view, wish, self._setup),
+            rollout=changes(self._candidates, view, wish, self._setup, memory),
             decision=node.decision if node else None,
         )
 
@@ -190,7 +189,9 @@ class Decider:
         for name in policies:
             before = self._held_back.pop(name, frozenset())
             if name in self._budgets:
-                self._held_back[name] = self._budgets[name].held_back(self._by_name[name].policy.spec.rollout)
+                self._held_back[name] = self._budgets[name].held_back(
+                    self._candidates.by_name[name].policy.spec.rollout
+                )
             turned |= before ^ self._held_back.get(name, frozenset())
         return turned & self._nodes.keys()
 
@@ -209,6 +210,7 @@ class Decider:
             view,
             node.wish,
             self._setup,
+            node.memory,
             rollout=node.rollout,
             held_back=frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ())),
             now=now,
@@ -241,7 +243,7 @@ class Decider:
         self._unsaid.pop(name, None)
         if policy is None:
             return
-        candidate = replace(self._by_name[name], policy=policy)
+        candidate = replace(self._candidates.by_name[name], policy=policy)
         complaints, untold = self._cluster.complaints.get(name, ()), name in self._cluster.untold
         status = policy_status(
             candidate, self._tallies[name], complaints, untold=untold, minor=self._setup.minor, now=now
@@ -257,7 +259,7 @@ class Decider:
     def _decide_cluster(self) -> ClusterDecision:
         return cluster_decision(
             Cluster(
-                candidates=self._candidates,
+                candidates=self._candidates.in_order,
                 classes=self.present.classes,
                 namespaces=self.present.namespaces,
                 guards=self.present.guards,

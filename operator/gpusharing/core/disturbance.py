@@ -4,11 +4,11 @@ All of it is read from what the API has and what the agent reports, so that it i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.names import DeviceName, Sharing
-from gpusharing.api.sharing import Drain, GpuSharing, GpuStatus, MigOffer, NodeSharingStatus, Offers
+from gpusharing.api.sharing import Drain, GpuModel, GpuSharing, GpuStatus, MigOffer, Offers
 from gpusharing.core import allocation, models
 from gpusharing.core.health import HEALTHY, Reason
 from gpusharing.core.offers import layout
@@ -17,40 +17,55 @@ from gpusharing.core.world import NodeView
 EVICT = Drain(mode="Evict")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Hold(NamedTuple):
     """A claim's hold on a device."""
 
+    uid: str
     claim: str
     """Its namespace and name."""
     pool: str
     device: str
+    share_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuView:
+class GpuView(NamedTuple):
     """One GPU as its agent reports it, and who holds it."""
 
     node: str
     status: GpuStatus
-    report: NodeSharingStatus
-    """All that the agent says."""
+    models: tuple[GpuModel, ...]
+    """What the node's agent says of models of GPUs."""
     holds: tuple[Hold, ...]
+    is_prepared: bool
+    """Whether the agent has prepared something of it."""
 
 
 def gpu_views(view: NodeView, driver: str) -> dict[str, GpuView]:
     """By uuid."""
     by_slot: dict[int, list[Hold]] = {}
     for claim in view.claims:
-        for result in allocation.results(claim, driver):
+        for result in allocation.results_on(claim, view.name, driver):
             slot = names.slot_of_device(result.device)
             # Who only looks is in nobody's way.
-            if slot is not None and not result.admin_access and names.node_of_pool(result.pool) == view.name:
-                hold = Hold(claim=allocation.display_name(claim), pool=result.pool, device=result.device)
+            if slot is not None and not result.admin_access:
+                hold = Hold(
+                    uid=claim.metadata.uid,
+                    claim=allocation.display_name(claim),
+                    pool=result.pool,
+                    device=result.device,
+                    share_id=result.share_id,
+                )
                 by_slot.setdefault(slot, []).append(hold)
     report = view.sharing.status
+    prepared = {names.slot_of_device(device.device) for claim in report.claims for device in claim.settings}
     return {
-        status.uuid: GpuView(node=view.name, status=status, report=report, holds=tuple(by_slot.get(status.slot, ())))
+        status.uuid: GpuView(
+            node=view.name,
+            status=status,
+            models=report.models,
+            holds=tuple(by_slot.get(status.slot, ())),
+            is_prepared=status.slot in prepared,
+        )
         for status in report.gpus
     }
 
@@ -115,7 +130,7 @@ def _has_place(device: str, name: DeviceName, offer: MigOffer, gpu: GpuView) -> 
         return False
     if offer.layout is None or not _lacks(offer.layout, gpu.status):
         return True
-    model = models.reported(gpu.status, gpu.report)
+    model = models.reported(gpu.status, gpu.models)
     places = layout.places(offer.layout, model) if model.mig else None
     return places is None or place in places
 
@@ -136,7 +151,7 @@ def _lacks(wanted: dict[str, int], gpu: GpuStatus) -> bool:
 
 def _has_to_be_reset(entry: GpuSharing, gpu: GpuView) -> bool:
     mode = gpu.status.mig_mode
-    if mode is None or not any(model.model == gpu.status.model and model.switch_resets for model in gpu.report.models):
+    if mode is None or not any(model.model == gpu.status.model and model.switch_resets for model in gpu.models):
         return False
     offers = entry.offers
     only_mig = offers is not None and offers.mig is not None and offers == Offers(mig=offers.mig)

@@ -1,16 +1,15 @@
 """Why what a policy won on a node is not in force there yet."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gpusharing.api import names
 from gpusharing.api.sharing import Effect, GpuSharing, LaggingNode, LagReason
 from gpusharing.core.disturbance import GpuView, can_be_had, failure, has_to_be_cut, in_the_way
 from gpusharing.core.listed import listed
-from gpusharing.core.rollout import GpuChange, NodeRollout
+from gpusharing.core.rollout import GpuChange
 
 
-class _Late(NamedTuple):
+class Late(NamedTuple):
     """A GPU on which something is missing."""
 
     decided: GpuSharing
@@ -18,25 +17,19 @@ class _Late(NamedTuple):
 
 
 def lagging(
-    policy: str,
     node: str,
     *,
-    won: Sequence[GpuSharing],
-    gpus: Mapping[str, GpuView],
-    rollout: NodeRollout,
-    held_back: Collection[str],
+    late: Sequence[Late],
+    waiting: Sequence[GpuChange],
+    held: bool,
 ) -> LaggingNode | None:
-    """`won`: what is decided on the GPUs that the policy has."""
-    late = [
-        _Late(entry, gpu)
-        for entry in won
-        if not _has_acted(entry, gpu := gpus[entry.uuid])
-        or has_to_be_cut(entry, gpu)
-        or not can_be_had(entry, gpu.status)
-    ]
-    waiting = [change for change in rollout.changes if change.policy == policy and not change.has_begun]
-    found = _waiting(waiting, held=policy in held_back) or _late(late)
+    """`late`: those that it has. `waiting`: those that stay as they were. `held`: whether it may not begin here yet."""
+    found = _waiting(waiting, held=held) or (_late(late) if late else None)
     return LaggingNode(node=node, reason=found[0], message=found[1]) if found else None
+
+
+def is_late(entry: GpuSharing, gpu: GpuView) -> bool:
+    return not _has_acted(entry, gpu) or has_to_be_cut(entry, gpu) or not can_be_had(entry, gpu.status)
 
 
 _Found = tuple[LagReason, str] | None
@@ -52,7 +45,7 @@ def _waiting(waiting: Sequence[GpuChange], *, held: bool) -> _Found:
     return None
 
 
-def _late(late: Sequence[_Late]) -> _Found:
+def _late(late: Sequence[Late]) -> _Found:
     """By the weightiest reason that there is on any of them."""
     failures = [f"{one.decided.uuid}: {why}" for one in late if (why := failure(one.gpu.status))]
     if failures:
@@ -67,7 +60,7 @@ def _late(late: Sequence[_Late]) -> _Found:
     )
 
 
-def _those(late: Sequence[_Late], reason: LagReason, are: Callable[[_Late], bool], what: str) -> _Found:
+def _those(late: Sequence[Late], reason: LagReason, are: Callable[[Late], bool], what: str) -> _Found:
     uuids = [one.decided.uuid for one in late if are(one)]
     return (reason, f"{listed(uuids)} {what}") if uuids else None
 
@@ -79,11 +72,9 @@ def _has_acted(entry: GpuSharing, gpu: GpuView) -> bool:
     return leaves or gpu.status.policy == entry.policy
 
 
-def _is_evicting(one: _Late) -> bool:
+def _is_evicting(one: Late) -> bool:
     return one.decided.drain is not None and bool(in_the_way(*one))
 
 
-def _is_in_use(one: _Late) -> bool:
-    slot = one.gpu.status.slot
-    prepared = (device.device for claim in one.gpu.report.claims for device in claim.settings)
-    return bool(one.gpu.holds) or slot in map(names.slot_of_device, prepared)
+def _is_in_use(one: Late) -> bool:
+    return bool(one.gpu.holds) or one.gpu.is_prepared

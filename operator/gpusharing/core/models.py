@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpusharing.api.sharing import GpuModel, GpuStatus, MigProfilePlaces, NodeSharingStatus
+from gpusharing.api.sharing import GpuModel, GpuStatus, MigProfilePlaces
 from gpusharing.core.amounts import mebibytes
 from gpusharing.core.inventory import Board, Engines, MigProfile, MigSupport
 
@@ -33,9 +33,9 @@ def described(boards: Iterable[Board]) -> tuple[GpuModel, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def reported(gpu: GpuStatus, node: NodeSharingStatus) -> Reported:
+def reported(gpu: GpuStatus, models: Iterable[GpuModel]) -> Reported:
     """None of its MIG: it cannot be cut, or its agent does not say how."""
-    model = next((model for model in node.models if model.model == gpu.model), None)
+    model = next((model for model in models if model.model == gpu.model), None)
     return Reported(memory_mib=mebibytes(gpu.memory), mig=_support(model) if model else None)
 
 

@@ -7,19 +7,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharingSpec, NodeSharingStatus
+from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharing, NodeSharingSpec, NodeSharingStatus
 from gpusharing.core import models
-from gpusharing.core.acceptance import Candidate
+from gpusharing.core.acceptance import Candidates
 from gpusharing.core.assign import assign
-from gpusharing.core.claims import claim_entries
+from gpusharing.core.claims import KeptEntries, claim_entries
 from gpusharing.core.conflicts import losses
 from gpusharing.core.intents import Intent, Tell
-from gpusharing.core.node_share import NodeShare, Outcome, node_shares
+from gpusharing.core.kept import Kept
+from gpusharing.core.node_share import KeptShares, NodeShare, Outcome, node_shares
 from gpusharing.core.notices import notices
-from gpusharing.core.occupancy import allocated_by_slot, next_approval, with_occupancy
+from gpusharing.core.occupancy import KeptOccupancy, next_approval, with_occupancy
 from gpusharing.core.plan import NodePlan, applied, node_plan
 from gpusharing.core.resolution import resolve
-from gpusharing.core.rollout import NodeRollout, node_rollout
+from gpusharing.core.rollout import KeptChanges, NodeRollout, node_rollout
 from gpusharing.core.selection import Selection, Selector
 from gpusharing.core.taint_rules import rule_intents
 from gpusharing.core.tenancy import Registry
@@ -54,96 +55,124 @@ class NodeDecision:
     """What people are told when the spec is written."""
 
 
-_NO_MODELS: Final = NodeSharingStatus()
 # As the API server takes.
 _MOST_GPUS: Final = 64
 
 
-def wanted(candidates: Sequence[Candidate], view: NodeView, selector: Selector) -> Wanted:
-    selections = selector.selections(candidates, view)
-    resting = [candidate for candidate in candidates if candidate.rests and candidate.objection is None]
+class Memory:
+    """What was made of a node, part by part, so that only what has changed is made anew."""
+
+    __slots__ = ("changes", "entries", "occupancy", "selector", "shares")
+
+    def __init__(self, driver: str) -> None:
+        self.selector = Selector(driver)
+        self.changes: KeptChanges = Kept()
+        self.occupancy: KeptOccupancy = Kept()
+        self.entries: KeptEntries = Kept()
+        self.shares: KeptShares = Kept()
+
+
+def wanted(candidates: Candidates, view: NodeView, memory: Memory) -> Wanted:
+    selections = memory.selector.selections(candidates.in_order, view)
+    resting = [candidate for candidate in candidates.in_order if candidate.rests and candidate.objection is None]
     return Wanted(
         gpus=_assigned(candidates, view, selections),
         selections=selections,
         selected_by=frozenset(
             candidate.name
-            for candidate in candidates
+            for candidate in candidates.in_order
             if view.sharing.status.gpus and candidate.policy.spec.nodes.matches(view.labels)
         ),
         if_applied={
-            candidate.name: _assigned(_with_applied(candidates, candidate.name), view, selections)
+            candidate.name: _assigned(candidates.replacing(applied(candidate)), view, selections)
             for candidate in resting
         },
     )
 
 
-def changes(candidates: Mapping[str, Candidate], view: NodeView, wish: Wanted, setup: Setup) -> NodeRollout:
-    """Whom it disturbs to make the node what is wanted. `candidates`: by name."""
-    return node_rollout(candidates, view, wish.gpus, setup.driver)
+def says_the_same_of_gpus(before: NodeSharing, after: NodeSharing) -> bool:
+    """Whether what is wanted stays as it was. Who holds them plays no part in it."""
+    return (
+        before.status.gpus == after.status.gpus
+        and before.status.models == after.status.models
+        and len(before.spec.gpus) == len(after.spec.gpus)
+        and all(map(_is_given_alike, before.spec.gpus, after.spec.gpus))
+    )
+
+
+def _is_given_alike(before: GpuSharing, after: GpuSharing) -> bool:
+    held = {"allocated": after.allocated, "close_approved": after.close_approved}
+    return before is after or before.model_copy(update=held) == after
+
+
+def changes(candidates: Candidates, view: NodeView, wish: Wanted, setup: Setup, memory: Memory) -> NodeRollout:
+    """Whom it disturbs to make the node what is wanted."""
+    return node_rollout(candidates.by_name, view, wish.gpus, setup.driver, memory.changes)
 
 
 def decision(
-    candidates: Sequence[Candidate],
+    candidates: Candidates,
     view: NodeView,
     wish: Wanted,
     setup: Setup,
+    memory: Memory,
     *,
     rollout: NodeRollout,
     held_back: Collection[str],
     now: str,
 ) -> NodeDecision:
     """`held_back`: policies that may not begin here yet."""
-    allocated = allocated_by_slot(view, setup.driver)
-    gpus = tuple(
-        with_occupancy(gpu, status, allocated.get(status.slot, ()), idle_wait=setup.idle_wait, now=now)
-        for gpu, status in zip(rollout.admitted(held_back), view.gpus, strict=True)
-    )
-    policies = {candidate.name: candidate.policy for candidate in candidates if candidate.is_readable}
+    admitted = rollout.admitted(held_back)
+    views, before = [change.gpu for change in rollout.changes], view.sharing.spec.gpus
+    gpus = with_occupancy(admitted, views, before, idle_wait=setup.idle_wait, now=now, kept=memory.occupancy)
     lost = losses(view, setup.driver)
-    claims = claim_entries(view, gpus, _registry(candidates, view), lost, setup.driver)
+    registry = Registry(candidates.tenants, view.namespaces)
+    claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
-    then = replace(view, sharing=view.sharing.model_copy(update={"spec": spec}))
-    plans = {
-        name: plan
-        for name, gpus_then in wish.if_applied.items()
-        if (plan := _plan(_with_applied(candidates, name), then, wish.gpus, gpus_then, setup))
-    }
-    outcome = Outcome(spec=spec, rollout=rollout, held_back=held_back, selections=wish.selections, plans=plans)
+    outcome = Outcome(
+        spec=spec,
+        admitted=admitted,
+        rollout=rollout,
+        held_back=held_back,
+        selected_by=wish.selected_by,
+        selections=wish.selections,
+        plans=_plans(candidates, view, wish, spec, setup) if wish.if_applied else {},
+    )
     return NodeDecision(
         spec=spec,
-        shares=node_shares(candidates, view, outcome, setup.driver),
-        until=next_approval(view.gpus, idle_wait=setup.idle_wait, now=now),
-        notices=notices(view, spec, policies, setup.driver),
+        shares=node_shares(candidates.by_name, view, outcome, memory.shares),
+        until=next_approval(view.sharing.status.gpus, idle_wait=setup.idle_wait, now=now),
+        notices=notices(view, spec, candidates.readable, setup.driver),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),
     )
 
 
-def _registry(candidates: Sequence[Candidate], view: NodeView) -> Registry:
-    known = {candidate.name: candidate.tenants for candidate in candidates}
-    return Registry({name: tenants for name, tenants in known.items() if tenants is not None}, view.namespaces)
-
-
-def _assigned(
-    candidates: Sequence[Candidate], view: NodeView, selections: Mapping[str, Selection]
-) -> tuple[GpuSharing, ...]:
+def _assigned(candidates: Candidates, view: NodeView, selections: Mapping[str, Selection]) -> tuple[GpuSharing, ...]:
     statuses = view.gpus
-    won = assign(candidates, selections=selections, uuids=[gpu.uuid for gpu in statuses], before=view.sharing.spec.gpus)
+    won = assign(
+        candidates.in_order, selections=selections, uuids=[gpu.uuid for gpu in statuses], before=view.sharing.spec.gpus
+    )
     return tuple(_resolved(gpu, status, view.sharing.status) for gpu, status in zip(won, statuses, strict=True))
 
 
-def _plan(
-    candidates: Sequence[Candidate],
-    view: NodeView,
-    gpus_now: Sequence[GpuSharing],
-    gpus_then: Sequence[GpuSharing],
-    setup: Setup,
-) -> NodePlan | None:
-    by_name = {candidate.name: candidate for candidate in candidates}
-    return node_plan(by_name, view, gpus_now, gpus_then, setup.driver)
-
-
-def _with_applied(candidates: Sequence[Candidate], name: str) -> list[Candidate]:
-    return [applied(candidate) if candidate.name == name else candidate for candidate in candidates]
+def _plans(
+    candidates: Candidates, view: NodeView, wish: Wanted, spec: NodeSharingSpec, setup: Setup
+) -> Mapping[str, NodePlan]:
+    """Of the policies that rest; `spec` is what is decided now."""
+    then = replace(view, sharing=view.sharing.model_copy(update={"spec": spec}))
+    return {
+        name: plan
+        for name, gpus_then in wish.if_applied.items()
+        if (
+            plan := node_plan(
+                candidates.replacing(applied(candidates.by_name[name])).by_name,
+                then,
+                wish.gpus,
+                gpus_then,
+                setup.driver,
+            )
+        )
+    }
 
 
 def _missing(view: NodeView) -> tuple[GpuSharing, ...]:
@@ -162,7 +191,7 @@ def _resolved(gpu: GpuSharing, status: GpuStatus, node: NodeSharingStatus) -> Gp
     is_cut_for_good = gpu.offers.mig is not None and gpu.offers.mig.layout is not None
     resolution = resolve(
         gpu.offers,
-        gpu=models.reported(status, node if is_cut_for_good else _NO_MODELS),
+        gpu=models.reported(status, node.models if is_cut_for_good else ()),
         mig_profiles=status.mig_profiles,
         memory_wall=status.memory_wall,
         allow=gpu.allow,

@@ -1,15 +1,18 @@
 """What one node adds to the status of each policy."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from gpusharing.api.sharing import GpuSharing, LaggingNode, NodeSharingSpec, Offers, RefusalReason
 from gpusharing.core.acceptance import Candidate
-from gpusharing.core.disturbance import GpuView, failure, gpu_views
-from gpusharing.core.lagging import lagging
+from gpusharing.core.disturbance import failure
+from gpusharing.core.kept import Kept
+from gpusharing.core.lagging import Late, is_late, lagging
 from gpusharing.core.plan import NodePlan
-from gpusharing.core.rollout import NodeRollout, is_changing, takes_up_a_place
+from gpusharing.core.rollout import GpuChange, NodeRollout, is_changing, takes_up_a_place
 from gpusharing.core.selection import Selection
 from gpusharing.core.world import NodeView
 
@@ -58,68 +61,118 @@ class Outcome:
     """All that was decided for a node."""
 
     spec: NodeSharingSpec
+    admitted: tuple[GpuSharing, ...]
+    """How each of the reported GPUs is to be now, without those who hold it."""
     rollout: NodeRollout
     held_back: Collection[str]
     """Policies that may not begin here yet."""
+    selected_by: AbstractSet[str]
+    """Policies that select the node."""
     selections: Mapping[str, Selection]
     plans: Mapping[str, NodePlan]
 
 
+class _Case(NamedTuple):
+    """All that a GPU's share is made of."""
+
+    decided: GpuSharing
+    """Without those who hold it."""
+    change: GpuChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GpuShare:
+    """A GPU as policies see it."""
+
+    case: _Case
+    policy: str | None
+    """Who has it."""
+    to: str | None
+    """Who gets it in the end."""
+    counted: bool
+    places: int
+    late: bool
+    waiting: bool
+    changing: bool
+    failure: str | None
+    stops: bool
+
+
+KeptShares: TypeAlias = Kept[_Case, _GpuShare]
+
+
 def node_shares(
-    candidates: Collection[Candidate], view: NodeView, outcome: Outcome, driver: str
+    candidates: Mapping[str, Candidate], view: NodeView, outcome: Outcome, kept: KeptShares
 ) -> Mapping[str, NodeShare]:
-    """By policy; only those to which the node is something."""
-    gpus = gpu_views(view, driver)
-    decided = outcome.spec.gpus
+    """By policy; only those to which the node is something. `kept`: what was said of each GPU last time."""
     clients = _clients_by_policy(view, outcome.spec)
+    cases = {
+        gpu.uuid: _Case(gpu, change) for gpu, change in zip(outcome.admitted, outcome.rollout.changes, strict=True)
+    }
+    # Those that the agent does not report are kept in mind, and are nothing that anybody has.
+    gpus = tuple(kept.all(_gpu_share, cases).values())
     concerned = (
-        {gpu.policy.name for gpu in decided if gpu.policy}
-        | {loser.policy for gpu in decided for loser in gpu.losers}
+        {gpu.policy.name for gpu in outcome.spec.gpus if gpu.policy}
+        | {loser.policy for gpu in outcome.admitted for loser in gpu.losers}
         | {change.policy for change in outcome.rollout.changes}
         | clients.keys()
     )
     return {
-        candidate.name: _share(candidate.name, view, outcome, gpus, selected=selected, clients=clients[candidate.name])
-        for candidate in candidates
-        if (selected := bool(gpus) and candidate.policy.spec.nodes.matches(view.labels)) or candidate.name in concerned
+        policy: _share(policy, view, outcome, gpus, clients=clients[policy])
+        for policy in candidates.keys() & (outcome.selected_by | concerned)
     }
 
 
-def _share(
-    policy: str, view: NodeView, outcome: Outcome, gpus: Mapping[str, GpuView], *, selected: bool, clients: int
-) -> NodeShare:
-    # Those that the agent does not report are kept in mind, and are nothing that anybody has.
-    decided = [gpu for gpu in outcome.spec.gpus if gpu.uuid in gpus]
-    won = [gpu for gpu in decided if _is_of(gpu, policy)]
-    rollout, selection = outcome.rollout, outcome.selections.get(policy)
-    pairs = [(gpu, change.after) for gpu, change in zip(decided, rollout.changes, strict=True) if _is_of(gpu, policy)]
+def _gpu_share(case: _Case) -> _GpuShare:
+    entry, change = case
+    return _GpuShare(
+        case=case,
+        policy=entry.policy.name if entry.policy else None,
+        to=change.after.policy.name if change.after.policy else None,
+        counted=entry.offers is not None and _is_counted(entry.offers),
+        places=_places(entry),
+        late=is_late(entry, change.gpu),
+        waiting=not change.has_begun,
+        changing=is_changing(entry, change.gpu),
+        failure=failure(change.gpu.status),
+        stops=takes_up_a_place(entry, change.after, change.gpu),
+    )
+
+
+def _share(policy: str, view: NodeView, outcome: Outcome, gpus: Sequence[_GpuShare], *, clients: int) -> NodeShare:
+    selection = outcome.selections.get(policy)
+    won = [gpu for gpu in gpus if gpu.policy == policy]
     return NodeShare(
-        selected=selected,
+        selected=policy in outcome.selected_by,
         won=len(won),
-        coming=sum(
-            _is_of(change.after, policy) and not _is_of(gpu, policy)
-            for change, gpu in zip(rollout.changes, decided, strict=True)
-        ),
-        counted=any(gpu.offers is not None and _is_counted(gpu.offers) for gpu in won),
-        places=sum(map(_places, won)),
+        coming=sum(gpu.to == policy != gpu.policy for gpu in gpus),
+        counted=any(gpu.counted for gpu in won),
+        places=sum(gpu.places for gpu in won),
         clients=clients,
         lost=tuple(
-            f"{gpu.uuid} of {view.name} to {gpu.policy.name if gpu.policy else 'nobody'} ({loser.reason})"
-            for gpu in decided
-            for loser in gpu.losers
+            f"{gpu.case.decided.uuid} of {view.name} to {gpu.policy or 'nobody'} ({loser.reason})"
+            for gpu in gpus
+            for loser in gpu.case.decided.losers
             if loser.policy == policy
         ),
         failed=tuple(f"{uuid} of {view.name}: {why}" for uuid, why in selection.failed.items()) if selection else (),
         refused=tuple(
-            (refusal.reason, f"{gpu.uuid} of {view.name}: {refusal.message}") for gpu in won for refusal in gpu.refused
+            (refusal.reason, f"{gpu.case.decided.uuid} of {view.name}: {refusal.message}")
+            for gpu in won
+            for refusal in gpu.case.decided.refused
         ),
-        lagging=lagging(policy, view.name, won=won, gpus=gpus, rollout=rollout, held_back=outcome.held_back),
+        lagging=lagging(
+            view.name,
+            late=[Late(gpu.case.decided, gpu.case.change.gpu) for gpu in won if gpu.late],
+            waiting=[gpu.case.change for gpu in gpus if gpu.waiting and gpu.case.change.policy == policy],
+            held=policy in outcome.held_back,
+        ),
         held_back=policy in outcome.held_back,
-        changing=any(is_changing(gpu, gpus[gpu.uuid]) for gpu in won),
+        changing=any(gpu.changing for gpu in won),
         failing=tuple(
-            f"{gpu.uuid} of {view.name}: {why}" for gpu in won if (why := failure(gpus[gpu.uuid].status)) is not None
+            f"{gpu.case.decided.uuid} of {view.name}: {gpu.failure}" for gpu in won if gpu.failure is not None
         ),
-        stops=any(takes_up_a_place(gpu, wanted, gpus[gpu.uuid]) for gpu, wanted in pairs),
+        stops=any(gpu.stops for gpu in won),
         planned=outcome.plans.get(policy),
     )
 
@@ -146,7 +199,3 @@ def _places(gpu: GpuSharing) -> int:
     shared = [offer.max_clients for offer in (gpu.offers.time_slicing, gpu.offers.mps) if offer]
     cut = [sum(gpu.offers.mig.layout.values())] if gpu.offers.mig and gpu.offers.mig.layout else []
     return max([*shared, *cut, 1])
-
-
-def _is_of(gpu: GpuSharing, policy: str) -> bool:
-    return gpu.policy is not None and gpu.policy.name == policy

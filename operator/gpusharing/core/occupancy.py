@@ -1,33 +1,52 @@
 """What the API says is allocated of a GPU, and which of its closing devices nobody can hold any more."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
-from gpusharing.api import names
 from gpusharing.api.sharing import AllocatedDevice, GpuSharing, GpuStatus
-from gpusharing.core import allocation
+from gpusharing.core.disturbance import GpuView, Hold
+from gpusharing.core.kept import Kept
 from gpusharing.core.moments import seconds
-from gpusharing.core.world import NodeView
+
+
+class _Case(NamedTuple):
+    """All that the word on a GPU is made of."""
+
+    gpu: GpuSharing
+    told: GpuSharing | None
+    """What was said last."""
+    holds: tuple[Hold, ...]
+    close_approved: tuple[str, ...]
+
+
+KeptOccupancy: TypeAlias = Kept[_Case, GpuSharing]
 
 
 def with_occupancy(
-    gpu: GpuSharing, status: GpuStatus, allocated: tuple[AllocatedDevice, ...], *, idle_wait: float, now: str
-) -> GpuSharing:
-    """`allocated`: what is allocated of this GPU."""
-    approved = _close_approved(status, allocated, ended_before=seconds(now) - idle_wait)
-    return gpu.model_copy(update={"allocated": allocated, "close_approved": approved})
+    gpus: Sequence[GpuSharing],
+    views: Sequence[GpuView],
+    before: Iterable[GpuSharing] = (),
+    *,
+    idle_wait: float,
+    now: str,
+    kept: KeptOccupancy | None = None,
+) -> tuple[GpuSharing, ...]:
+    """`views`: of the same GPUs. `before`: what was said last. `kept`: what was said of each last time."""
+    ended_before = seconds(now) - idle_wait
+    told = {gpu.uuid: gpu for gpu in before}
+    cases = {
+        gpu.uuid: _Case(gpu, told.get(gpu.uuid), view.holds, _close_approved(view, ended_before))
+        for gpu, view in zip(gpus, views, strict=True)
+    }
+    return tuple((Kept() if kept is None else kept).all(_occupied, cases).values())
 
 
-def allocated_by_slot(view: NodeView, driver: str) -> Mapping[int, tuple[AllocatedDevice, ...]]:
-    """Without those who only look."""
-    found: defaultdict[int, list[AllocatedDevice]] = defaultdict(list)
-    for claim in view.claims:
-        for result in allocation.results(claim, driver):
-            slot = names.slot_of_device(result.device)
-            if slot is not None and not result.admin_access and names.node_of_pool(result.pool) == view.name:
-                device = AllocatedDevice(claim=claim.metadata.uid, device=result.device, share_id=result.share_id)
-                found[slot].append(device)
-    return {slot: tuple(sorted(devices, key=_order)) for slot, devices in found.items()}
+def _occupied(case: _Case) -> GpuSharing:
+    allocated = (AllocatedDevice(claim=hold.uid, device=hold.device, share_id=hold.share_id) for hold in case.holds)
+    held = {"allocated": tuple(sorted(allocated, key=_order)), "close_approved": case.close_approved}
+    entry = case.gpu.model_copy(update=held)
+    # There need not be two of them for as long as nothing else is said.
+    return case.told if entry == case.told else entry
 
 
 def next_approval(statuses: Iterable[GpuStatus], *, idle_wait: float, now: str) -> float | None:
@@ -45,14 +64,12 @@ def _order(device: AllocatedDevice) -> tuple[str, str, str]:
     return device.claim, device.device, device.share_id or ""
 
 
-def _close_approved(
-    status: GpuStatus, allocated: tuple[AllocatedDevice, ...], *, ended_before: float
-) -> tuple[str, ...]:
+def _close_approved(gpu: GpuView, ended_before: float) -> tuple[str, ...]:
     """Only after the whole wait: a decision of the scheduler that was on its way is among the allocated by then."""
-    held = {device.device for device in allocated}
+    held = {hold.device for hold in gpu.holds}
     return tuple(
         published.device
-        for published in status.published
+        for published in gpu.status.published
         if published.closing_since is not None
         and seconds(published.closing_since) <= ended_before
         and published.device not in held

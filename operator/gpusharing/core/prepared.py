@@ -1,8 +1,10 @@
 """Which claims run on a node: what its agent says it has prepared."""
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from gpusharing.api.dra import AllocationResult
+from gpusharing.api.sharing import ClaimStatus
 from gpusharing.core import allocation
 from gpusharing.core.world import NodeView
 
@@ -10,13 +12,14 @@ from gpusharing.core.world import NodeView
 def running(view: NodeView, driver: str) -> AbstractSet[str]:
     """Uids of the claims of which exactly that is prepared what they are allocated: under the same uid a claim can lose
     its devices and get others."""
-    held = {claim.metadata.uid: _named(allocation.results_on(claim, view.name, driver)) for claim in view.claims}
+    held = {claim.metadata.uid: allocation.results_on(claim, view.name, driver) for claim in view.claims}
     return {
         status.uid
         for status in view.sharing.status.claims
-        if held.get(status.uid) == {(settings.request, settings.device) for settings in status.settings}
+        if status.uid in held and is_running(status, held[status.uid])
     }
 
 
-def _named(results: tuple[AllocationResult, ...]) -> set[tuple[str, str]]:
-    return {(result.request, result.device) for result in results}
+def is_running(status: ClaimStatus, results: Iterable[AllocationResult]) -> bool:
+    """`results`: what it is allocated of the node now."""
+    return {(one.request, one.device) for one in status.settings} == {(one.request, one.device) for one in results}

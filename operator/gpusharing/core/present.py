@@ -264,7 +264,8 @@ class Present:
                 del self._waiting[name]
         if not goes_on_for:
             for gone in (uid, *(owner.get("uid", "") for owner in claim.metadata.owner_references)):
-                self._told.pop(gone, None)
+                # A pod may have other claims that wait still.
+                self._changes.waiting |= self._told.pop(gone, None) is not None
 
     def _drop_claim(self, claim: ResourceClaim) -> None:
         self._stops_waiting(claim)

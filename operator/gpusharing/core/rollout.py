@@ -6,6 +6,7 @@ operator that has just started goes on where the last one was.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from gpusharing.api.sharing import Disruption, Effect, GpuSharing
 from gpusharing.core.acceptance import Candidate
@@ -19,6 +20,7 @@ from gpusharing.core.disturbance import (
     is_offered_anew,
     pool_of,
 )
+from gpusharing.core.kept import Kept
 from gpusharing.core.world import NodeView
 
 _COSTS = frozenset({Effect.EVICTS, Effect.CUT_ANEW})
@@ -37,6 +39,12 @@ class GpuChange:
     """Those in the way, by namespace and name."""
     policy: str | None
     """Whose rollout it is: that of the policy that wins the GPU, or gives it away to nobody."""
+    changing: str | None = None
+    """The policy for which somebody is being evicted, or the GPU is being cut anew."""
+    failing: str | None = None
+    """The policy for which the GPU does not become what it should be."""
+    gpu: GpuView
+    """As its agent reports it."""
 
     @property
     def has_begun(self) -> bool:
@@ -64,48 +72,68 @@ class NodeRollout:
         return tuple(_now(change, held_back) for change in self.changes)
 
 
+class _Case(NamedTuple):
+    """All that a change is made of."""
+
+    candidate: Candidate | None
+    """Whose rollout it is."""
+    before: GpuSharing | None
+    wanted: GpuSharing
+    gpu: GpuView
+
+
+KeptChanges: TypeAlias = Kept[_Case, GpuChange]
+
+
 def node_rollout(
-    candidates: Mapping[str, Candidate], view: NodeView, wanted: Sequence[GpuSharing], driver: str
+    candidates: Mapping[str, Candidate],
+    view: NodeView,
+    wanted: Sequence[GpuSharing],
+    driver: str,
+    kept: KeptChanges | None = None,
 ) -> NodeRollout:
-    """`wanted`: how each GPU is to be in the end."""
+    """`wanted`: how each GPU is to be in the end. `kept`: what was said of each last time."""
     gpus = gpu_views(view, driver)
     decided = {gpu.uuid: gpu for gpu in view.sharing.spec.gpus}
-    changes = tuple(_change(candidates, decided.get(gpu.uuid), gpu, gpus[gpu.uuid]) for gpu in wanted)
+    cases = {
+        gpu.uuid: _Case(_whose(before := decided.get(gpu.uuid), gpu, candidates), before, gpu, gpus[gpu.uuid])
+        for gpu in wanted
+    }
+    changes = tuple((Kept() if kept is None else kept).all(_change, cases).values())
     asking = {change.policy for change in changes if change.effect in _COSTS and not change.has_begun}
-    now = [
-        (change, standing, gpus[change.after.uuid]) for change in changes if (standing := _standing(change)) is not None
-    ]
     return NodeRollout(
         changes=changes,
         asking=frozenset(policy for policy in asking if policy),
-        changing=frozenset(
-            standing.policy.name for _, standing, gpu in now if standing.policy and is_changing(standing, gpu)
-        ),
-        failing=frozenset(
-            standing.policy.name
-            for change, standing, gpu in now
-            if standing.policy and takes_up_a_place(standing, change.after, gpu)
-        ),
+        changing=frozenset(change.changing for change in changes if change.changing),
+        failing=frozenset(change.failing for change in changes if change.failing),
     )
 
 
-def _change(
-    candidates: Mapping[str, Candidate], before: GpuSharing | None, after: GpuSharing, gpu: GpuView
-) -> GpuChange:
+def _whose(before: GpuSharing | None, after: GpuSharing, candidates: Mapping[str, Candidate]) -> Candidate | None:
     policy = after.policy or (before.policy if before else None)
-    candidate = candidates.get(policy.name) if policy else None
-    claims = in_the_way(after, gpu)
-    disruption = _disruption(candidate, before, after)
-    effect = _effect(before, after, gpu, disturbed=bool(claims), disruption=disruption)
+    return candidates.get(policy.name) if policy else None
+
+
+def _change(case: _Case) -> GpuChange:
+    candidate, before, wanted, gpu = case
+    claims = in_the_way(wanted, gpu)
+    disruption = _disruption(candidate, before, wanted)
+    effect = _effect(before, wanted, gpu, disturbed=bool(claims), disruption=disruption)
     drains = effect is Effect.EVICTS or (
-        disruption is Disruption.EVICT and before is not None and _is_draining_to(before, after, gpu)
+        disruption is Disruption.EVICT and before is not None and _is_draining_to(before, wanted, gpu)
     )
+    after = wanted.model_copy(update={"drain": EVICT}) if drains else _undrained(wanted)
+    standing = _standing(before, after)
+    owner = standing.policy.name if standing and standing.policy else None
     return GpuChange(
         before=before,
-        after=after.model_copy(update={"drain": EVICT if drains else None}),
+        after=after,
         effect=effect,
         claims=claims,
         policy=candidate.name if candidate else None,
+        changing=owner if standing and is_changing(standing, gpu) else None,
+        gpu=gpu,
+        failing=owner if standing and takes_up_a_place(standing, after, gpu) else None,
     )
 
 
@@ -142,12 +170,15 @@ def _is_draining_to(before: GpuSharing, after: GpuSharing, gpu: GpuView) -> bool
     return before.drain is not None and _ways(before) == _ways(after) and not is_offered_anew(before, gpu.status)
 
 
-def _standing(change: GpuChange) -> GpuSharing | None:
+def _standing(before: GpuSharing | None, after: GpuSharing) -> GpuSharing | None:
     """What was decided, without an eviction that is over."""
-    before, after = change.before, change.after
     if before is not None and _ways(before) == _ways(after) and after.drain is None:
-        return before.model_copy(update={"drain": None})
+        return _undrained(before)
     return before
+
+
+def _undrained(entry: GpuSharing) -> GpuSharing:
+    return entry.model_copy(update={"drain": None}) if entry.drain else entry
 
 
 def is_changing(entry: GpuSharing, gpu: GpuView) -> bool:
@@ -173,10 +204,9 @@ def _ways(entry: GpuSharing) -> tuple[object, ...]:
 
 def _now(change: GpuChange, held_back: Collection[str]) -> GpuSharing:
     if change.before is None:
-        drain = None if change.policy in held_back else change.after.drain
-        return change.after.model_copy(update={"drain": drain})
+        return _undrained(change.after) if change.policy in held_back else change.after
     if change.effect is Effect.KEPT_UNTIL_IDLE:
-        return _as_before(change.before, change.after).model_copy(update={"drain": None})
+        return _undrained(_as_before(change.before, change.after))
     if change.policy in held_back:
         return _as_before(change.before, change.after)
     return change.after

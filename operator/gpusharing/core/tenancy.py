@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing import Allowance, GpuSharing
+from gpusharing.api.sharing import UNTOLD, Allowance, GpuSharing, MemoryWallSupport
 from gpusharing.core import amounts
 
 _LONGEST: Final = 200
@@ -33,12 +33,13 @@ class Registry:
     """Their labels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A device that a claim was allocated, and what was decided about its GPU."""
 
     result: AllocationResult
     gpu: GpuSharing
+    wall: MemoryWallSupport = UNTOLD
+    """What can be done there about memory."""
 
     @property
     def place(self) -> str:

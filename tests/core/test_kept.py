@@ -1,0 +1,26 @@
+"""What was made last, for as long as it would be made of the same things."""
+
+from gpusharing.core.kept import Kept
+
+
+def test_only_what_is_made_of_other_things_is_made_anew() -> None:
+    kept: Kept[tuple[int], str] = Kept()
+    made: list[int] = []
+
+    def make(of: tuple[int]) -> str:
+        made.append(of[0])
+        return f"of {of[0]}"
+
+    assert kept.all(make, {"a": (1,), "b": (2,)}) == {"a": "of 1", "b": "of 2"}
+    assert kept.all(make, {"b": (3,), "a": (1,)}) == {"a": "of 1", "b": "of 3"}
+    assert made == [1, 2, 3]
+    # What was not asked for is forgotten.
+    kept.all(make, {"b": (3,)})
+    kept.all(make, {"a": (1,)})
+    assert made == [1, 2, 3, 1]
+
+
+def test_they_come_in_the_order_in_which_they_are_asked_for() -> None:
+    kept: Kept[tuple[int], int] = Kept()
+    kept.all(lambda of: of[0], {"a": (1,), "b": (2,)})
+    assert [*kept.all(lambda of: of[0], {"b": (2,), "a": (1,)})] == ["b", "a"]

@@ -17,13 +17,14 @@ import pytest
 import pytest_asyncio
 
 from building import DRIVER
+from building.snapshot import snapshot
 from controller import bed
 from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.api.meta import ConditionStatus
 from gpusharing.controller import listing
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.store import Store, snapshot
+from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
 from gpusharing.kube import client_credentials
@@ -363,15 +364,15 @@ async def test_a_conflict_is_left_to_the_next_decision(
         writer = Writer(api, store, Events(api, controller="test", instance="test"), metrics)
         await listing.prime(api, store, WATCHED)
         await they.api.merge_patch(NODE_SHARINGS, "n1", {"metadata": {"labels": {"moved": "on"}}})
-        await writer.apply(decide(snapshot(store, DRIVER, 37), now="2026-11-18T12:00:00Z"))
+        await writer.apply(decide(snapshot(store), now="2026-11-18T12:00:00Z"))
         assert b'gpusharing_intents_total{kind="ReplaceSpec",result="conflict"} 1.0' in metrics.exposition()
         assert await they.winners("n1") == []
         assert writer.retry_in is None
 
         await listing.prime(api, store, WATCHED)
-        await writer.apply(decide(snapshot(store, DRIVER, 37), now="2026-11-18T12:00:00Z"))
+        await writer.apply(decide(snapshot(store), now="2026-11-18T12:00:00Z"))
         assert await they.winners("n1") == ["shared"]
-        assert decide(snapshot(store, DRIVER, 37), now="2026-11-18T13:00:00Z") == []
+        assert decide(snapshot(store), now="2026-11-18T13:00:00Z") == []
     await operator.start()
 
 

@@ -7,7 +7,7 @@ from building import node_sharing
 from gpusharing.api.meta import Identity
 from gpusharing.api.sharing import UnreadablePolicy
 from gpusharing.controller.handlers import WATCHED
-from gpusharing.controller.store import Store, snapshot
+from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
@@ -159,11 +159,3 @@ def test_a_list_shows_what_is_not_known_or_only_as_it_was(observed: Observed) ->
         observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
     unknown, newer = identity("unknown", 1), identity("older", 10)
     assert observed.store.behind(NODES, [identity("same", 9), newer, identity("newer", 9), unknown]) == [newer, unknown]
-
-
-def test_a_snapshot_does_not_change(observed: Observed) -> None:
-    observed.store.seen(NODES, node(1))
-    world = snapshot(observed.store, "gpu.nvidia.com", 37)
-    observed.store.gone(NODES, node(2))
-    assert set(world.nodes) == {"n1"}
-    assert snapshot(observed.store, "gpu.nvidia.com", 37).nodes == {}

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from building import NOW, decided, node_sharing, policy, world
+from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing.api.sharing import ClientCount, NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.store import Store, snapshot
+from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
@@ -222,7 +223,7 @@ async def test_deciding_twice_writes_once(writer: Writer, store: Store, server: 
     seed(store, policy())
     seed(store, node_sharing("n1", gpus=2))
     store.seen(NODES, {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}})
-    first = decide(snapshot(store, "gpu.nvidia.com", 37), now=NOW)
+    first = decide(snapshot(store), now=NOW)
     assert [type(intent) for intent in first] == [ReplaceSpec, PatchStatus]
     await writer.apply(first)
-    assert decide(snapshot(store, "gpu.nvidia.com", 37), now="2030-01-01T00:00:00Z") == []
+    assert decide(snapshot(store), now="2030-01-01T00:00:00Z") == []

@@ -145,10 +145,7 @@ def test_ready_is_announced_when_it_changes_and_only_then() -> None:
     for step in ("NoMatchingNodes", "WaitingForNodes", "Ready", "Ready again"):
         intents = decide(at, now=NOW)
         announced += [
-            (step, condition.reason)
-            for intent in intents
-            if isinstance(intent, PatchStatus)
-            for condition in intent.announcements
+            (step, notice.reason) for intent in intents if isinstance(intent, PatchStatus) for notice in intent.notices
         ]
         at = apply(at, intents)
         if step == "NoMatchingNodes":

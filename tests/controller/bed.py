@@ -16,7 +16,10 @@ import aiohttp
 from building import DRIVER, gpu_status
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import NodeSharing, NodeSharingStatus, PublishedDevice, SharingPolicy
+from gpusharing.api.sharing.gpu_status import PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_status import NodeSharingStatus
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.controller.operate import operate
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address

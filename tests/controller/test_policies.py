@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from building import boards, gpu_status
 from controller.bed import Everybody, Operator, eventually, everybody, install
-from gpusharing.api.sharing import NodeSharingStatus
+from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.core import models
 from gpusharing.core.quotas import quota_name
 from gpusharing.core.reasons import (

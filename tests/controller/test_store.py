@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from building import node_sharing
 from gpusharing.api.meta import Identity
-from gpusharing.api.sharing import UnreadablePolicy
+from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES

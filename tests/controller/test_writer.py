@@ -8,7 +8,10 @@ import pytest
 from building import NOW, decided, node_sharing, policy, world
 from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
-from gpusharing.api.sharing import ClientCount, NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import NodeSharingSpec
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatus
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store

@@ -10,7 +10,9 @@ from core.test_classes import device_class
 from core.test_decider import Kept
 from gpusharing.api.dra import Namespace
 from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
-from gpusharing.api.sharing import Classes, Quota, SharingPolicyStatus, Tenants
+from gpusharing.api.sharing.classes import Classes
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
+from gpusharing.api.sharing.tenants import Quota, Tenants
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Create, PatchStatus, Target, stage
 from gpusharing.core.world import World

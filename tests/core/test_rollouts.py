@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from building import EXCLUSIVE, NOW, claim, node_sharing, policy, result, time_slicing, world
 from building.cluster import agents_act, apply, pods_are_evicted, with_policies
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import Disruption, LagReason, NodeSharing, Rollout, RolloutMode, SharingPolicyStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
+from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import PatchStatus
 from gpusharing.core.world import World

@@ -11,7 +11,7 @@ import pydantic
 import structlog
 
 from gpusharing.api.meta import Identity, ObjectMeta
-from gpusharing.api.sharing import NodeSharing
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core.intents import Tell
 from gpusharing.kube.kinds import Kind
 

@@ -7,7 +7,8 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpusharing.api.sharing import SharingPolicy, SharingPolicyStatus
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.acceptance import Candidate, Candidates, examine
 from gpusharing.core.budget import NO_PART, Budget, Part, parts
 from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision

@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.names import DeviceName, Sharing
-from gpusharing.api.sharing import Drain, GpuModel, GpuSharing, GpuStatus, MigOffer, Offers
+from gpusharing.api.sharing.gpu_models import GpuModel
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_spec import Drain, GpuSharing
+from gpusharing.api.sharing.offers import MigOffer, Offers
 from gpusharing.core import allocation, models
 from gpusharing.core.health import HEALTHY, Reason
 from gpusharing.core.offers import layout

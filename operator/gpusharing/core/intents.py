@@ -5,7 +5,10 @@ from enum import IntEnum, StrEnum
 from typing import Any, Final
 
 from gpusharing.api.meta import Condition, ConditionStatus, ObjectMeta
-from gpusharing.api.sharing import NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import NodeSharingSpec
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.reasons import ConditionType, ProgressingReason
 
 

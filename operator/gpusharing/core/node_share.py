@@ -6,7 +6,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from gpusharing.api.sharing import GpuSharing, LaggingNode, NodeSharingSpec, Offers, RefusalReason
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, RefusalReason
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.disturbance import failure
 from gpusharing.core.kept import Kept

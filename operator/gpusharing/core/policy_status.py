@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import (
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import (
     ClientCount,
     GpuCount,
     LaggingNode,
     LastReady,
     NodeCount,
-    RolloutMode,
-    SharingPolicy,
     SharingPolicyStatus,
 )
+from gpusharing.api.sharing.rollout import RolloutMode
 from gpusharing.core.acceptance import Candidate, Objection
 from gpusharing.core.complaints import Complaint
 from gpusharing.core.listed import listed

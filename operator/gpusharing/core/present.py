@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
-from gpusharing.api.sharing import NodeSharing, SharingPolicy
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.intents import Tell
 from gpusharing.core.waiting import classes_of
 from gpusharing.core.world import NodeView, Setup, labels_of, node_of_rule, nodes_of

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, DeviceTaintRule
-from gpusharing.api.sharing import NodeSharing
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core.intents import Create, Delete, Intent, Stage, Target
 from gpusharing.core.world import NodeView
 

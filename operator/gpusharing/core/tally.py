@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
-from gpusharing.api.sharing import LaggingNode, RefusalReason
+from gpusharing.api.sharing.node_spec import RefusalReason
+from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.listed import SHOWN
 from gpusharing.core.node_share import NodeShare
 from gpusharing.core.plan import NodePlan

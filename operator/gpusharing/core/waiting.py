@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from gpusharing.api.dra import DeviceClass, ResourceClaim
 from gpusharing.api.meta import ConditionStatus, ObjectMeta
-from gpusharing.api.sharing import SharingPolicyStatus
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.intents import Target, Tell
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
-from gpusharing.api.sharing import GpuStatus, NodeSharing, SharingPolicy
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core import allocation
 from gpusharing.core.narrowing import IDLE_WAIT
 

@@ -9,15 +9,10 @@ import pytest
 from building import MINOR, policy, time_slicing
 from building.guards import installed, variables
 from gpusharing.api.meta import LabelSelector, ObjectMeta
-from gpusharing.api.sharing import (
-    Allowance,
-    Classes,
-    ExtendedResources,
-    Rollout,
-    RolloutMode,
-    SharingPolicy,
-    Tenants,
-)
+from gpusharing.api.sharing.classes import Classes, ExtendedResources
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.rollout import Rollout, RolloutMode
+from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core import classes
 from gpusharing.core.acceptance import examine
 from gpusharing.core.guards.upkeep import Guards, Upkeep, upkeep

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import Allowance, SharingPolicy
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.classes import PolicyClass
 from gpusharing.core.guards import literals

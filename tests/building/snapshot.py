@@ -17,5 +17,6 @@ def snapshot(store: Store) -> World:
         classes={class_.metadata.name: class_ for class_ in store.all(kinds.DEVICE_CLASSES)},
         namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
         guards={guard.metadata.name: guard for guard in store.all(kinds.ADMISSION_POLICIES)},
+        bindings={binding.metadata.name: binding for binding in store.all(kinds.ADMISSION_BINDINGS)},
         quotas={(quota.metadata.namespace, quota.metadata.name): quota for quota in store.all(kinds.RESOURCE_QUOTAS)},
     )

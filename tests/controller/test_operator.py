@@ -21,7 +21,7 @@ from building.snapshot import snapshot
 from controller import bed
 from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.api.meta import ConditionStatus
-from gpusharing.controller import listing
+from gpusharing.controller import guards, listing
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
@@ -31,7 +31,6 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import (
-    ADMISSION_POLICIES,
     DEVICE_TAINT_RULES,
     LEASES,
     NODE_SHARINGS,
@@ -185,7 +184,7 @@ async def test_it_asks_for_nothing_that_it_may_not_have(operator: Operator, they
     }
     assert on_objects == {
         *itertools.product(["list", "watch"], [kind.plural for kind in (*WATCHED, DEVICE_TAINT_RULES)]),
-        *itertools.product(["get", "list", "watch"], [ADMISSION_POLICIES.plural]),
+        *itertools.product(["get", "list", "watch"], [kind.plural for kind in guards.KINDS]),
         ("create", "deviceclasses"),
         ("update", "nodesharings"),
         ("patch", "sharingpolicies/status"),
@@ -360,7 +359,7 @@ async def test_a_conflict_is_left_to_the_next_decision(
     credentials = await client_credentials.load(operator.kubeconfig)
     async with open_session(credentials) as session:
         api, metrics = Api(session, credentials.server, user_agent="test"), Metrics()
-        store = Store((*WATCHED, ADMISSION_POLICIES), on_change=lambda **_: None)
+        store = Store((*WATCHED, *guards.KINDS), on_change=lambda **_: None)
         writer = Writer(api, store, Events(api, controller="test", instance="test"), metrics)
         await listing.prime(api, store, WATCHED)
         await they.api.merge_patch(NODE_SHARINGS, "n1", {"metadata": {"labels": {"moved": "on"}}})

@@ -6,9 +6,10 @@ from structlog.testing import capture_logs
 from building import node_sharing
 from gpusharing.api.meta import Identity
 from gpusharing.api.sharing.policy import UnreadablePolicy
+from gpusharing.controller import guards
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.store import Store
-from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES
+from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
 class Observed:
@@ -16,7 +17,7 @@ class Observed:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.store = Store((*WATCHED, ADMISSION_POLICIES), on_change=self._changed)
+        self.store = Store((*WATCHED, *guards.KINDS), on_change=self._changed)
 
     def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1

@@ -12,6 +12,7 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatus
+from gpusharing.controller import guards
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
@@ -19,7 +20,7 @@ from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.kube.events import Events
-from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
+from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api
 
 NODE_SHARINGS_PATH = "/apis/gpusharing.dev/v1alpha1/nodesharings"
@@ -34,7 +35,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store((*WATCHED, ADMISSION_POLICIES), on_change=lambda **_: None)
+    return Store((*WATCHED, *guards.KINDS), on_change=lambda **_: None)
 
 
 @pytest.fixture

@@ -91,6 +91,7 @@ class Kept:
             lambda of: of.namespaces,
             lambda of: of.classes,
             lambda of: of.guards,
+            lambda of: of.bindings,
             lambda of: of.quotas,
             lambda of: of.taint_rules or {},
             _told,

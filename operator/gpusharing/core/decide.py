@@ -55,6 +55,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
             classes=world.classes,
             namespaces=world.namespaces,
             guards=world.guards,
+            bindings=world.bindings,
             quotas=world.quotas,
             setup=world.setup,
         )

@@ -264,6 +264,7 @@ class Decider:
                 classes=self.present.classes,
                 namespaces=self.present.namespaces,
                 guards=self.present.guards,
+                bindings=self.present.bindings,
                 quotas=self.present.quotas,
                 setup=self._setup,
             )

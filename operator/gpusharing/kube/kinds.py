@@ -110,6 +110,12 @@ ADMISSION_POLICIES: Final = Kind(
     "validatingadmissionpolicies",
     core.ValidatingAdmissionPolicy,
 )
+ADMISSION_BINDINGS: Final = Kind(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    core.ValidatingAdmissionPolicyBinding,
+)
 DEVICE_TAINT_RULES: Final = Kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", dra.DeviceTaintRule)
 LEASES: Final = Kind("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease, namespaced=True)
 DEVICE_TAINT_RULES_BETA: Final = replace(DEVICE_TAINT_RULES, api_version="resource.k8s.io/v1beta2")

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,10 +147,12 @@ class Everybody:
         body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
         return await self.api.create(RESOURCE_CLAIMS, body, "default")
 
-    async def hold(self, name: str, *, device: str, node: str = "n1") -> str:
+    async def hold(
+        self, name: str, *, device: str, node: str = "n1", tolerations: Sequence[Mapping[str, Any]] = ()
+    ) -> str:
         """A claim that the scheduler has given a device; its uid."""
         claim = await self.make_claim(name)
-        result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device}
+        result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device, "tolerations": list(tolerations)}
         status = {"status": {"allocation": {"devices": {"results": [result]}}}}
         await self.api.merge_patch(RESOURCE_CLAIMS, name, status, namespace="default", subresource="status")
         return claim.metadata.uid

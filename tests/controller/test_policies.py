@@ -145,6 +145,12 @@ async def rolling_out(they: Everybody) -> None:
     await they.edit_policy("p", offers=SHARED)
 
 
+async def nobody_is_evicted(they: Everybody) -> None:
+    await they.make_node("n1")
+    await they.hold("c1", device="gpu-0", tolerations=[{"operator": "Exists"}])
+    await they.apply_policy("p", offers=SHARED, rollout=EVICT)
+
+
 async def stopped(they: Everybody) -> None:
     await rolling_out(they)
     await eventually(they.evicting, ["n1"])
@@ -227,6 +233,7 @@ SITUATIONS: Final[Mapping[tuple[ConditionType, str], Callable[[Everybody], Await
         (ConditionType.DEGRADED, DegradedReason.EXTENDED_RESOURCE_TAKEN): an_extended_resource_that_is_taken,
         (ConditionType.DEGRADED, DegradedReason.QUOTA_NOT_OURS): a_quota_of_its_name,
         (ConditionType.DEGRADED, DegradedReason.NODES_FAILING): a_gpu_is_lost,
+        (ConditionType.DEGRADED, DegradedReason.EVICTION_TOLERATED): nobody_is_evicted,
         (ConditionType.DEGRADED, DegradedReason.SELECTOR_ERROR): a_selector_fails,
         (ConditionType.DEGRADED, DegradedReason.MEMORY_TOO_SMALL): of_h100s(TOO_MUCH),
         (ConditionType.DEGRADED, DegradedReason.UNKNOWN_MIG_PROFILE): of_h100s({"mig": {"profiles": ["9g.99gb"]}}),

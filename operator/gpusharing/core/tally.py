@@ -71,6 +71,7 @@ class Tally:
     lost: ByNode[str] = field(default_factory=ByNode)
     lagging: ByNode[LaggingNode] = field(default_factory=ByNode)
     failing: ByNode[str] = field(default_factory=ByNode)
+    not_evicted: ByNode[str] = field(default_factory=ByNode)
     planned: ByNode[NodePlan] = field(default_factory=ByNode)
     failed: ByNode[str] = field(default_factory=ByNode)
     refused: ByNode[tuple[RefusalReason, str]] = field(default_factory=ByNode)
@@ -79,6 +80,7 @@ class Tally:
         self._count(share, 1)
         self.lost.put(node, share.lost)
         self.failing.put(node, share.failing)
+        self.not_evicted.put(node, share.not_evicted)
         self.planned.put(node, (share.planned,) if share.planned else ())
         self.lagging.put(node, (share.lagging,) if share.lagging else ())
         if share.selected:
@@ -88,7 +90,15 @@ class Tally:
     def remove(self, node: str, share: NodeShare) -> None:
         """`share` as it was added."""
         self._count(share, -1)
-        for said in (self.lost, self.failing, self.planned, self.lagging, self.failed, self.refused):
+        for said in (
+            self.lost,
+            self.failing,
+            self.not_evicted,
+            self.planned,
+            self.lagging,
+            self.failed,
+            self.refused,
+        ):
             said.drop(node)
 
     def _count(self, share: NodeShare, sign: int) -> None:

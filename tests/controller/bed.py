@@ -142,8 +142,8 @@ class Everybody:
         policy = await self.api.get(SHARING_POLICIES, name)
         await self.api.delete(SHARING_POLICIES, name, uid=policy.metadata.uid)
 
-    async def make_claim(self, name: str) -> ResourceClaim:
-        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    async def make_claim(self, name: str, device_class: str = "gpu.nvidia.com") -> ResourceClaim:
+        request = {"name": "gpu", "exactly": {"deviceClassName": device_class}}
         body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
         return await self.api.create(RESOURCE_CLAIMS, body, "default")
 

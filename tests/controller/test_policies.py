@@ -266,6 +266,23 @@ async def test_each_condition_is_reached(
             await install(cluster)
 
 
+@pytest.mark.cluster
+async def test_claims_are_told_what_a_policy_does_not_give_them_any_more(operator: Operator, they: Everybody) -> None:
+    await they.make_node("n1")
+    await they.apply_policy("gives", offers=SHARED | {"exclusive": {}})
+    await eventually(lambda: they.winners("n1"), ["gives"])
+    await they.agent_acts("n1")
+    await eventually(lambda: they.ready_reason("gives"), "Ready")
+    await they.make_claim("wants-all", "gives-exclusive")
+    await they.make_claim("wants-a-share", "gives-timeslicing")
+    await they.edit_policy("gives", offers={"exclusive": None}, tenants=SEARCH)
+    await eventually(lambda: they.generations("n1"), [2])
+    assert await they.told("wants-all") == await they.told("wants-a-share") == []
+    await they.agent_acts("n1")
+    await eventually(lambda: they.told("wants-all"), ["Warning WayNotOffered"])
+    await eventually(lambda: they.told("wants-a-share"), ["Warning NotATenant"])
+
+
 # ------------------------------------------------------------------------------------------------------- rollouts
 
 

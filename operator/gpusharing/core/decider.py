@@ -104,7 +104,14 @@ class Decider:
             self._say(name, now)
         if policies or changes.cluster or changes.waiting:
             present = self.present
-            self._untold = waiting_notices(present.waiting, present.classes, self._statuses(), present.told)
+            self._untold = waiting_notices(
+                present.waiting,
+                classes=present.classes,
+                candidates=self._candidates.by_name,
+                statuses=self._statuses(),
+                namespaces=present.namespaces,
+                told=present.told,
+            )
 
     def _examine(self, names: Iterable[str]) -> list[Candidate]:
         """Takes in policies; those because of which nodes have to be decided on again, as they were and as they are."""

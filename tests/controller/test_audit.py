@@ -253,9 +253,9 @@ async def test_a_list_that_expires_while_kopf_reads_it_begins_anew(
     async def late(
         self: Relists, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        if "continue" in request.url.query and RESOURCE_CLAIMS.plural in request.url.path and not expired.is_set():
+        if "continue" in request.url.query and SHARING_POLICIES.plural in request.url.path and not expired.is_set():
             # Etcd still knows what is the newest.
-            await they.make_claim("newer")
+            await they.apply_policy("newer")
             await compact(cluster)
             expired.set()
         return await real_middleware(self, request, handler)
@@ -263,14 +263,16 @@ async def test_a_list_that_expires_while_kopf_reads_it_begins_anew(
     monkeypatch.setattr(kopf_settings, "settings", small_pages)
     monkeypatch.setattr(Relists, "middleware", late)
     for number in range(3):
-        await they.make_claim(f"claim-{number}")
+        await they.apply_policy(f"policy-{number}")
     await they.make_node("n1")
     operator = await Operator.of(cluster)
-    async with operating(operator.kubeconfig):
-        await asyncio.wait_for(expired.wait(), 60)
-        # What claims do is watched.
-        uid = await they.hold("latecomer", device="gpu-0")
-        await eventually(lambda: they.holders("n1"), {uid}, within=60)
+    with capture_logs() as logs:
+        async with operating(operator.kubeconfig):
+            await asyncio.wait_for(expired.wait(), 60)
+            # What becomes of policies is watched.
+            await they.apply_policy("latecomer", priority=1)
+            await eventually(lambda: they.winners("n1"), ["latecomer"], within=60)
+    assert SHARING_POLICIES.kind in [entry["kind"] for entry in logs if entry["event"] == "a list has expired"]
 
 
 async def _asks(relists: Relists, *paths: str) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final
 
 from building.boards import board, profile_names
 from core.narrowing.test_narrowing import HOUR, Node
-from gpusharing.api.names import GROUP
+from gpusharing.api.names import GROUP, read_device
 from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import (
     ExclusiveOffer,
@@ -57,7 +58,7 @@ class Layout:
         if self.ours:
             return _specs([PublishedGpu(gpu, entries) for gpu, entries in self._narrowed(gpus)], node)
         everything = _without_us(_specs([PublishedGpu(gpu, full_menu(gpu)) for gpu in gpus], node))
-        return everything if self.counted else [_in_one_slice(everything)]
+        return _in_slices_of_their_own(everything) if self.counted else [_in_one_slice(everything)]
 
     def _narrowed(self, gpus: Sequence[OfferedGpu]) -> Iterable[tuple[OfferedGpu, tuple[Entry, ...]]]:
         """What an agent publishes when nothing has changed for hours."""
@@ -112,5 +113,22 @@ def _without_us(slices: Slices) -> Slices:
 
 def _in_one_slice(slices: Slices) -> dict[str, Any]:
     """As NVIDIA's driver has it where nothing excludes anything."""
-    devices = [device for slice_ in slices for device in slice_.get("devices", ())]
-    return {**slices[-1], "pool": slices[-1]["pool"] | {"resourceSliceCount": 1}, "devices": devices}
+    return {**slices[-1], "pool": slices[-1]["pool"] | {"resourceSliceCount": 1}, "devices": _devices(slices)}
+
+
+def _in_slices_of_their_own(slices: Slices) -> Slices:
+    """As NVIDIA's driver has it where GPUs are cut on demand: the counters, then each GPU by itself."""
+    counters = [slice_ for slice_ in slices if "sharedCounters" in slice_]
+    by_gpu = groupby(_devices(slices), key=_slot)
+    found = [*counters, *({**slices[-1], "devices": list(devices)} for _, devices in by_gpu)]
+    return [{**slice_, "pool": slice_["pool"] | {"resourceSliceCount": len(found)}} for slice_ in found]
+
+
+def _slot(device: dict[str, Any]) -> int:
+    name = read_device(device["name"])
+    assert name
+    return name.slot
+
+
+def _devices(slices: Slices) -> list[dict[str, Any]]:
+    return [device for slice_ in slices for device in slice_.get("devices", ())]

@@ -1,7 +1,7 @@
 """How the slices in the API become the pool that we publish."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -23,12 +23,19 @@ def offered(slot: int = 0, offers: Offers = EXCLUSIVE, **changes: Any) -> Offere
     return OfferedGpu(gpu=gpu(slot, **changes), offers=offers, policy=None, configured=configured)
 
 
-def plan(existing: Slices, gpus: Sequence[OfferedGpu], *, last_generation: int = 0) -> PoolPlan:
+def published(item: OfferedGpu) -> PublishedGpu:
+    return PublishedGpu(item, full_menu(item))
+
+
+def plan_of(existing: Slices, gpus: Sequence[PublishedGpu], *, last_generation: int = 0) -> PoolPlan:
     def specs_at(generation: int) -> Sequence[dict[str, Any]]:
-        published = [PublishedGpu(item, full_menu(item)) for item in gpus]
-        return slice_specs(published, node="n1", pool="n1", driver=DRIVER, generation=generation)
+        return slice_specs(gpus, node="n1", pool="n1", driver=DRIVER, generation=generation)
 
     return plan_pool([*existing.values()], specs_at, pool="n1", driver=DRIVER, last_generation=last_generation)
+
+
+def plan(existing: Slices, gpus: Sequence[OfferedGpu], *, last_generation: int = 0) -> PoolPlan:
+    return plan_of(existing, [published(item) for item in gpus], last_generation=last_generation)
 
 
 def stored(name: str, spec: dict[str, Any]) -> ResourceSlice:
@@ -109,21 +116,47 @@ def test_from_any_state_one_pool_is_left(
     assert len({item.spec["pool"]["generation"] for item in after.values()}) <= 1
 
 
-def test_a_gpu_changes_what_it_offers_by_one_write_in_the_same_generation() -> None:
-    before = publish([offered(0), offered(1)])
-    after = plan(before, [offered(0), offered(1, time_slicing(exclusive=True))])
+def test_a_gpu_changes_what_it_publishes_by_one_write_in_the_same_generation() -> None:
+    both = time_slicing(exclusive=True)
+    before = publish([offered(0, both), offered(1, both)])
+    narrowed = PublishedGpu(offered(1, both), full_menu(offered(1, both))[1:])
+    after = plan_of(before, [published(offered(0, both)), narrowed])
     [write] = after.writes
     assert isinstance(write, Update)
-    assert write.before.metadata.name == slice_name(2, pool="n1", driver=DRIVER)
+    assert write.before.metadata.name == slice_name(1, pool="n1", driver=DRIVER)
     assert after.generation == write.spec["pool"]["generation"] == 1
 
 
-def test_a_new_gpu_is_a_new_generation_of_everything() -> None:
+def test_other_slices_are_a_new_generation_of_everything() -> None:
     before = publish([offered(0)])
-    after = plan(before, [offered(0), offered(1)])
-    assert [type(write) for write in after.writes] == [Update, Update, Create]
+    after = plan(before, [offered(0, time_slicing(exclusive=True))])
+    assert [type(write) for write in after.writes] == [Update, Create]
     assert after.generation == 2
     assert {item.spec["pool"]["generation"] for item in carried_out(before, after.writes).values()} == {2}
+
+
+def test_a_device_that_goes_to_another_slice_is_a_new_generation() -> None:
+    """Between the two writes it would be in both slices or in none."""
+
+    def specs(*devices: str) -> Callable[[int], list[dict[str, Any]]]:
+        return lambda generation: [
+            {"pool": {"generation": generation}, "devices": [{"name": name} for name in names.split()]}
+            for names in devices
+        ]
+
+    def writes(existing: Slices, *devices: str) -> PoolPlan:
+        return plan_pool([*existing.values()], specs(*devices), pool="n1", driver=DRIVER, last_generation=0)
+
+    stand = {
+        write.name: ResourceSlice(metadata=ObjectMeta(name=write.name), spec=write.spec)
+        for write in writes({}, "a b", "c").writes
+        if isinstance(write, Create)
+    }
+    assert [writes(stand, *there).generation for there in (("a b", "c"), ("b a", "c d"), ("b", "c"))] == [1, 1, 1]
+    assert [len(writes(stand, *there).writes) for there in (("a b", "c"), ("b a", "c d"), ("b", "c"))] == [0, 2, 1]
+    for there in (("a", "b c"), ("c", "a b"), ("a b c", "")):
+        moved = writes(stand, *there)
+        assert (moved.generation, len(moved.writes)) == (2, 2)
 
 
 def test_generations_go_on_after_a_wipe() -> None:
@@ -146,17 +179,19 @@ def test_nothing_is_written_where_nothing_is_to_be() -> None:
 
 def test_slices_of_an_earlier_generation_are_all_written_anew() -> None:
     """The writes of a later one were begun, as the record on disk says, and what became of them nobody knows."""
-    after = plan(publish([offered(0)]), [offered(0)], last_generation=4)
+    several = offered(0, time_slicing(exclusive=True))
+    after = plan(publish([several]), [several], last_generation=4)
     assert after.generation == 5
     assert [type(write) for write in after.writes] == [Update, Update]
 
 
 @pytest.mark.parametrize("key", ["devices", "sharedCounters"])
 def test_a_slice_that_somebody_edited_is_repaired(key: str) -> None:
-    before = publish([offered(0)])
+    several = offered(0, time_slicing(exclusive=True))
+    before = publish([several])
     [name] = [name for name, item in before.items() if key in item.spec]
     edited = before | {name: ResourceSlice(metadata=before[name].metadata, spec=before[name].spec | {key: []})}
-    [write] = plan(edited, [offered(0)]).writes
+    [write] = plan(edited, [several]).writes
     assert isinstance(write, Update)
     assert carried_out(edited, [write]) == before
 

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,14 +48,16 @@ def plan_pool(
     last_generation: int,
 ) -> PoolPlan:
     """`existing` are those of this pool. Where the same slices are there, only those that differ are written, each by
-    itself. Where slices are missing or too many, nobody knows what the others belong to: everything is written as a new
-    generation, which replaces the old one for the scheduler as soon as it is complete."""
+    itself. Where slices are missing or too many, nobody knows what the others belong to, and a device that goes from
+    one to the other would be in both of them or in none: everything is written as a new generation, which replaces the
+    old one for the scheduler as soon as it is complete."""
     by_name = {slice_.metadata.name: slice_ for slice_ in existing}
     generation = max([last_generation, *(_generation(slice_) for slice_ in existing)])
     wanted = {
         slice_name(index, pool=pool, driver=driver): spec for index, spec in enumerate(specs_at(max(generation, 1)))
     }
-    if generation == 0 or by_name.keys() != wanted.keys() or any(_generation(s) != generation for s in existing):
+    is_another_layout = by_name.keys() != wanted.keys() or _moves_devices(by_name, wanted)
+    if generation == 0 or is_another_layout or any(_generation(slice_) != generation for slice_ in existing):
         if not wanted and not existing:
             return PoolPlan(generation, ())
         generation += 1
@@ -68,6 +70,15 @@ def plan_pool(
     ]
     creates = [Create(name, spec) for name, spec in wanted.items() if name not in by_name]
     return PoolPlan(generation, (*deletes, *updates, *creates))
+
+
+def _moves_devices(existing: Mapping[str, ResourceSlice], wanted: Mapping[str, dict[str, Any]]) -> bool:
+    stands = {device: name for name, slice_ in existing.items() for device in _devices(slice_.spec)}
+    return any(stands.get(device, name) != name for name, spec in wanted.items() for device in _devices(spec))
+
+
+def _devices(spec: dict[str, Any]) -> Iterator[str]:
+    return (device["name"] for device in spec.get("devices") or ())
 
 
 def _keeping_times(spec: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:

@@ -289,9 +289,9 @@ def test_a_gpu_that_is_not_well_is_offered_to_nobody_new(model: Model) -> None:
 
 def test_the_slices_of_a_pool() -> None:
     a, b = offered(gpu(0), time_slicing(exclusive=True)), offered(gpu(1))
-    pool = {"name": "n1", "generation": 5, "resourceSliceCount": 3}
+    pool = {"name": "n1", "generation": 5, "resourceSliceCount": 2}
     common = {"driver": DRIVER, "nodeName": "n1", "pool": pool}
-    assert slice_specs([b, a], generation=5) == [
+    assert slice_specs([a, b], generation=5) == [
         common
         | {
             "sharedCounters": [
@@ -299,9 +299,14 @@ def test_the_slices_of_a_pool() -> None:
                 {"name": "gpu-1-counter-set", "counters": {"memory": {"value": "81559Mi"}}},
             ]
         },
-        common | {"devices": devices(a)},
-        common | {"devices": devices(b)},
+        # Whoever wants a whole GPU meets the one that is nothing else first.
+        common | {"devices": devices(b) + devices(a)},
     ]
+
+
+def test_where_nothing_excludes_anything_there_is_one_slice() -> None:
+    one = slice_specs([offered(gpu(0)), offered(gpu(1), time_slicing())], generation=1)
+    assert [[device["name"] for device in slice_["devices"]] for slice_ in one] == [["gpu-1-timeslicing", "gpu-0"]]
 
 
 def test_a_node_without_gpus_has_no_slices() -> None:
@@ -402,8 +407,9 @@ def test_a_plain_request_never_takes_all_of_a_shared_device(item: OfferedGpu) ->
 @given(nodes, st.integers(min_value=1, max_value=99))
 def test_pools_keep_to_the_limits_of_the_api(items: Sequence[OfferedGpu], generation: int) -> None:
     slices = slice_specs(items, generation=generation)
-    # One for each GPU, and one for each eight sets of counters.
-    assert len(slices) == len(items) + math.ceil(len(items) / 8)
+    counted = any(len(full_menu(item)) > 1 for item in items)
+    # There is room for all devices of this test in one slice, and for eight sets of counters.
+    assert len(slices) == bool(items) + (math.ceil(len(items) / 8) if counted else 0)
     assert all(
         slice_["pool"] == {"name": "n1", "generation": generation, "resourceSliceCount": len(slices)}
         for slice_ in slices
@@ -416,7 +422,7 @@ def test_pools_keep_to_the_limits_of_the_api(items: Sequence[OfferedGpu], genera
         assert len(slice_.get("devices", [])) <= 64
         sets |= {item["name"]: item["counters"] for item in slice_.get("sharedCounters", [])}
         names += [device["name"] for device in slice_.get("devices", [])]
-    assert len(sets) == len(items)
+    assert len(sets) == (len(items) if counted else 0)
     assert len(set(names)) == len(names)
     for slice_ in slices:
         for device in slice_.get("devices", []):
@@ -433,23 +439,6 @@ def test_counters_only_where_two_ways_are_offered(items: Sequence[OfferedGpu]) -
 
 
 @given(st.data(), nodes)
-def test_the_order_is_by_slot_whatever_came_first(data: st.DataObject, items: Sequence[OfferedGpu]) -> None:
+def test_the_order_does_not_depend_on_what_came_first(data: st.DataObject, items: Sequence[OfferedGpu]) -> None:
     slices = slice_specs(items, generation=1)
     assert slice_specs(data.draw(st.permutations(items)), generation=1) == slices
-    slots = [int(re.findall("[0-9]+", device["name"])[0]) for item in slices for device in item.get("devices", [])]
-    assert slots == sorted(slots)
-
-
-@given(nodes, st.data())
-def test_a_gpu_changes_what_it_offers_in_its_own_slice_only(items: Sequence[OfferedGpu], data: st.DataObject) -> None:
-    if not items:
-        return
-    changed = data.draw(st.integers(min_value=0, max_value=len(items) - 1))
-    other = OfferedGpu(gpu=items[changed].gpu, offers=data.draw(offers), policy=None, configured=True)
-    before = slice_specs(items, generation=1)
-    after = slice_specs(
-        [other if index == changed else item for index, item in enumerate(items)],
-        generation=1,
-    )
-    different = [index for index, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-    assert set(different) <= {math.ceil(len(items) / 8) + changed}

@@ -26,13 +26,11 @@ from gpusharing.core.offers import (
     AS_FOUND,
     Entry,
     OfferedGpu,
-    PublishedGpu,
     Standing,
     devices,
     full_menu,
     menu,
     remembered,
-    slice_specs,
     whole_only,
 )
 from gpusharing.core.resolution import resolve
@@ -294,27 +292,6 @@ def test_what_is_on_its_way_out_is_described_as_it_was() -> None:
     assert (both.exclusive, both.time_slicing, both.mps) == (wanted.exclusive, before.time_slicing, None)
 
 
-@pytest.mark.parametrize("model", ALL)
-def test_slices_keep_to_the_limits_of_the_api(model: str) -> None:
-    """At its longest: everything offered, closing, restricted, on more GPUs than a counters' slice takes."""
-    gpus = []
-    for slot in range(10):
-        item = offered(model, MODES, slot, restricted=True, mig_enabled=True)
-        entries = [
-            Entry(device=entry.device, policy=entry.policy, standing=Standing.DRAINING) for entry in full_menu(item)
-        ]
-        gpus.append(PublishedGpu(item, entries))
-    slices = slice_specs(gpus, node="n1", pool="n1/p", driver="gpu.nvidia.com", generation=3)
-    assert {(spec["pool"]["resourceSliceCount"], spec["pool"]["name"]) for spec in slices} == {(12, "n1/p")}
-    for spec in slices:
-        assert len(spec.get("sharedCounters", ())) <= 8
-        assert all(len(counter_set["counters"]) <= 32 for counter_set in spec.get("sharedCounters", ()))
-        assert len(spec.get("devices", ())) <= 64
-        for item_ in spec.get("devices", ()):
-            assert len(item_["attributes"]) + len(item_["capacity"]) <= 32
-            assert all(len(use["counters"]) <= 32 for use in item_["consumesCounters"])
-
-
 @pytest.mark.parametrize("model", MIG_CAPABLE)
 def test_the_largest_instance_keeps_to_the_limits_as_well(model: str) -> None:
     gpu = board(model, addressing_mode="HMM", pcie_root="pci0000:00", numa_node=1)
@@ -332,22 +309,3 @@ def test_the_largest_instance_keeps_to_the_limits_as_well(model: str) -> None:
     [entry] = full_menu(item)
     found = device(item, Entry(device=entry.device, policy="p", standing=Standing.DRAINING))
     assert len(found["attributes"]) + len(found["capacity"]) <= 32
-
-
-def test_the_counters_do_not_depend_on_what_is_offered() -> None:
-    def counters_of(item: OfferedGpu) -> Any:
-        gpus = [PublishedGpu(item, full_menu(item))]
-        return slice_specs(gpus, node="n1", pool="n1", driver="d", generation=1)[0]
-
-    assert len({str(counters_of(offered("H100-80GB", chosen))) for chosen in COMBINATIONS}) == 1
-
-
-def test_a_gpu_that_offers_nothing_has_a_slice_without_devices() -> None:
-    """As the API server keeps it: an empty list would look like a difference for ever."""
-    item = OfferedGpu(gpu=board("L4"), offers=Offers(), policy=POLICY, configured=True)
-    _, empty = slice_specs([PublishedGpu(item, full_menu(item))], node="n1", pool="n1", driver="d", generation=1)
-    assert empty == {
-        "driver": "d",
-        "nodeName": "n1",
-        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 2},
-    }

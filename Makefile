@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PYTHONPATH := tests
+# Modules are compiled once, not each time that a test starts a program.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 
@@ -37,7 +39,7 @@ check: setup ## Check style, types, layers and that generated files are up to da
 
 .PHONY: test
 test: check ## Run the checks and every test, on a real Kubernetes that is built on first use (ten minutes, then cached)
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Kubernetes

@@ -1,1 +1,36 @@
+"""How all tests are collected, and in which order they run."""
+
+import gc
+from collections.abc import Generator
+from itertools import chain, zip_longest
+from typing import Any
+
+import pytest
+
 pytest_plugins = ["harness.fixtures"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """What is collected stays to the end, so that nobody need look through it for garbage again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first, so that at the end no worker is left with one of them alone; those that compute
+    come in turns with those that mostly wait."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.location[0], []).append(item)
+    kinds: dict[str, list[list[pytest.Item]]] = {"node": [], "slow": [], "cluster": [], "": []}
+    for file in files.values():
+        marks = {mark.name for item in file for mark in item.iter_markers()}
+        kinds[next(kind for kind in kinds if not kind or kind in marks)].append(file)
+    in_turns = chain.from_iterable(zip_longest(kinds["slow"], kinds["node"] + kinds["cluster"], fillvalue=[]))
+    items[:] = chain.from_iterable([*in_turns, *kinds[""]])

@@ -3,6 +3,7 @@
 One JSON text a line on stdin; on stdout how each child ended, and the processor time that it took.
 """
 
+import gc
 import json
 import os
 import resource
@@ -84,6 +85,9 @@ def _address_space() -> int:
 def main() -> None:
     # What is made once in a process is not the expression's doing.
     outcome("device.driver.matches('x')")
+    # Nor is what is here already anything for the collectors of the children: a look would copy it.
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         print(json.dumps(in_a_child(json.loads(line))), flush=True)
 

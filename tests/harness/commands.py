@@ -1,7 +1,8 @@
 """Commands that run and end."""
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -9,10 +10,14 @@ class CommandError(Exception):
     """Says what the command said."""
 
 
-async def run(argv: Sequence[str | Path], *, stdin: str = "") -> str:
-    """What the command prints."""
+async def run(argv: Sequence[str | Path], *, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
+    """What the command prints. `env` is added to the environment."""
     process = await asyncio.create_subprocess_exec(
-        *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **(env or {})},
     )
     try:
         output, errors = await process.communicate(stdin.encode())

@@ -170,7 +170,8 @@ async def test_the_example_of_a_layout(user: User) -> None:
     assert [profile for profile, _ in layout] == [*["1g.10gb"] * 4, "3g.40gb"]
     [seen] = [uuid for uuid in (await environment(user, "half")).values() if uuid.startswith("MIG-")]
     assert seen == dict(layout)["3g.40gb"]
-    await user.delete("pod", "half")
+    # Its program does not end when it is asked to.
+    await user.delete("pod", "half", "--now")
     await user.delete("resourceclaimtemplate", "half-a-gpu")
     await user.delete("sharingpolicy", "mig-layout")
     await user.nothing_prepared()

@@ -256,6 +256,15 @@ class TestHeartbeat:
                 beats.append(cuda.read_heartbeat(file))
         assert beats[0].pid != beats[1].pid
 
+    def test_nobody_finds_it_empty(self, node: sim.SimNode, tmp_path: Path) -> None:
+        """Not even for a moment: the next one's file takes the place of the one before, which stays as it was."""
+        file = tmp_path / "heartbeat"
+        file.write_text("of the one before")
+        with file.open() as before, running(node, Options(heartbeat=file)) as process:
+            assert cuda.read_heartbeat(file).pid == process.pid
+            assert before.read() == "of the one before"
+        assert list(tmp_path.glob("heartbeat*")) == [file]
+
     def test_directory_that_is_missing(self, node: sim.SimNode, tmp_path: Path) -> None:
         with (
             pytest.raises(sim.SimError, match="No such file or directory"),

@@ -65,7 +65,10 @@ class Family:
         self.gpu = self.node.gpus()[0].uuid
         self.keeps_mode = FAMILIES[model]
         asyncio.run(self._begin())
-        self._at_begin = self.node.state.read_bytes()
+        with store.locked(self.node.state) as state:
+            # Behind the only GPU nothing is ever written, and that is most of the state.
+            used = ctypes.sizeof(state) - ctypes.sizeof(state.gpus) + ctypes.sizeof(state.gpus[0])
+            self._at_begin = ctypes.string_at(ctypes.addressof(state), used)
         self._mortals = subprocess.Popen(
             [sys.executable, _MORTAL, self.node.directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

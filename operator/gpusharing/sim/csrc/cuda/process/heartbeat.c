@@ -1,4 +1,6 @@
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,13 +40,18 @@ static void beat(struct watch *timer)
 bool start_heartbeat(const char *path)
 {
 	static struct watch timer;
+	char aside[PATH_MAX];
 
-	file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (snprintf(aside, sizeof(aside), "%s.new", path) >= (int)sizeof(aside)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (file < 0)
 		return false;
 	last = now_in_nanoseconds();
 	loop_start_timer(&timer, beat, INTERVAL_MILLISECONDS);
-	/* The first at once: from here on there is always one in the file. */
+	/* The first at once, and the name afterwards: whoever sees the file finds a heartbeat in it. */
 	beat(&timer);
-	return true;
+	return rename(aside, path) == 0;
 }

@@ -13,7 +13,16 @@ from gpusharing.core.budget import NO_PART, Budget, Part, parts
 from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Tell
 from gpusharing.core.moments import seconds
-from gpusharing.core.node_decision import Memory, NodeDecision, Wanted, changes, decision, says_the_same_of_gpus, wanted
+from gpusharing.core.node_decision import (
+    Memory,
+    NodeDecision,
+    Wanted,
+    changes,
+    decided_once,
+    decision,
+    says_the_same_of_gpus,
+    wanted,
+)
 from gpusharing.core.node_share import NodeShare
 from gpusharing.core.policy_status import policy_status
 from gpusharing.core.present import Present
@@ -88,6 +97,7 @@ class Decider:
             self._knows_nothing = False
         edited = self._examine(changes.policies)
         due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
+        due = [name for name in due if not self._has_come_true(name, now)]
         # Those that were not written yet get the time of their writing.
         policies = changes.policies | self._unsaid.keys()
         rolling = {candidate.name for candidate in edited}
@@ -147,6 +157,23 @@ class Decider:
             or any(gpu.policy and gpu.policy.name == candidate.name for gpu in node.view.sharing.spec.gpus)
             or any(candidate.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
         )
+
+    def _has_come_true(self, name: str, now: str) -> bool:
+        """Whether nothing is new of the node but that it was told what was decided, and nothing follows from that."""
+        node, view = self._nodes.get(name), self.present.view(name)
+        if node is None or view is None or node.decision is None or node.candidates is not self._candidates:
+            return False
+        decided, told = node.decision, view.sharing.spec
+        if (
+            not view.differs_only_in_spec(node.view)
+            or told != decided.spec
+            or not decided_once(node.view.sharing.spec, told)
+            or (decided.until is not None and decided.until <= seconds(now))
+        ):
+            return False
+        node.view = view
+        self._missing.pop(name, None)
+        return True
 
     def _wish(self, name: str) -> set[str]:
         """What the node should be. The policies of whose rollouts it says something else than before."""

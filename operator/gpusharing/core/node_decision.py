@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharing, NodeSharingSpec, NodeSharingStatus
+from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharing, NodeSharingSpec, NodeSharingStatus, Verdict
 from gpusharing.core import models
 from gpusharing.core.acceptance import Candidates
 from gpusharing.core.assign import assign
@@ -95,9 +95,24 @@ def says_the_same_of_gpus(before: NodeSharing, after: NodeSharing) -> bool:
     return (
         before.status.gpus == after.status.gpus
         and before.status.models == after.status.models
-        and len(before.spec.gpus) == len(after.spec.gpus)
-        and all(map(_is_given_alike, before.spec.gpus, after.spec.gpus))
+        and _are_given_alike(before.spec.gpus, after.spec.gpus)
     )
+
+
+def decided_once(before: NodeSharingSpec, after: NodeSharingSpec) -> bool:
+    """Whether `after`, decided where `before` was told last, stays what is decided when it has been told itself.
+
+    Of what was told, decisions look at how GPUs are given, and at what claims were promised: who was allowed to have a
+    device keeps it. That a claim was denied, or a GPU is given in another way, may change what is said next.
+    """
+    known = {entry.uid: entry for entry in before.claims}
+    return _are_given_alike(before.gpus, after.gpus) and all(
+        entry is known.get(entry.uid) or entry.verdict is Verdict.ALLOWED for entry in after.claims
+    )
+
+
+def _are_given_alike(before: Sequence[GpuSharing], after: Sequence[GpuSharing]) -> bool:
+    return len(before) == len(after) and all(map(_is_given_alike, before, after))
 
 
 def _is_given_alike(before: GpuSharing, after: GpuSharing) -> bool:

@@ -91,7 +91,7 @@ def claim_entries(
             driver=driver,
         )
     entries = (Kept() if kept is None else kept).all(_entry, cases)
-    return tuple(entry for entry in entries.values() if entry is not None)
+    return tuple([entry for entry in entries if entry is not None])
 
 
 def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, tuple[GpuSharing, MemoryWallSupport]]:

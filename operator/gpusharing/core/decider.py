@@ -165,7 +165,8 @@ class Decider:
             return False
         decided, told = node.decision, view.sharing.spec
         if (
-            not view.differs_only_in_spec(node.view)
+            view.sharing is node.view.sharing
+            or not view.differs_only_in_spec(node.view)
             or told != decided.spec
             or not decided_once(node.view.sharing.spec, told)
             or (decided.until is not None and decided.until <= seconds(now))
@@ -224,7 +225,7 @@ class Decider:
 
     def _settle(self, name: str, now: str) -> set[str]:
         """Decides what is written about the node; the policies to which it is something else than before."""
-        if self.present.view(name) is None:
+        if not self.present.has(name):
             self._missing.pop(name, None)
             self._evictions.pop(name, None)
             gone = self._nodes.pop(name, None)
@@ -242,9 +243,8 @@ class Decider:
             held_back=frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ())),
             now=now,
         )
-        if node.decision.spec == view.sharing.spec:
+        if node.decision.spec is view.sharing.spec:
             self._missing.pop(name, None)
-            node.decision = replace(node.decision, spec=view.sharing.spec)
         else:
             self._missing[name] = ReplaceSpec(view.sharing, node.decision.spec, node.decision.notices)
         if node.decision.taint_rules:

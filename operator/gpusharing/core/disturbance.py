@@ -43,29 +43,19 @@ class GpuView(NamedTuple):
 def gpu_views(view: NodeView, driver: str) -> dict[str, GpuView]:
     """By uuid."""
     by_slot: dict[int, list[Hold]] = {}
+    report, node = view.sharing.status, view.name
     for claim in view.claims:
-        for result in allocation.results_on(claim, view.name, driver):
+        for result in allocation.results_on(claim, node, driver):
             slot = names.slot_of_device(result.device)
             # Who only looks is in nobody's way.
             if slot is not None and not result.admin_access:
                 hold = Hold(
-                    uid=claim.metadata.uid,
-                    claim=allocation.display_name(claim),
-                    pool=result.pool,
-                    device=result.device,
-                    share_id=result.share_id,
+                    claim.metadata.uid, allocation.display_name(claim), result.pool, result.device, result.share_id
                 )
                 by_slot.setdefault(slot, []).append(hold)
-    report = view.sharing.status
     prepared = {names.slot_of_device(device.device) for claim in report.claims for device in claim.settings}
     return {
-        status.uuid: GpuView(
-            node=view.name,
-            status=status,
-            models=report.models,
-            holds=tuple(by_slot.get(status.slot, ())),
-            is_prepared=status.slot in prepared,
-        )
+        status.uuid: GpuView(node, status, report.models, tuple(by_slot.get(status.slot, ())), status.slot in prepared)
         for status in report.gpus
     }
 

@@ -15,11 +15,14 @@ class Kept(Generic[T, V]):
     def __init__(self) -> None:
         self._made: dict[str, tuple[T, V]] = {}
 
-    def all(self, make: Callable[[T], V], of: Mapping[str, T]) -> dict[str, V]:
+    def all(self, make: Callable[[T], V], of: Mapping[str, T]) -> list[V]:
         """What `make` makes of these things and of nothing else. What is not asked for any more is forgotten."""
         before, self._made = self._made, {}
+        all_made = []
         for key, things in of.items():
             known = before.get(key)
             # Tuples look first whether they hold the very same objects, which most are, and next time more of them.
-            self._made[key] = things, known[1] if known is not None and known[0] == things else make(things)
-        return {key: made for key, (_, made) in self._made.items()}
+            made = known[1] if known is not None and known[0] == things else make(things)
+            self._made[key] = things, made
+            all_made.append(made)
+        return all_made

@@ -44,7 +44,7 @@ class Wanted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDecision:
     spec: NodeSharingSpec
-    """As it should be written."""
+    """As it should be written; the one that is there, if it is the same."""
     shares: Mapping[str, NodeShare]
     """What the node adds to the statuses of policies."""
     until: float | None
@@ -92,7 +92,7 @@ def wanted(candidates: Candidates, view: NodeView, memory: Memory) -> Wanted:
 
 def says_the_same_of_gpus(before: NodeSharing, after: NodeSharing) -> bool:
     """Whether what is wanted stays as it was. Who holds them plays no part in it."""
-    return (
+    return before is after or (
         before.status.gpus == after.status.gpus
         and before.status.models == after.status.models
         and _are_given_alike(before.spec.gpus, after.spec.gpus)
@@ -144,6 +144,8 @@ def decision(
     registry = Registry(candidates.tenants, view.namespaces)
     claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
+    if spec == view.sharing.spec:
+        spec = view.sharing.spec
     outcome = Outcome(
         spec=spec,
         admitted=admitted,

@@ -110,7 +110,7 @@ def node_shares(
         gpu.uuid: _Case(gpu, change) for gpu, change in zip(outcome.admitted, outcome.rollout.changes, strict=True)
     }
     # Those that the agent does not report are kept in mind, and are nothing that anybody has.
-    gpus = tuple(kept.all(_gpu_share, cases).values())
+    gpus = tuple(kept.all(_gpu_share, cases))
     concerned = (
         {gpu.policy.name for gpu in outcome.spec.gpus if gpu.policy}
         | {loser.policy for gpu in outcome.admitted for loser in gpu.losers}

@@ -38,7 +38,7 @@ def with_occupancy(
         gpu.uuid: _Case(gpu, told.get(gpu.uuid), view.holds, _close_approved(view, ended_before))
         for gpu, view in zip(gpus, views, strict=True)
     }
-    return tuple((Kept() if kept is None else kept).all(_occupied, cases).values())
+    return tuple((Kept() if kept is None else kept).all(_occupied, cases))
 
 
 def _occupied(case: _Case) -> GpuSharing:
@@ -66,11 +66,10 @@ def _order(device: AllocatedDevice) -> tuple[str, str, str]:
 
 def _close_approved(gpu: GpuView, ended_before: float) -> tuple[str, ...]:
     """Only after the whole wait: a decision of the scheduler that was on its way is among the allocated by then."""
-    held = {hold.device for hold in gpu.holds}
-    return tuple(
+    closed = [
         published.device
         for published in gpu.status.published
-        if published.closing_since is not None
-        and seconds(published.closing_since) <= ended_before
-        and published.device not in held
-    )
+        if published.closing_since is not None and seconds(published.closing_since) <= ended_before
+    ]
+    held = {hold.device for hold in gpu.holds} if closed else ()
+    return tuple([device for device in closed if device not in held])

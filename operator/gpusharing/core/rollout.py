@@ -99,7 +99,7 @@ def node_rollout(
         gpu.uuid: _Case(_whose(before := decided.get(gpu.uuid), gpu, candidates), before, gpu, gpus[gpu.uuid])
         for gpu in wanted
     }
-    changes = tuple((Kept() if kept is None else kept).all(_change, cases).values())
+    changes = tuple((Kept() if kept is None else kept).all(_change, cases))
     asking = {change.policy for change in changes if change.effect in _COSTS and not change.has_begun}
     return NodeRollout(
         changes=changes,

@@ -28,6 +28,7 @@ from gpusharing.core.policy_status import policy_status
 from gpusharing.core.present import Present
 from gpusharing.core.rollout import NodeRollout
 from gpusharing.core.tally import Tally
+from gpusharing.core.touched import Touched, touched
 from gpusharing.core.waiting import waiting_notices
 from gpusharing.core.world import NodeView, Setup, policies_of
 
@@ -41,8 +42,12 @@ class _Node:
     view: NodeView
     wish: Wanted
     rollout: NodeRollout
+    touched: Touched | None = None
+    """What claims have changed since the last decision; None: anything may have."""
     decision: NodeDecision | None = None
     """None until the first one."""
+    held_back: frozenset[str] = frozenset()
+    """When it was made: policies that could not begin."""
 
     @property
     def shares(self) -> Mapping[str, NodeShare]:
@@ -169,7 +174,7 @@ class Decider:
             or not view.differs_only_in_spec(node.view)
             or told != decided.spec
             or not decided_once(node.view.sharing.spec, told)
-            or (decided.until is not None and decided.until <= seconds(now))
+            or _is_past(decided.until, now)
         ):
             return False
         node.view = view
@@ -197,8 +202,9 @@ class Decider:
             and node.view.labels == view.labels
             and says_the_same_of_gpus(node.view.sharing, view.sharing)
         ):
+            node.touched = touched(node.view, view, self._setup.driver)
             node.view = view
-            node.rollout = changes(self._candidates, view, node.wish, self._setup, node.memory)
+            node.rollout = changes(self._candidates, view, node.wish, self._setup, node.memory, touched=node.touched)
             return
         memory = node.memory if node else Memory(self._setup.driver)
         wish = wanted(self._candidates, view, memory)
@@ -209,6 +215,7 @@ class Decider:
             wish=wish,
             rollout=changes(self._candidates, view, wish, self._setup, memory),
             decision=node.decision if node else None,
+            held_back=node.held_back if node else frozenset(),
         )
 
     def _begin_or_wait(self, policies: Iterable[str]) -> set[str]:
@@ -233,6 +240,10 @@ class Decider:
         node = self._nodes[name]
         shares, until = node.shares, node.decision.until if node.decision else None
         view = node.view
+        held_back = frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ()))
+        spared = node.touched if held_back == node.held_back and not _is_past(until, now) else None
+        # Whoever decides on it next without looking at it anew does so for another reason.
+        node.touched, node.held_back = None, held_back
         node.decision = decision(
             self._candidates,
             view,
@@ -240,8 +251,9 @@ class Decider:
             self._setup,
             node.memory,
             rollout=node.rollout,
-            held_back=frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ())),
+            held_back=held_back,
             now=now,
+            touched=spared,
         )
         if node.decision.spec is view.sharing.spec:
             self._missing.pop(name, None)
@@ -294,6 +306,10 @@ class Decider:
                 setup=self._setup,
             )
         )
+
+
+def _is_past(moment: float | None, now: str) -> bool:
+    return moment is not None and moment <= seconds(now)
 
 
 def _parts(node: _Node | None) -> Mapping[str, Part]:

@@ -24,6 +24,7 @@ from gpusharing.core.rollout import KeptChanges, NodeRollout, node_rollout
 from gpusharing.core.selection import Selection, Selector
 from gpusharing.core.taint_rules import rule_intents
 from gpusharing.core.tenancy import Registry
+from gpusharing.core.touched import Touched
 from gpusharing.core.world import NodeView, Setup
 
 
@@ -62,13 +63,14 @@ _MOST_GPUS: Final = 64
 class Memory:
     """What was made of a node, part by part, so that only what has changed is made anew."""
 
-    __slots__ = ("changes", "entries", "occupancy", "selector", "shares")
+    __slots__ = ("changes", "entries", "had_losses", "occupancy", "selector", "shares")
 
     def __init__(self, driver: str) -> None:
         self.selector = Selector(driver)
         self.changes: KeptChanges = Kept()
         self.occupancy: KeptOccupancy = Kept()
         self.entries: KeptEntries = Kept()
+        self.had_losses = False
         self.shares: KeptShares = Kept()
 
 
@@ -120,9 +122,17 @@ def _is_given_alike(before: GpuSharing, after: GpuSharing) -> bool:
     return before is after or before.model_copy(update=held) == after
 
 
-def changes(candidates: Candidates, view: NodeView, wish: Wanted, setup: Setup, memory: Memory) -> NodeRollout:
-    """Whom it disturbs to make the node what is wanted."""
-    return node_rollout(candidates.by_name, view, wish.gpus, setup.driver, memory.changes)
+def changes(
+    candidates: Candidates,
+    view: NodeView,
+    wish: Wanted,
+    setup: Setup,
+    memory: Memory,
+    *,
+    touched: Touched | None = None,
+) -> NodeRollout:
+    """Whom it disturbs to make the node what is wanted. `touched`: since that was asked last; None: anything may be."""
+    return node_rollout(candidates.by_name, view, wish.gpus, setup.driver, memory.changes, touched=touched)
 
 
 def decision(
@@ -135,14 +145,20 @@ def decision(
     rollout: NodeRollout,
     held_back: Collection[str],
     now: str,
+    touched: Touched | None = None,
 ) -> NodeDecision:
-    """`held_back`: policies that may not begin here yet."""
+    """`held_back`: policies that may not begin here yet. `touched`: since the last decision; None: anything may be."""
     admitted = rollout.admitted(held_back)
     views, before = [change.gpu for change in rollout.changes], view.sharing.spec.gpus
-    gpus = with_occupancy(admitted, views, before, idle_wait=setup.idle_wait, now=now, kept=memory.occupancy)
+    gpus = with_occupancy(
+        admitted, views, before, idle_wait=setup.idle_wait, now=now, kept=memory.occupancy, touched=touched
+    )
     lost = losses(view, setup.driver)
     registry = Registry(candidates.tenants, view.namespaces)
-    claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries)
+    # Who loses a device does so to claims on any GPUs.
+    spared = None if lost or memory.had_losses else touched
+    memory.had_losses = bool(lost)
+    claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries, touched=spared)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
     if spec == view.sharing.spec:
         spec = view.sharing.spec
@@ -157,7 +173,7 @@ def decision(
     )
     return NodeDecision(
         spec=spec,
-        shares=node_shares(candidates.by_name, view, outcome, memory.shares),
+        shares=node_shares(candidates.by_name, view, outcome, memory.shares, touched),
         until=next_approval(view.sharing.status.gpus, idle_wait=setup.idle_wait, now=now),
         notices=notices(view, spec, candidates.readable, setup.driver),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),

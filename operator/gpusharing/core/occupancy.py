@@ -7,6 +7,7 @@ from gpusharing.api.sharing import AllocatedDevice, GpuSharing, GpuStatus
 from gpusharing.core.disturbance import GpuView, Hold
 from gpusharing.core.kept import Kept
 from gpusharing.core.moments import seconds
+from gpusharing.core.touched import Touched
 
 
 class _Case(NamedTuple):
@@ -30,15 +31,19 @@ def with_occupancy(
     idle_wait: float,
     now: str,
     kept: KeptOccupancy | None = None,
+    touched: Touched | None = None,
 ) -> tuple[GpuSharing, ...]:
-    """`views`: of the same GPUs. `before`: what was said last. `kept`: what was said of each last time."""
+    """`views`: of the same GPUs. `before`: what was said last. `kept`: what was said of each last time. `touched`:
+    since then."""
+    kept = Kept() if kept is None else kept
     ended_before = seconds(now) - idle_wait
     told = {gpu.uuid: gpu for gpu in before}
     cases = {
         gpu.uuid: _Case(gpu, told.get(gpu.uuid), view.holds, _close_approved(view, ended_before))
         for gpu, view in zip(gpus, views, strict=True)
+        if touched is None or gpu.uuid in touched.gpus
     }
-    return tuple((Kept() if kept is None else kept).all(_occupied, cases))
+    return tuple((kept.some if touched else kept.all)(_occupied, cases))
 
 
 def _occupied(case: _Case) -> GpuSharing:

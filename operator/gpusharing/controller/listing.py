@@ -43,6 +43,7 @@ async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
             uids.add(item["metadata"]["uid"])
             store.seen(kind, item)
         version = page.resource_version
+        del page
     store.only(kind, uids, as_of=version)
     return version
 

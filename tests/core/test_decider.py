@@ -1,6 +1,7 @@
 """Kept up to date, the decision is the one that is made from nothing."""
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +35,7 @@ from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Target, Te
 from gpusharing.core.moments import seconds
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.node_decision import decision
+from gpusharing.core.touched import Touched
 from gpusharing.core.world import NodeView, World
 
 Step = Callable[[World], World]
@@ -281,6 +283,34 @@ def test_a_claim_that_was_denied_is_decided_on_again() -> None:
 
 
 EDITED = policy("here", nodes={"pool": "x"}, priority=1, generation=2, offers=time_slicing(7))
+
+
+def test_a_node_whose_gpus_are_given_in_another_way_is_decided_on_again() -> None:
+    """What has begun there is no longer what has to wait for its turn."""
+    kept = settled()
+    kept.become(with_policies(kept.world, EDITED))
+    write(kept, kept.decider.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n3"]
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_what_happens_on_one_gpu_is_nothing_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = settled()
+    for number, gpu in enumerate((0, 0, 1)):
+        kept.become(with_claims(kept.world, claim(f"c{number}", result(f"gpu-{gpu}-timeslicing", pool="n2"))))
+    write(kept, kept.decider.decide(now=NOW))
+    kept.decider.decide(now=NOW)
+    seen: list[AbstractSet[str]] = []
+
+    def noted(*args: Any, touched: Touched | None, **named: Any) -> Any:
+        assert touched is not None
+        seen.append(touched.claims)
+        return decision(*args, touched=touched, **named)
+
+    monkeypatch.setattr(module, "decision", noted)
+    kept.become(without("claims", "uid-c1")(kept.world))
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert seen == [{"uid-c0", "uid-c1"}]
 
 
 @pytest.mark.parametrize(

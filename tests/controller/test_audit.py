@@ -18,7 +18,7 @@ from building import DRIVER
 from controller.api_server import ApiServer, status
 from controller.bed import Everybody, Operator, eventually, everybody, install, operating
 from controller.test_listing import in_pages, node
-from gpusharing.controller import audit, kopf_settings
+from gpusharing.controller import audit, following, kopf_settings
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.listing import prime
 from gpusharing.controller.relists import Relists
@@ -160,10 +160,11 @@ async def test_a_hostile_claim_hides_no_other_from_it(
 async def test_without_any_watch_the_looks_now_and_then_are_enough(
     cluster: ControlPlane, they: Everybody, hasty: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def watch_nothing(**_: Any) -> None:
+    async def watch_nothing(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(kopf, "operator", watch_nothing)
+    monkeypatch.setattr(following, "follow", watch_nothing)
     await they.make_node("n1")
     operator = await Operator.of(cluster)
     async with operating(operator.kubeconfig):

@@ -147,7 +147,7 @@ def test_an_unreadable_object_can_be_deleted(observed: Observed) -> None:
 def test_a_list_shows_what_was_deleted_unseen_but_not_what_is_newer(observed: Observed) -> None:
     for name, version in (("stays", 1), ("deleted", 2), ("new", 11)):
         observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
-    observed.store.only(NODES, [identity("stays", 1)], as_of="10")
+    observed.store.only(NODES, {"uid-stays"}, as_of="10")
     assert set(observed.versions()) == {"stays", "new"}
 
 

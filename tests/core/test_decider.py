@@ -1,6 +1,7 @@
 """Kept up to date, the decision is the one that is made from nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -27,13 +28,15 @@ from building.worlds import NODES, POLICIES, claims, node_sharings, policies, wo
 from gpusharing.api.dra import DeviceTaintRule, Namespace
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.gpu_status import PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core import decider as module
 from gpusharing.core.decide import decide
 from gpusharing.core.decider import Decider
-from gpusharing.core.intents import PatchStatus, ReplaceSpec, Target, Tell
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Target, Tell
 from gpusharing.core.moments import seconds
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.core.node_decision import decision
+from gpusharing.core.touched import Touched
 from gpusharing.core.world import NodeView, World
 
 Step = Callable[[World], World]
@@ -206,7 +209,110 @@ def settled() -> Kept:
     return kept
 
 
+def write(kept: Kept, intents: Iterable[Intent]) -> None:
+    """What was decided of nodes, unless they have changed since. It comes back as other objects that say the same."""
+    for intent in intents:
+        if isinstance(intent, ReplaceSpec):
+            before, name = intent.before, intent.before.metadata.name
+            if kept.world.node_sharings[name] is before:
+                written = before.model_copy(update={"spec": intent.spec.model_copy(deep=True)})
+                kept.become(replace(kept.world, node_sharings={**kept.world.node_sharings, name: written}))
+
+
+HELD = claim("c1", result("gpu-0-timeslicing", pool="n2"))
+
+
+def test_what_was_decided_is_not_decided_on_again_when_it_comes_back() -> None:
+    kept = settled()
+    for change in (lambda at: with_claims(at, HELD), without("claims", "uid-c1")):
+        kept.become(change(kept.world))
+        assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n2"]
+        write(kept, kept.decider.decide(now=NOW))
+        assert kept.decider.present.has_changed
+        assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
+        assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def _with_status(at: NodeSharing) -> NodeSharing:
+    gpu, *others = at.status.gpus
+    gpus = (gpu.model_copy(update={"memory": "48Gi"}), *others)
+    return at.model_copy(update={"status": at.status.model_copy(update={"gpus": gpus})})
+
+
+def _with_spec(at: NodeSharing) -> NodeSharing:
+    return at.model_copy(update={"spec": at.spec.model_copy(update={"claims": ()})})
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        lambda at: replace(at, node_sharings={**at.node_sharings, "n2": _with_status(at.node_sharings["n2"])}),
+        lambda at: replace(at, node_sharings={**at.node_sharings, "n2": _with_spec(at.node_sharings["n2"])}),
+        lambda at: with_claims(at, claim("c2", result("gpu-1-timeslicing", pool="n2"))),
+        lambda at: with_claims(at, claim("c1", result("gpu-1-timeslicing", pool="n2"))),
+        without("claims", "uid-c1"),
+        with_node("n2", {"pool": "x"}),
+        with_namespace("default", {"team": "x"}),
+        with_taint_rule(taint_rule("gpu-0-timeslicing", pool="n2")),
+        lambda at: with_policies(at, policy("everywhere", generation=2, offers=time_slicing(7))),
+    ],
+    ids=["status", "spec", "claim", "allocation", "release", "labels", "namespace", "rule", "policy"],
+)
+@pytest.mark.parametrize("first", ["write", "change"])
+def test_what_others_did_meanwhile_is_decided_on(meanwhile: Step, first: str) -> None:
+    """Whether it comes before the answer to our write or after it."""
+    kept = settled()
+    kept.become(with_claims(kept.world, HELD))
+    decided = kept.decider.decide(now=NOW)
+    if first == "write":
+        write(kept, decided)
+        kept.become(meanwhile(kept.world))
+    else:
+        kept.become(meanwhile(kept.world))
+        write(kept, decided)
+    assert "n2" in decisions_on_nodes(lambda: kept.decider.decide(now=NOW))
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_a_claim_that_was_denied_is_decided_on_again() -> None:
+    """What was allowed before is not promised any more, so that there may be more to say."""
+    kept = settled()
+    early = claim("early", result("gpu-0", pool="n2"))
+    kept.become(with_claims(kept.world, early, claim("late", result("gpu-0-timeslicing", pool="n2"))))
+    write(kept, kept.decider.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n2"]
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
 EDITED = policy("here", nodes={"pool": "x"}, priority=1, generation=2, offers=time_slicing(7))
+
+
+def test_a_node_whose_gpus_are_given_in_another_way_is_decided_on_again() -> None:
+    """What has begun there is no longer what has to wait for its turn."""
+    kept = settled()
+    kept.become(with_policies(kept.world, EDITED))
+    write(kept, kept.decider.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n3"]
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_what_happens_on_one_gpu_is_nothing_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = settled()
+    for number, gpu in enumerate((0, 0, 1)):
+        kept.become(with_claims(kept.world, claim(f"c{number}", result(f"gpu-{gpu}-timeslicing", pool="n2"))))
+    write(kept, kept.decider.decide(now=NOW))
+    kept.decider.decide(now=NOW)
+    seen: list[AbstractSet[str]] = []
+
+    def noted(*args: Any, touched: Touched | None, **named: Any) -> Any:
+        assert touched is not None
+        seen.append(touched.claims)
+        return decision(*args, touched=touched, **named)
+
+    monkeypatch.setattr(module, "decision", noted)
+    kept.become(without("claims", "uid-c1")(kept.world))
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert seen == [{"uid-c0", "uid-c1"}]
 
 
 @pytest.mark.parametrize(

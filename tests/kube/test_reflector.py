@@ -106,7 +106,7 @@ async def test_list_then_watch(api: Api, script: Script) -> None:
         # The list, and each event.
         assert len(copy.changes) == 4
     listing, watching = script.received
-    assert listing.query == {"limit": "500", "fieldSelector": "spec.nodeName=n"}
+    assert listing.query == {"limit": "200", "fieldSelector": "spec.nodeName=n"}
     assert (watching.query["watch"], watching.query["resourceVersion"]) == ("1", "5")
     assert watching.query["fieldSelector"] == "spec.nodeName=n"
 

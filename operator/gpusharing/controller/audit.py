@@ -54,7 +54,7 @@ async def look(api: Api, store: Store, kind: Kind[Any]) -> None:
 async def forget_deleted(api: Api, store: Store, kind: Kind[Any]) -> Collection[Identity]:
     """Gives what there is."""
     listed, version = await api.identities(kind)
-    store.only(kind, listed, as_of=version)
+    store.only(kind, {identity.uid for identity in listed}, as_of=version)
     return listed
 
 

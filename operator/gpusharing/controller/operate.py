@@ -15,8 +15,18 @@ import kopf
 import structlog
 
 from gpusharing import __version__
-from gpusharing.controller import audit, guards, handlers, kopf_settings, listing, server_version, taint_rules
+from gpusharing.controller import (
+    audit,
+    following,
+    guards,
+    handlers,
+    kopf_settings,
+    listing,
+    server_version,
+    taint_rules,
+)
 from gpusharing.controller.endpoints import Readiness, serving
+from gpusharing.controller.following import FOLLOWED
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.patience import patiently
@@ -101,15 +111,22 @@ async def operate(
             if rules is not None:
                 writer.write_as(Target.DEVICE_TAINT_RULE, rules)
             watched = (*handlers.WATCHED, *([rules] if rules else []))
-            await patiently(lambda: listing.prime(api, store, watched))
+            versions = await patiently(lambda: listing.prime(api, store, watched))
             await patiently(lambda: guards.prime(api, store))
             async with asyncio.TaskGroup() as tasks:
                 audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
-                for work in (loop.run(decider), *audits, *guards.following(api, store)):
+                follows = [following.follow(api, store, kind, versions[kind]) for kind in FOLLOWED]
+                for work in (loop.run(decider), *audits, *follows, *guards.following(api, store)):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(
-                    registry=handlers.registry(watched, store, credentials, relists, on_stop=ours.aclose),
+                    registry=handlers.registry(
+                        [kind for kind in watched if kind not in FOLLOWED],
+                        store,
+                        credentials,
+                        relists,
+                        on_stop=ours.aclose,
+                    ),
                     settings=kopf_settings.settings(),
                     clusterwide=True,
                 )

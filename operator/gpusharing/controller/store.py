@@ -5,6 +5,7 @@ come after the beginning of its successor, and what a write returned may come be
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, TypeVar
 
 import pydantic
@@ -87,9 +88,8 @@ class Store:
         if known is not None and known.metadata.uid == metadata["uid"]:
             self._forget(kind, key)
 
-    def only(self, kind: Kind[Any], listed: Iterable[Identity], *, as_of: str) -> None:
+    def only(self, kind: Kind[Any], uids: AbstractSet[str], *, as_of: str) -> None:
         """Forgets what a complete list does not have, unless it is newer than the list."""
-        uids = {identity.uid for identity in listed}
         lost = [
             key
             for key, item in self._objects[kind].items()

@@ -14,7 +14,16 @@ def results(claim: ResourceClaim, driver: str) -> tuple[AllocationResult, ...]:
 
 def results_on(claim: ResourceClaim, node: str, driver: str) -> tuple[AllocationResult, ...]:
     """Those of the node, in whichever of its pools."""
-    return tuple([result for result in results(claim, driver) if names.node_of_pool(result.pool) == node])
+    allocation = claim.status.allocation
+    if allocation is None:
+        return ()
+    return tuple(
+        [
+            result
+            for result in allocation.devices.results
+            if result.driver == driver and (result.pool == node or names.node_of_pool(result.pool) == node)
+        ]
+    )
 
 
 def configs(claim: ResourceClaim, driver: str) -> tuple[AllocationConfig, ...]:

@@ -23,6 +23,7 @@ from gpusharing.core.departure import how_to_leave
 from gpusharing.core.kept import Kept
 from gpusharing.core.prepared import is_running
 from gpusharing.core.tenancy import Held, Registry
+from gpusharing.core.touched import Touched
 from gpusharing.core.world import NodeView
 
 _NOTHING: Final = (GpuSharing(uuid=""), UNTOLD)
@@ -64,14 +65,18 @@ def claim_entries(
     driver: str,
     *,
     kept: KeptEntries | None = None,
+    touched: Touched | None = None,
 ) -> tuple[ClaimSharing, ...]:
     """`lost`: by their uids, claims that have to give way to others. There is no entry while nothing can be said.
-    `kept`: what was said of each last time."""
+    `kept`: what was said of each last time. `touched`: since then."""
+    kept = Kept() if kept is None else kept
     node, by_slot = view.name, _by_slot(view, gpus)
     told = {entry.uid: entry for entry in view.sharing.spec.claims}
     statuses = {status.uid: status for status in view.sharing.status.claims}
     cases: dict[str, _Case] = {}
-    for claim in sorted(view.claims, key=lambda claim: claim.metadata.uid):
+    for claim in view.claims:
+        if touched is not None and claim.metadata.uid not in touched.claims:
+            continue
         uid, results = claim.metadata.uid, allocation.results_on(claim, node, driver)
         cases[uid] = _Case(
             claim=claim,
@@ -85,8 +90,11 @@ def claim_entries(
             loss=lost.get(uid),
             driver=driver,
         )
-    entries = (Kept() if kept is None else kept).all(_entry, cases)
-    return tuple(entry for entry in entries.values() if entry is not None)
+    if touched is None:
+        entries = kept.all(_entry, cases)
+    else:
+        entries = kept.some(_entry, cases, gone=touched.claims - cases.keys())
+    return tuple(sorted([entry for entry in entries if entry is not None], key=lambda entry: entry.uid))
 
 
 def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, tuple[GpuSharing, MemoryWallSupport]]:

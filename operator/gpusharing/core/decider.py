@@ -14,12 +14,22 @@ from gpusharing.core.budget import NO_PART, Budget, Part, parts
 from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Tell
 from gpusharing.core.moments import seconds
-from gpusharing.core.node_decision import Memory, NodeDecision, Wanted, changes, decision, says_the_same_of_gpus, wanted
+from gpusharing.core.node_decision import (
+    Memory,
+    NodeDecision,
+    Wanted,
+    changes,
+    decided_once,
+    decision,
+    says_the_same_of_gpus,
+    wanted,
+)
 from gpusharing.core.node_share import NodeShare
 from gpusharing.core.policy_status import policy_status
 from gpusharing.core.present import Present
 from gpusharing.core.rollout import NodeRollout
 from gpusharing.core.tally import Tally
+from gpusharing.core.touched import Touched, touched
 from gpusharing.core.waiting import waiting_notices
 from gpusharing.core.world import NodeView, Setup, policies_of
 
@@ -33,8 +43,12 @@ class _Node:
     view: NodeView
     wish: Wanted
     rollout: NodeRollout
+    touched: Touched | None = None
+    """What claims have changed since the last decision; None: anything may have."""
     decision: NodeDecision | None = None
     """None until the first one."""
+    held_back: frozenset[str] = frozenset()
+    """When it was made: policies that could not begin."""
 
     @property
     def shares(self) -> Mapping[str, NodeShare]:
@@ -89,6 +103,7 @@ class Decider:
             self._knows_nothing = False
         edited = self._examine(changes.policies)
         due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
+        due = [name for name in due if not self._has_come_true(name, now)]
         # Those that were not written yet get the time of their writing.
         policies = changes.policies | self._unsaid.keys()
         rolling = {candidate.name for candidate in edited}
@@ -156,6 +171,24 @@ class Decider:
             or any(candidate.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
         )
 
+    def _has_come_true(self, name: str, now: str) -> bool:
+        """Whether nothing is new of the node but that it was told what was decided, and nothing follows from that."""
+        node, view = self._nodes.get(name), self.present.view(name)
+        if node is None or view is None or node.decision is None or node.candidates is not self._candidates:
+            return False
+        decided, told = node.decision, view.sharing.spec
+        if (
+            view.sharing is node.view.sharing
+            or not view.differs_only_in_spec(node.view)
+            or told != decided.spec
+            or not decided_once(node.view.sharing.spec, told)
+            or _is_past(decided.until, now)
+        ):
+            return False
+        node.view = view
+        self._missing.pop(name, None)
+        return True
+
     def _wish(self, name: str) -> set[str]:
         """What the node should be. The policies of whose rollouts it says something else than before."""
         before = _parts(self._nodes.get(name))
@@ -177,8 +210,9 @@ class Decider:
             and node.view.labels == view.labels
             and says_the_same_of_gpus(node.view.sharing, view.sharing)
         ):
+            node.touched = touched(node.view, view, self._setup.driver)
             node.view = view
-            node.rollout = changes(self._candidates, view, node.wish, self._setup, node.memory)
+            node.rollout = changes(self._candidates, view, node.wish, self._setup, node.memory, touched=node.touched)
             return
         memory = node.memory if node else Memory(self._setup.driver)
         wish = wanted(self._candidates, view, memory)
@@ -189,6 +223,7 @@ class Decider:
             wish=wish,
             rollout=changes(self._candidates, view, wish, self._setup, memory),
             decision=node.decision if node else None,
+            held_back=node.held_back if node else frozenset(),
         )
 
     def _begin_or_wait(self, policies: Iterable[str]) -> set[str]:
@@ -205,7 +240,7 @@ class Decider:
 
     def _settle(self, name: str, now: str) -> set[str]:
         """Decides what is written about the node; the policies to which it is something else than before."""
-        if self.present.view(name) is None:
+        if not self.present.has(name):
             self._missing.pop(name, None)
             self._evictions.pop(name, None)
             gone = self._nodes.pop(name, None)
@@ -213,6 +248,10 @@ class Decider:
         node = self._nodes[name]
         shares, until = node.shares, node.decision.until if node.decision else None
         view = node.view
+        held_back = frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ()))
+        spared = node.touched if held_back == node.held_back and not _is_past(until, now) else None
+        # Whoever decides on it next without looking at it anew does so for another reason.
+        node.touched, node.held_back = None, held_back
         node.decision = decision(
             self._candidates,
             view,
@@ -220,12 +259,12 @@ class Decider:
             self._setup,
             node.memory,
             rollout=node.rollout,
-            held_back=frozenset(policy for policy in node.rollout.asking if name in self._held_back.get(policy, ())),
+            held_back=held_back,
             now=now,
+            touched=spared,
         )
-        if node.decision.spec == view.sharing.spec:
+        if node.decision.spec is view.sharing.spec:
             self._missing.pop(name, None)
-            node.decision = replace(node.decision, spec=view.sharing.spec)
         else:
             self._missing[name] = ReplaceSpec(view.sharing, node.decision.spec, node.decision.notices)
         if node.decision.taint_rules:
@@ -276,6 +315,10 @@ class Decider:
                 setup=self._setup,
             )
         )
+
+
+def _is_past(moment: float | None, now: str) -> bool:
+    return moment is not None and moment <= seconds(now)
 
 
 def _parts(node: _Node | None) -> Mapping[str, Part]:

@@ -4,6 +4,7 @@ All of it is read from what the API has and what the agent reports, so that it i
 """
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from gpusharing.api import names
@@ -46,34 +47,29 @@ class GpuView(NamedTuple):
     """Whether the agent has prepared something of it."""
 
 
-def gpu_views(view: NodeView, driver: str) -> dict[str, GpuView]:
-    """By uuid."""
-    by_slot: dict[int, list[Hold]] = {}
+def gpu_views(view: NodeView, driver: str, only: AbstractSet[str] | None = None) -> dict[str, GpuView]:
+    """By uuid; of all GPUs, or of these."""
+    report, node = view.sharing.status, view.name
+    statuses = [status for status in report.gpus if only is None or status.uuid in only]
+    by_slot: dict[int | None, list[Hold]] = {status.slot: [] for status in statuses}
     for claim in view.claims:
-        for result in allocation.results_on(claim, view.name, driver):
+        for result in allocation.results_on(claim, node, driver):
             slot = names.slot_of_device(result.device)
             # Who only looks is in nobody's way.
-            if slot is not None and not result.admin_access:
+            if slot in by_slot and not result.admin_access:
                 hold = Hold(
-                    uid=claim.metadata.uid,
-                    claim=allocation.display_name(claim),
-                    pool=result.pool,
-                    device=result.device,
-                    share_id=result.share_id,
-                    stays=bool(result.tolerations) and tolerates(result, names.DRAINING),
+                    claim.metadata.uid,
+                    allocation.display_name(claim),
+                    result.pool,
+                    result.device,
+                    result.share_id,
+                    bool(result.tolerations) and tolerates(result, names.DRAINING),
                 )
-                by_slot.setdefault(slot, []).append(hold)
-    report = view.sharing.status
+                by_slot[slot].append(hold)
     prepared = {names.slot_of_device(device.device) for claim in report.claims for device in claim.settings}
     return {
-        status.uuid: GpuView(
-            node=view.name,
-            status=status,
-            models=report.models,
-            holds=tuple(by_slot.get(status.slot, ())),
-            is_prepared=status.slot in prepared,
-        )
-        for status in report.gpus
+        status.uuid: GpuView(node, status, report.models, tuple(by_slot[status.slot]), status.slot in prepared)
+        for status in statuses
     }
 
 

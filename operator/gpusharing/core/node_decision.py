@@ -9,7 +9,7 @@ from typing import Final
 
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.core import models
 from gpusharing.core.acceptance import Candidates
@@ -27,6 +27,7 @@ from gpusharing.core.rollout import KeptChanges, NodeRollout, node_rollout
 from gpusharing.core.selection import Selection, Selector
 from gpusharing.core.taint_rules import rule_intents
 from gpusharing.core.tenancy import Registry
+from gpusharing.core.touched import Touched
 from gpusharing.core.world import NodeView, Setup
 
 
@@ -47,7 +48,7 @@ class Wanted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDecision:
     spec: NodeSharingSpec
-    """As it should be written."""
+    """As it should be written; the one that is there, if it is the same."""
     shares: Mapping[str, NodeShare]
     """What the node adds to the statuses of policies."""
     until: float | None
@@ -65,13 +66,14 @@ _MOST_GPUS: Final = 64
 class Memory:
     """What was made of a node, part by part, so that only what has changed is made anew."""
 
-    __slots__ = ("changes", "entries", "occupancy", "selector", "shares")
+    __slots__ = ("changes", "entries", "had_losses", "occupancy", "selector", "shares")
 
     def __init__(self, driver: str) -> None:
         self.selector = Selector(driver)
         self.changes: KeptChanges = Kept()
         self.occupancy: KeptOccupancy = Kept()
         self.entries: KeptEntries = Kept()
+        self.had_losses = False
         self.shares: KeptShares = Kept()
 
 
@@ -95,12 +97,27 @@ def wanted(candidates: Candidates, view: NodeView, memory: Memory) -> Wanted:
 
 def says_the_same_of_gpus(before: NodeSharing, after: NodeSharing) -> bool:
     """Whether what is wanted stays as it was. Who holds them plays no part in it."""
-    return (
+    return before is after or (
         before.status.gpus == after.status.gpus
         and before.status.models == after.status.models
-        and len(before.spec.gpus) == len(after.spec.gpus)
-        and all(map(_is_given_alike, before.spec.gpus, after.spec.gpus))
+        and _are_given_alike(before.spec.gpus, after.spec.gpus)
     )
+
+
+def decided_once(before: NodeSharingSpec, after: NodeSharingSpec) -> bool:
+    """Whether `after`, decided where `before` was told last, stays what is decided when it has been told itself.
+
+    Of what was told, decisions look at how GPUs are given, and at what claims were promised: who was allowed to have a
+    device keeps it. That a claim was denied, or a GPU is given in another way, may change what is said next.
+    """
+    known = {entry.uid: entry for entry in before.claims}
+    return _are_given_alike(before.gpus, after.gpus) and all(
+        entry is known.get(entry.uid) or entry.verdict is Verdict.ALLOWED for entry in after.claims
+    )
+
+
+def _are_given_alike(before: Sequence[GpuSharing], after: Sequence[GpuSharing]) -> bool:
+    return len(before) == len(after) and all(map(_is_given_alike, before, after))
 
 
 def _is_given_alike(before: GpuSharing, after: GpuSharing) -> bool:
@@ -108,9 +125,17 @@ def _is_given_alike(before: GpuSharing, after: GpuSharing) -> bool:
     return before is after or before.model_copy(update=held) == after
 
 
-def changes(candidates: Candidates, view: NodeView, wish: Wanted, setup: Setup, memory: Memory) -> NodeRollout:
-    """Whom it disturbs to make the node what is wanted."""
-    return node_rollout(candidates.by_name, view, wish.gpus, setup.driver, memory.changes)
+def changes(
+    candidates: Candidates,
+    view: NodeView,
+    wish: Wanted,
+    setup: Setup,
+    memory: Memory,
+    *,
+    touched: Touched | None = None,
+) -> NodeRollout:
+    """Whom it disturbs to make the node what is wanted. `touched`: since that was asked last; None: anything may be."""
+    return node_rollout(candidates.by_name, view, wish.gpus, setup.driver, memory.changes, touched=touched)
 
 
 def decision(
@@ -123,15 +148,23 @@ def decision(
     rollout: NodeRollout,
     held_back: Collection[str],
     now: str,
+    touched: Touched | None = None,
 ) -> NodeDecision:
-    """`held_back`: policies that may not begin here yet."""
+    """`held_back`: policies that may not begin here yet. `touched`: since the last decision; None: anything may be."""
     admitted = rollout.admitted(held_back)
     views, before = [change.gpu for change in rollout.changes], view.sharing.spec.gpus
-    gpus = with_occupancy(admitted, views, before, idle_wait=setup.idle_wait, now=now, kept=memory.occupancy)
+    gpus = with_occupancy(
+        admitted, views, before, idle_wait=setup.idle_wait, now=now, kept=memory.occupancy, touched=touched
+    )
     lost = losses(view, setup.driver)
     registry = Registry(candidates.tenants, view.namespaces)
-    claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries)
+    # Who loses a device does so to claims on any GPUs.
+    spared = None if lost or memory.had_losses else touched
+    memory.had_losses = bool(lost)
+    claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries, touched=spared)
     spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
+    if spec == view.sharing.spec:
+        spec = view.sharing.spec
     outcome = Outcome(
         spec=spec,
         admitted=admitted,
@@ -143,7 +176,7 @@ def decision(
     )
     return NodeDecision(
         spec=spec,
-        shares=node_shares(candidates.by_name, view, outcome, memory.shares),
+        shares=node_shares(candidates.by_name, view, outcome, memory.shares, touched),
         until=next_approval(view.sharing.status.gpus, idle_wait=setup.idle_wait, now=now),
         notices=notices(view, spec, candidates.readable, setup.driver),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}, setup.driver),

@@ -16,6 +16,7 @@ from gpusharing.core.lagging import Late, is_late, lagging
 from gpusharing.core.plan import NodePlan
 from gpusharing.core.rollout import GpuChange, NodeRollout, is_changing, takes_up_a_place
 from gpusharing.core.selection import Selection
+from gpusharing.core.touched import Touched
 from gpusharing.core.world import NodeView
 
 
@@ -107,15 +108,22 @@ KeptShares: TypeAlias = Kept[_Case, _GpuShare]
 
 
 def node_shares(
-    candidates: Mapping[str, Candidate], view: NodeView, outcome: Outcome, kept: KeptShares
+    candidates: Mapping[str, Candidate],
+    view: NodeView,
+    outcome: Outcome,
+    kept: KeptShares,
+    touched: Touched | None = None,
 ) -> Mapping[str, NodeShare]:
-    """By policy; only those to which the node is something. `kept`: what was said of each GPU last time."""
+    """By policy; only those to which the node is something. `kept`: what was said of each GPU last time. `touched`:
+    since then."""
     clients = _clients_by_policy(view, outcome.spec)
     cases = {
-        gpu.uuid: _Case(gpu, change) for gpu, change in zip(outcome.admitted, outcome.rollout.changes, strict=True)
+        gpu.uuid: _Case(gpu, change)
+        for gpu, change in zip(outcome.admitted, outcome.rollout.changes, strict=True)
+        if touched is None or gpu.uuid in touched.gpus
     }
     # Those that the agent does not report are kept in mind, and are nothing that anybody has.
-    gpus = tuple(kept.all(_gpu_share, cases).values())
+    gpus = tuple((kept.some if touched else kept.all)(_gpu_share, cases))
     concerned = (
         {gpu.policy.name for gpu in outcome.spec.gpus if gpu.policy}
         | {loser.policy for gpu in outcome.admitted for loser in gpu.losers}

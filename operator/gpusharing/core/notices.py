@@ -26,22 +26,24 @@ def notices(
     """`spec` is what is to be written."""
     if spec == view.sharing.spec:
         return ()
-    claims = {claim.metadata.uid: claim for claim in view.claims}
-    return (*_denied(view, spec, claims, policies, driver), *_draining(view, spec, driver))
+    return (*_denied(view, spec, policies, driver), *_draining(view, spec, driver))
 
 
 def _denied(
     view: NodeView,
     spec: NodeSharingSpec,
-    claims: Mapping[str, ResourceClaim],
     policies: Mapping[str, SharingPolicy],
     driver: str,
 ) -> Iterator[Tell]:
+    denied = [entry for entry in spec.claims if entry.verdict is Verdict.DENIED]
+    if not denied:
+        return
+    claims = {claim.metadata.uid: claim for claim in view.claims}
     known = {
         (entry.uid, entry.allocation_hash) for entry in view.sharing.spec.claims if entry.verdict is Verdict.DENIED
     }
-    for entry in spec.claims:
-        if entry.verdict is Verdict.DENIED and (entry.uid, entry.allocation_hash) not in known:
+    for entry in denied:
+        if (entry.uid, entry.allocation_hash) not in known:
             claim, reason = claims[entry.uid], entry.reason or ""
             yield from _to_its_people(claim, "ClaimDenied", "Judge", reason, warning=True)
             winners = {gpu.policy.name for gpu in spec.gpus if gpu.policy and _is_on(entry.uid, gpu)}
@@ -61,13 +63,13 @@ def _is_on(uid: str, gpu: GpuSharing) -> bool:
 
 
 def _draining(view: NodeView, spec: NodeSharingSpec, driver: str) -> Iterator[Tell]:
-    before, after = ({gpu.uuid: gpu for gpu in gpus} for gpus in (view.sharing.spec.gpus, spec.gpus))
+    before = {gpu.uuid: gpu for gpu in view.sharing.spec.gpus}
+    slots = {status.uuid: status.slot for status in view.sharing.status.gpus}
     changed = {
-        status.slot: (before[status.uuid], after[status.uuid])
-        for status in view.sharing.status.gpus
-        if status.uuid in before and status.uuid in after
+        slots[gpu.uuid]: (before[gpu.uuid], gpu)
+        for gpu in spec.gpus
+        if gpu.uuid in slots and gpu.uuid in before and _way_of(before[gpu.uuid]) != _way_of(gpu)
     }
-    changed = {slot: pair for slot, pair in changed.items() if _way_of(pair[0]) != _way_of(pair[1])}
     for claim in view.claims if changed else ():
         for result in allocation.results_on(claim, view.name, driver):
             slot = names.slot_of_device(result.device)

@@ -8,6 +8,7 @@ from gpusharing.api.sharing.node_spec import AllocatedDevice, GpuSharing
 from gpusharing.core.disturbance import GpuView, Hold
 from gpusharing.core.kept import Kept
 from gpusharing.core.moments import seconds
+from gpusharing.core.touched import Touched
 
 
 class _Case(NamedTuple):
@@ -31,15 +32,19 @@ def with_occupancy(
     idle_wait: float,
     now: str,
     kept: KeptOccupancy | None = None,
+    touched: Touched | None = None,
 ) -> tuple[GpuSharing, ...]:
-    """`views`: of the same GPUs. `before`: what was said last. `kept`: what was said of each last time."""
+    """`views`: of the same GPUs. `before`: what was said last. `kept`: what was said of each last time. `touched`:
+    since then."""
+    kept = Kept() if kept is None else kept
     ended_before = seconds(now) - idle_wait
     told = {gpu.uuid: gpu for gpu in before}
     cases = {
         gpu.uuid: _Case(gpu, told.get(gpu.uuid), view.holds, _close_approved(view, ended_before))
         for gpu, view in zip(gpus, views, strict=True)
+        if touched is None or gpu.uuid in touched.gpus
     }
-    return tuple((Kept() if kept is None else kept).all(_occupied, cases).values())
+    return tuple((kept.some if touched else kept.all)(_occupied, cases))
 
 
 def _occupied(case: _Case) -> GpuSharing:
@@ -67,11 +72,10 @@ def _order(device: AllocatedDevice) -> tuple[str, str, str]:
 
 def _close_approved(gpu: GpuView, ended_before: float) -> tuple[str, ...]:
     """Only after the whole wait: a decision of the scheduler that was on its way is among the allocated by then."""
-    held = {hold.device for hold in gpu.holds}
-    return tuple(
+    closed = [
         published.device
         for published in gpu.status.published
-        if published.closing_since is not None
-        and seconds(published.closing_since) <= ended_before
-        and published.device not in held
-    )
+        if published.closing_since is not None and seconds(published.closing_since) <= ended_before
+    ]
+    held = {hold.device for hold in gpu.holds} if closed else ()
+    return tuple([device for device in closed if device not in held])

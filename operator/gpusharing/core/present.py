@@ -103,11 +103,15 @@ class Present:
     def quotas(self) -> Mapping[tuple[str, str], ResourceQuota]:
         return self._quotas
 
+    def has(self, node: str) -> bool:
+        """Whether it can be decided on: without its Node, a NodeSharing is about to be garbage-collected."""
+        return node in self._sharings and node in self._nodes
+
     def view(self, node: str) -> NodeView | None:
-        """None if it cannot be decided on: without its Node, a NodeSharing is about to be garbage-collected."""
-        sharing, itself = self._sharings.get(node), self._nodes.get(node)
-        if sharing is None or itself is None:
+        """None if it cannot be decided on."""
+        if not self.has(node):
             return None
+        sharing, itself = self._sharings[node], self._nodes[node]
         claims = tuple(self._claims.get(node, {}).values())
         rules = self._taint_rules.get(node, {})
         return NodeView(

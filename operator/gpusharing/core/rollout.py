@@ -23,6 +23,7 @@ from gpusharing.core.disturbance import (
     pool_of,
 )
 from gpusharing.core.kept import Kept
+from gpusharing.core.touched import Touched
 from gpusharing.core.world import NodeView
 
 _COSTS = frozenset({Effect.EVICTS, Effect.CUT_ANEW})
@@ -93,15 +94,19 @@ def node_rollout(
     wanted: Sequence[GpuSharing],
     driver: str,
     kept: KeptChanges | None = None,
+    *,
+    touched: Touched | None = None,
 ) -> NodeRollout:
-    """`wanted`: how each GPU is to be in the end. `kept`: what was said of each last time."""
-    gpus = gpu_views(view, driver)
+    """`wanted`: how each GPU is to be in the end. `kept`: what was said of each last time. `touched`: since then."""
+    kept = Kept() if kept is None else kept
+    gpus = gpu_views(view, driver, touched.gpus if touched else None)
     decided = {gpu.uuid: gpu for gpu in view.sharing.spec.gpus}
     cases = {
         gpu.uuid: _Case(_whose(before := decided.get(gpu.uuid), gpu, candidates), before, gpu, gpus[gpu.uuid])
         for gpu in wanted
+        if gpu.uuid in gpus
     }
-    changes = tuple((Kept() if kept is None else kept).all(_change, cases).values())
+    changes = tuple((kept.some if touched else kept.all)(_change, cases))
     asking = {change.policy for change in changes if change.effect in _COSTS and not change.has_begun}
     return NodeRollout(
         changes=changes,

@@ -82,6 +82,17 @@ class NodeView:
         """In the order in which the scheduler fills them."""
         return sorted(self.sharing.status.gpus, key=lambda gpu: gpu.slot)
 
+    def differs_only_in_spec(self, other: "NodeView") -> bool:
+        """Or not at all. What is decided about a node stands in its spec."""
+        return (
+            self.sharing.metadata.uid == other.sharing.metadata.uid
+            and self.sharing.status == other.sharing.status
+            and self.labels == other.labels
+            and self.claims == other.claims
+            and self.namespaces == other.namespaces
+            and self.taint_rules == other.taint_rules
+        )
+
 
 def node_views(world: World) -> list[NodeView]:
     """In the order of their names."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, TypeVar
 
 import structlog
@@ -17,6 +17,37 @@ log = structlog.get_logger(__name__)
 
 _FIRST_BACKOFF: Final = 0.2
 _LAST_BACKOFF: Final = 15.0
+
+
+async def follow(
+    api: Api,
+    kind: Kind[Any],
+    version: str = "",
+    *,
+    lists: Callable[[], Awaitable[str]],
+    takes_in: Callable[[str, Any], None],
+    field_selector: str = "",
+) -> None:
+    """Without end, all events (type, object as JSON) from a version on. `lists` takes in what there is, and gives its
+    version: where there is none to go on from, at the beginning or after that."""
+    backoff = _FIRST_BACKOFF
+    while True:
+        try:
+            if not version:
+                version = await lists()
+            async for event, value in api.watch(kind, version, field_selector=field_selector):
+                backoff = _FIRST_BACKOFF
+                version = value["metadata"]["resourceVersion"]
+                takes_in(event, value)
+        except ExpiredError:
+            version = ""
+        except (ApiError, UnreachableError, ValueError) as error:
+            # ValueError: an object that this version of ours does not understand, or a line that is too long.
+            log.warning("watch broken", kind=kind.kind, error=str(error), retry_in=backoff)
+            version = version if isinstance(error, UnreachableError) else ""
+        # Also after a watch that ended well: a server that ends each at once must not be asked without a pause.
+        await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
+        backoff = min(2 * backoff, _LAST_BACKOFF)
 
 
 class Reflector(Generic[T]):
@@ -48,25 +79,7 @@ class Reflector(Generic[T]):
             del self._objects[_key(value)]
 
     async def run(self) -> None:
-        backoff = _FIRST_BACKOFF
-        version = ""
-        while True:
-            try:
-                if not version:
-                    version = await self._list()
-                async for event, value in self._api.watch(self._kind, version, field_selector=self._field_selector):
-                    backoff = _FIRST_BACKOFF
-                    version = value["metadata"]["resourceVersion"]
-                    self._apply(event, value)
-            except ExpiredError:
-                version = ""
-            except (ApiError, UnreachableError, ValueError) as error:
-                # ValueError: an object that this version of ours does not understand.
-                log.warning("watch broken", kind=self._kind.kind, error=str(error), retry_in=backoff)
-                version = version if isinstance(error, UnreachableError) else ""
-            # Also after a watch that ended well: a server that ends each at once must not be asked without a pause.
-            await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
-            backoff = min(2 * backoff, _LAST_BACKOFF)
+        await follow(self._api, self._kind, lists=self._list, takes_in=self._apply, field_selector=self._field_selector)
 
     async def _list(self) -> str:
         items, version = await self._api.list(self._kind, field_selector=self._field_selector)

@@ -18,7 +18,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 REQUEST_TIMEOUT: Final = 30.0
-PAGE_SIZE: Final = 500
+# As JSON, objects take several times what is kept of them, and a process does not give back the most that it ever took.
+PAGE_SIZE: Final = 200
+_IDENTITIES: Final = 500
 # The API server ends a watch by itself; a bookmark comes each minute. What is silent for longer is a dead connection.
 WATCH_SILENCE: Final = 75.0
 WATCH_LENGTH: Final = 290
@@ -114,29 +116,36 @@ class Api:
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         return await self._request(kind.decode, "GET", kind.path(name, namespace), retry=True)
 
-    async def pages(self, kind: Kind[T], *, field_selector: str = "") -> AsyncIterator[Page[T]]:
+    def pages(self, kind: Kind[T], *, field_selector: str = "") -> AsyncIterator[Page[T]]:
         """All objects of a kind, page by page; the last page has the version to watch from."""
-        async for page in self._pages(kind.decode_page, kind.path(), field_selector=field_selector):
-            yield page
+        return self._pages(kind.decode_page, kind.path(), field_selector=field_selector)
 
     async def identities(self, kind: Kind[Any]) -> tuple[list[Identity], str]:
         """Which objects of a kind there are, in which versions, and the version of this list."""
         items: list[Identity] = []
         version = ""
-        async for page in self._pages(decode_identities, kind.path(), accept=_METADATA_ONLY):
+        async for page in self._pages(decode_identities, kind.path(), accept=_METADATA_ONLY, size=_IDENTITIES):
             items += page.items
             version = page.resource_version
         return items, version
 
     async def _pages(
-        self, decode: Callable[[bytes], Page[R]], path: str, *, field_selector: str = "", accept: str = _JSON
+        self,
+        decode: Callable[[bytes], Page[R]],
+        path: str,
+        *,
+        field_selector: str = "",
+        accept: str = _JSON,
+        size: int = PAGE_SIZE,
     ) -> AsyncIterator[Page[R]]:
         token = ""
         while True:
-            query = _query(limit=str(PAGE_SIZE), fieldSelector=field_selector, **{"continue": token})
+            query = _query(limit=str(size), fieldSelector=field_selector, **{"continue": token})
             page = await self._request(decode, "GET", path, query, accept=accept, retry=True)
-            yield page
             token = page.continue_token
+            yield page
+            # Otherwise it would stay until the next one is there.
+            del page
             if not token:
                 return
 

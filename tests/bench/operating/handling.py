@@ -22,6 +22,7 @@ from bench.operating.process import resident_mib
 from building import DRIVER, MINOR
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.controller import handlers, kopf_settings, listing
+from gpusharing.controller.following import FOLLOWED, follow
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.relists import Relists
@@ -88,16 +89,23 @@ async def handle(kubeconfig: Path, how: str) -> None:
     store = Store(handlers.WATCHED, on_change=on_change)
     relists = Relists(handlers.WATCHED, credentials.server)
     async with open_session(credentials) as session:
-        await listing.prime(Api(session, credentials.server, user_agent="bench"), store, handlers.WATCHED)
+        versions = await listing.prime(Api(session, credentials.server, user_agent="bench"), store, handlers.WATCHED)
     stop = asyncio.Event()
-    registry = handlers.registry(handlers.WATCHED, store, credentials, relists, on_stop=_nothing)
+    handled = [kind for kind in handlers.WATCHED if how == "stock" or kind not in FOLLOWED]
+    registry = handlers.registry(handled, store, credentials, relists, on_stop=_nothing)
     settings = kopf_settings.settings()
     if how == "stock":
         registry, settings = _stock(store, credentials, relists)
-    async with asyncio.TaskGroup() as tasks:
+    async with open_session(credentials) as session, asyncio.TaskGroup() as tasks:
+        api = Api(session, credentials.server, user_agent="bench")
+        follows = [
+            tasks.create_task(follow(api, store, kind, version))
+            for kind, version in versions.items()
+            if kind not in handled
+        ]
         loop = tasks.create_task(Loop(Pretending(store), Metrics(), changes).run(decider))
         kopfs = tasks.create_task(kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop))
-        for _ in handlers.WATCHED:
+        for _ in handled:
             await relists.next()
         await _until_idle()
         _say(ready=True, resident=resident_mib("self"))
@@ -105,7 +113,8 @@ async def handle(kubeconfig: Path, how: str) -> None:
         await stopwatch.tell()
         stop.set()
         await kopfs
-        loop.cancel()
+        for task in (loop, *follows):
+            task.cancel()
 
 
 def _stock(store: Store, credentials: Any, relists: Relists) -> tuple[kopf.OperatorRegistry, kopf.OperatorSettings]:

@@ -1,0 +1,106 @@
+"""What the operator watches by itself: from its list on, whatever becomes of the watch."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+from structlog.testing import capture_logs
+
+from gpusharing.controller.following import FOLLOWED, follow
+from gpusharing.controller.store import Store
+from gpusharing.kube.kinds import RESOURCE_CLAIMS
+from gpusharing.kube.transport import Api
+from harness.eventually import eventually
+from kube.conftest import Answer, Script
+from kube.test_reflector import bookmark, event, expired, lists, watches
+
+
+def claim(name: str, version: int, **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "a", "uid": f"uid-{name}", "resourceVersion": str(version), "labels": labels}
+    return {"metadata": metadata}
+
+
+class Followed:
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.store = Store(FOLLOWED, on_change=lambda **_: None)
+
+    async def knows(self, **expected: int) -> None:
+        async def check() -> None:
+            known = {
+                item.metadata.name: int(item.metadata.resource_version) for item in self.store.all(RESOURCE_CLAIMS)
+            }
+            assert known == expected
+
+        await eventually(check, within=10)
+
+
+@asynccontextmanager
+async def followed(*answers: Answer) -> AsyncIterator[Followed]:
+    """From version 5 on, with claims `a` and `b` known."""
+    script = Script()
+    script.then(*answers)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", script.handle)
+    async with TestServer(app) as server, ClientSession() as session:
+        result = Followed(script)
+        for known in (claim("a", 3), claim("b", 4)):
+            result.store.seen(RESOURCE_CLAIMS, known)
+        api = Api(session, str(server.make_url("/")), user_agent="test")
+        task = asyncio.create_task(follow(api, result.store, RESOURCE_CLAIMS, "5"))
+        yield result
+        assert not task.done(), task.exception()
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_it_goes_on_from_the_list_that_was_taken_in() -> None:
+    heard = [
+        event("MODIFIED", claim("a", 6)),
+        event("ADDED", claim("c", 7)),
+        event("DELETED", claim("b", 8)),
+        bookmark(9),
+    ]
+    async with followed(watches(*heard, end="breaks"), watches(event("MODIFIED", claim("c", 10)))) as it:
+        await it.knows(a=6, c=10)
+    assert [received.query.get("resourceVersion") for received in it.script.received] == ["5", "9"]
+
+
+async def test_deletions_that_no_watch_tells_are_in_the_next_list() -> None:
+    async with followed(watches(expired(), end="ends"), lists(20, claim("a", 15)), watches()) as it:
+        await it.knows(a=15)
+
+
+async def test_what_we_wrote_after_the_list_was_made_stays() -> None:
+    go = asyncio.Event()
+
+    async def late(request: web.BaseRequest) -> web.StreamResponse:
+        await go.wait()
+        return await lists(20, claim("a", 15))(request)
+
+    async with followed(watches(expired(), end="ends"), late, watches()) as it:
+        it.store.created(RESOURCE_CLAIMS, RESOURCE_CLAIMS.from_json(claim("new", 21)))
+        go.set()
+        await it.knows(a=15, new=21)
+
+
+async def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
+    unreadable = claim("a", 6) | {"status": {"allocation": "none"}}
+    with capture_logs() as logs:
+        async with followed(watches(event("MODIFIED", unreadable), event("MODIFIED", claim("b", 7)))) as it:
+            # What was known of it stays.
+            await it.knows(a=3, b=7)
+    assert [entry["event"] for entry in logs] == ["object cannot be read"]
+    assert len(it.script.received) == 1
+
+
+async def test_parameters_nested_without_end_do_not_end_the_watch() -> None:
+    deep = json.dumps({"type": "MODIFIED", "object": claim("a", 6, x="DEEP")}).replace(
+        '"DEEP"', "[" * 5000 + "]" * 5000
+    )
+    async with followed(watches(deep.encode() + b"\n", event("MODIFIED", claim("b", 7)))) as it:
+        await it.knows(a=3, b=7)

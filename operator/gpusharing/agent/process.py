@@ -189,7 +189,9 @@ async def _agent(arguments: argparse.Namespace) -> None:
         # What can fail at a start stands before the group, which would wrap its error.
         async with server, serving(arguments.listen, pages), asyncio.TaskGroup() as tasks:
             log.info("serving the kubelet", gpus=len(gpus.uuids), claims=len(records.claims), version=__version__)
-            # What is alive now lives for as long as the process: the collector need not look at it again.
+            # What is alive now lives for as long as the process: the collector need not look at it again. What is not
+            # would stay with it for good.
+            gc.collect()
             gc.freeze()
             tasks.create_task(writer.run())
             tasks.create_task(health_events.run())

@@ -44,9 +44,9 @@ from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
 
-# Two for what is watched. Many pods that start at once are no reason for as many connections: their claims are prepared
-# one after the other.
-_CONNECTIONS: Final = 6
+# Two for what is watched, one for what the node reports, one for the statuses of claims, one for claims to prepare. Many
+# pods that start at once are no reason for more: their claims are prepared one after the other.
+_CONNECTIONS: Final = 5
 
 
 def hardware_of(arguments: argparse.Namespace) -> Hardware:

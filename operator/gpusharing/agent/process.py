@@ -44,8 +44,8 @@ from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
 
-# Two for what is watched, one for what the node reports, one for the statuses of claims, one for claims to prepare. Many
-# pods that start at once are no reason for more: their claims are prepared one after the other.
+# Two for what is watched, one for what the node reports, one for claims' statuses, one for claims to prepare. Many pods
+# that start at once are no reason for more: their claims are prepared one after the other.
 _CONNECTIONS: Final = 5
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from gpusharing.api.base import ApiModel
-from gpusharing.api.sharing import Effect, LagReason, RefusalReason, SharingPolicySpec
+from gpusharing.api.sharing.node_spec import RefusalReason
+from gpusharing.api.sharing.plan import Effect
+from gpusharing.api.sharing.policy_spec import SharingPolicySpec
+from gpusharing.api.sharing.policy_status import LagReason
 from gpusharing.core.acceptance import ObjectionReason
 from gpusharing.core.reasons import (
     AcceptedReason,

@@ -3,7 +3,8 @@
 from typing import Any
 
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
-from gpusharing.api.sharing import DeviceSettings, Interval
+from gpusharing.api.sharing.device_settings import DeviceSettings
+from gpusharing.api.sharing.offers import Interval
 
 
 def prepared_device(

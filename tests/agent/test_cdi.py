@@ -14,7 +14,7 @@ from gpusharing import sim
 from gpusharing.agent.cdi import CdiDirectory, UnresolvableError, environment, our_device
 from gpusharing.agent.cdi_specs import nvidia_device
 from gpusharing.agent.hardware.facts import DeviceNode
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 UID = "3f1c8f0e-6a0d-4a55-9d0c-7f0f3a1d0b11"
 

@@ -11,12 +11,11 @@ from gpusharing.agent.abilities import preparable
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.facts import ComputeInstance, GpuInstance, GpuState, MigMode, Span
 from gpusharing.agent.records import GpuJournal, MadeInstance, Records
-from gpusharing.api.sharing import (
-    UNTOLD,
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.offers import (
     Enforcement,
     ExclusiveOffer,
-    GpuSharing,
-    MemoryWallSupport,
     MigOffer,
     MpsMemory,
     MpsOffer,

@@ -5,7 +5,8 @@ import pytest
 from agent.on_cluster import EXCLUSIVE, GpuNode
 from building import boards
 from gpusharing import sim
-from gpusharing.api.sharing import MigMode, NodeSharingStatus
+from gpusharing.api.sharing.gpu_status import MigMode
+from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.core import models
 from gpusharing.sim import cdi
 from harness.controlplane import ControlPlane

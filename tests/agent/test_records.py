@@ -18,7 +18,8 @@ from gpusharing.agent.records import (
     PreparedClaim,
     Records,
 )
-from gpusharing.api.sharing import GpuSharing, Interval, PolicyReference
+from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
+from gpusharing.api.sharing.offers import Interval
 
 
 @given(starts=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), max_size=6))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from building import gpu_config, interval_config, json_values
 from gpusharing.api import nvidia, strict_json
 from gpusharing.api.nvidia import GpuConfig, InvalidConfigError, MigDeviceConfig
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 
 def mps(**settings: Any) -> dict[str, Any]:

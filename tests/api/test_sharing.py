@@ -9,10 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import NOW, gpu_status
-from gpusharing.api import sharing, strict_json
+from gpusharing.api import strict_json
 from gpusharing.api.base import ApiModel
 from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, LabelSelectorRequirement, ObjectMeta
-from gpusharing.api.sharing import GpuStatus
+from gpusharing.api.sharing.device_settings import DeviceSettings, SettingSources
+from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import (
+    ClaimSharing,
+    GpuSharing,
+    Loser,
+    LossReason,
+    NodeSharingSpec,
+    PolicyReference,
+    Verdict,
+)
+from gpusharing.api.sharing.node_status import NodeSharingStatus
+from gpusharing.api.sharing.offers import ExclusiveOffer, Interval, Offers, TimeSlicingOffer
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_spec import GpuSelection, SharingPolicySpec
+from gpusharing.api.sharing.policy_status import ClientCount, GpuCount, NodeCount, SharingPolicyStatus
 from gpusharing.core.amounts import mebibytes
 from gpusharing.core.moments import seconds
 
@@ -42,13 +58,13 @@ conditions = st.lists(
     max_size=2,
 ).map(tuple)
 offers = st.builds(
-    sharing.Offers,
-    exclusive=st.none() | st.just(sharing.ExclusiveOffer()),
+    Offers,
+    exclusive=st.none() | st.just(ExclusiveOffer()),
     time_slicing=st.none()
     | st.builds(
-        sharing.TimeSlicingOffer,
+        TimeSlicingOffer,
         max_clients=st.integers(min_value=2, max_value=256),
-        interval=st.sampled_from(sharing.Interval),
+        interval=st.sampled_from(Interval),
     ),
 )
 selectors = st.builds(
@@ -65,52 +81,50 @@ selectors = st.builds(
     ).map(tuple),
 )
 specs = st.builds(
-    sharing.SharingPolicySpec,
+    SharingPolicySpec,
     priority=st.integers(min_value=-1_000_000, max_value=1_000_000),
     nodes=selectors,
-    gpus=st.builds(sharing.GpuSelection, max_per_node=st.none() | counts | st.just("50%")),
+    gpus=st.builds(GpuSelection, max_per_node=st.none() | st.integers(min_value=1, max_value=64) | st.just("50%")),
     offers=offers,
 )
 statuses = st.builds(
-    sharing.SharingPolicyStatus,
+    SharingPolicyStatus,
     observed_generation=st.none() | counts,
     conditions=conditions,
-    nodes=st.none() | st.builds(sharing.NodeCount, selected=counts, ready=counts),
-    gpus=st.none() | st.builds(sharing.GpuCount, won=counts, lost=counts),
-    clients=st.none() | st.builds(sharing.ClientCount, current=counts, max=counts),
+    nodes=st.none() | st.builds(NodeCount, selected=counts, ready=counts),
+    gpus=st.none() | st.builds(GpuCount, won=counts, lost=counts),
+    clients=st.none() | st.builds(ClientCount, current=counts, max=counts),
 )
-policies = st.builds(sharing.SharingPolicy, metadata=metadata, spec=specs, status=statuses)
+policies = st.builds(SharingPolicy, metadata=metadata, spec=specs, status=statuses)
 
-references = st.none() | st.builds(sharing.PolicyReference, name=text, generation=counts)
+references = st.none() | st.builds(PolicyReference, name=text, generation=counts)
 settings = st.builds(
-    sharing.DeviceSettings,
+    DeviceSettings,
     request=text,
     device=text,
-    interval=st.none() | st.sampled_from(sharing.Interval),
-    sources=st.none() | st.builds(sharing.SettingSources, interval=st.none() | text),
+    interval=st.none() | st.sampled_from(Interval),
+    sources=st.none() | st.builds(SettingSources, interval=st.none() | text),
     ignored=st.lists(text, max_size=2).map(tuple),
 )
 node_specs = st.builds(
-    sharing.NodeSharingSpec,
+    NodeSharingSpec,
     gpus=st.lists(
         st.builds(
-            sharing.GpuSharing,
+            GpuSharing,
             uuid=text,
             policy=references,
-            losers=st.lists(
-                st.builds(sharing.Loser, policy=text, reason=st.sampled_from(sharing.LossReason)), max_size=2
-            ).map(tuple),
+            losers=st.lists(st.builds(Loser, policy=text, reason=st.sampled_from(LossReason)), max_size=2).map(tuple),
             offers=st.none() | offers,
         ),
         max_size=2,
     ).map(tuple),
     claims=st.lists(
         st.builds(
-            sharing.ClaimSharing,
+            ClaimSharing,
             uid=text,
             claim=text,
             allocation_hash=text,
-            verdict=st.sampled_from(sharing.Verdict),
+            verdict=st.sampled_from(Verdict),
             reason=st.none() | text,
             settings=st.lists(settings, max_size=2).map(tuple),
         ),
@@ -118,12 +132,12 @@ node_specs = st.builds(
     ).map(tuple),
 )
 node_statuses = st.builds(
-    sharing.NodeSharingStatus,
+    NodeSharingStatus,
     observed_generation=st.none() | counts,
     boot_id=st.none() | text,
     gpus=st.lists(
         st.builds(
-            sharing.GpuStatus,
+            GpuStatus,
             uuid=text,
             slot=counts,
             minor=counts,
@@ -138,53 +152,53 @@ node_statuses = st.builds(
                 max_size=2,
             ),
             policy=references,
-            time_slice=st.none() | st.sampled_from(sharing.Interval),
+            time_slice=st.none() | st.sampled_from(Interval),
             conditions=conditions,
         ),
         max_size=2,
     ).map(tuple),
     conditions=conditions,
 )
-node_sharings = st.builds(sharing.NodeSharing, metadata=metadata, spec=node_specs, status=node_statuses)
+node_sharings = st.builds(NodeSharing, metadata=metadata, spec=node_specs, status=node_statuses)
 
 
 @given(policies)
-def test_policies_survive_the_wire(policy: sharing.SharingPolicy) -> None:
+def test_policies_survive_the_wire(policy: SharingPolicy) -> None:
     sent = strict_json.canonical(policy.to_json())
     assert b":null" not in sent
-    assert sharing.SharingPolicy.model_validate(strict_json.loads(sent)) == policy
-    assert sharing.SharingPolicy.model_validate_json(sent) == policy
+    assert SharingPolicy.model_validate(strict_json.loads(sent)) == policy
+    assert SharingPolicy.model_validate_json(sent) == policy
 
 
 @given(node_sharings)
-def test_node_sharings_survive_the_wire(node_sharing: sharing.NodeSharing) -> None:
+def test_node_sharings_survive_the_wire(node_sharing: NodeSharing) -> None:
     sent = strict_json.canonical(node_sharing.to_json())
     assert b":null" not in sent
-    assert sharing.NodeSharing.model_validate(strict_json.loads(sent)) == node_sharing
-    assert sharing.NodeSharing.model_validate_json(sent) == node_sharing
+    assert NodeSharing.model_validate(strict_json.loads(sent)) == node_sharing
+    assert NodeSharing.model_validate_json(sent) == node_sharing
 
 
 @given(st.from_regex(r"[1-9][0-9]{0,13}(Mi|Gi|Ti)", fullmatch=True))
 def test_what_a_status_says_of_memory_can_be_calculated_with(memory: str) -> None:
-    status = sharing.GpuStatus(uuid="GPU-1", slot=0, minor=0, model="L4", memory=memory, attributes={})
+    status = GpuStatus(uuid="GPU-1", slot=0, minor=0, model="L4", memory=memory, attributes={})
     assert mebibytes(status.memory) > 0
 
 
 @given(st.from_regex(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}(\.[0-9]{1,9})?Z", fullmatch=True))
 def test_what_a_status_says_of_time_can_be_calculated_with(moment: str) -> None:
-    published = sharing.PublishedDevice(device="gpu-0", closing_since=moment)
+    published = PublishedDevice(device="gpu-0", closing_since=moment)
     assert isinstance(seconds(published.closing_since or ""), int)
 
 
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (sharing.PublishedDevice, {"device": "gpu-0", "closingSince": "2026-11-18T12:00:00+01:00"}),
-        (sharing.PublishedDevice, {"device": "gpu-0", "closingSince": "yesterday"}),
-        (sharing.PublishedDevice, {"device": "gpu-0", "closingSince": f"2026-11-18T12:00:00.{'0' * 5000}Z"}),
-        (sharing.GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "80G"}),
-        (sharing.GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "0Mi"}),
-        (sharing.GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": f"{'9' * 5000}Mi"}),
+        (PublishedDevice, {"device": "gpu-0", "closingSince": "2026-11-18T12:00:00+01:00"}),
+        (PublishedDevice, {"device": "gpu-0", "closingSince": "yesterday"}),
+        (PublishedDevice, {"device": "gpu-0", "closingSince": f"2026-11-18T12:00:00.{'0' * 5000}Z"}),
+        (GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "80G"}),
+        (GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "0Mi"}),
+        (GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": f"{'9' * 5000}Mi"}),
     ],
 )
 def test_what_nobody_could_calculate_with_is_refused(model: type[ApiModel], told: Any) -> None:
@@ -194,10 +208,8 @@ def test_what_nobody_could_calculate_with_is_refused(model: type[ApiModel], told
 
 def test_names_on_the_wire() -> None:
     """Spelled out once, because a renamed field would still survive the way there and back."""
-    settings_ = sharing.DeviceSettings(request="g", device="gpu-0", sources=sharing.SettingSources(interval="claim"))
-    entry = sharing.ClaimSharing(
-        uid="u", claim="ns/c", allocation_hash="h", verdict=sharing.Verdict.ALLOWED, settings=(settings_,)
-    )
+    settings_ = DeviceSettings(request="g", device="gpu-0", sources=SettingSources(interval="claim"))
+    entry = ClaimSharing(uid="u", claim="ns/c", allocation_hash="h", verdict=Verdict.ALLOWED, settings=(settings_,))
     assert entry.to_json() == {
         "uid": "u",
         "claim": "ns/c",
@@ -205,8 +217,8 @@ def test_names_on_the_wire() -> None:
         "verdict": "Allowed",
         "settings": [{"request": "g", "device": "gpu-0", "from": {"interval": "claim"}, "ignored": []}],
     }
-    assert sharing.NodeSharingStatus(boot_id="b").to_json()["bootID"] == "b"
-    spec = sharing.SharingPolicySpec(offers=sharing.Offers(time_slicing=sharing.TimeSlicingOffer(max_clients=4)))
+    assert NodeSharingStatus(boot_id="b").to_json()["bootID"] == "b"
+    spec = SharingPolicySpec(offers=Offers(time_slicing=TimeSlicingOffer(max_clients=4)))
     assert spec.to_json() == {
         "priority": 0,
         "nodes": {"matchLabels": {}, "matchExpressions": []},
@@ -220,9 +232,7 @@ def test_names_on_the_wire() -> None:
 
 def test_fields_of_a_newer_version_are_passed_over() -> None:
     stored = {"metadata": {"name": "x"}, "spec": {"offers": {"exclusive": {}, "teleporting": {}}, "rollout": {}}}
-    assert sharing.SharingPolicy.model_validate_json(json.dumps(stored)).spec.offers == sharing.Offers(
-        exclusive=sharing.ExclusiveOffer()
-    )
+    assert SharingPolicy.model_validate_json(json.dumps(stored)).spec.offers == Offers(exclusive=ExclusiveOffer())
 
 
 def test_what_gpus_have_in_common_is_kept_once() -> None:
@@ -241,7 +251,7 @@ def test_a_changed_copy_says_all_of_it() -> None:
 
 def test_of_a_policy_it_is_known_which_fields_were_given() -> None:
     value = {"metadata": {"name": "a"}, "spec": {"offers": {"timeSlicing": {"maxClients": 4}}}}
-    offers = sharing.SharingPolicy.model_validate(value).spec.offers
+    offers = SharingPolicy.model_validate(value).spec.offers
     assert offers.time_slicing
     assert offers.time_slicing.model_fields_set == {"max_clients"}
     assert offers.model_dump(by_alias=True, exclude_unset=True) == {"timeSlicing": {"maxClients": 4}}

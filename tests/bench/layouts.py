@@ -7,14 +7,14 @@ from typing import Any, Final
 from building.boards import board, profile_names
 from core.narrowing.test_narrowing import HOUR, Node
 from gpusharing.api.names import GROUP
-from gpusharing.api.sharing import (
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import (
     ExclusiveOffer,
     MigOffer,
     MpsMemory,
     MpsOffer,
     MpsThreads,
     Offers,
-    PolicyReference,
     TimeSlicingOffer,
 )
 from gpusharing.core.offers import Entry, OfferedGpu, PublishedGpu, full_menu, slice_specs

@@ -16,7 +16,7 @@ from bench.kubelet import KubeletClient
 from building import interval_config
 from gpusharing.agent.records import GpuJournal, GpuSettings, Records
 from gpusharing.api.dra import ResourceClaim, ResourceSlice
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from gpusharing.kube.transport import Api, open_session

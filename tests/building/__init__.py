@@ -24,30 +24,18 @@ from gpusharing.api.dra import (
     Wish,
 )
 from gpusharing.api.meta import LabelSelector, ObjectMeta
-from gpusharing.api.sharing import (
-    CelSelector,
-    ClaimStatus,
-    Classes,
-    DeviceSelector,
-    DeviceSettings,
-    ExclusiveOffer,
-    GpuSelection,
-    GpuSharing,
-    GpuStatus,
-    Interval,
-    NodeSharing,
-    NodeSharingSpec,
-    NodeSharingStatus,
-    Offers,
-    PolicyReference,
-    PublishedDevice,
-    Rollout,
-    SharingPolicy,
-    SharingPolicySpec,
-    SharingPolicyStatus,
-    Tenants,
-    TimeSlicingOffer,
-)
+from gpusharing.api.sharing.classes import Classes
+from gpusharing.api.sharing.device_settings import DeviceSettings
+from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, PolicyReference
+from gpusharing.api.sharing.node_status import ClaimStatus, NodeSharingStatus
+from gpusharing.api.sharing.offers import ExclusiveOffer, Interval, Offers, TimeSlicingOffer
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_spec import CelSelector, DeviceSelector, GpuSelection, SharingPolicySpec
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
+from gpusharing.api.sharing.rollout import Rollout
+from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core import offers as core_offers
 from gpusharing.core.intents import Create
 from gpusharing.core.inventory import Gpu

@@ -11,16 +11,13 @@ from building import NOW
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import (
-    ClaimStatus,
-    DeviceSettings,
-    GpuSharing,
-    GpuStatus,
-    NodeSharing,
-    Offers,
-    PublishedDevice,
-    SharingPolicy,
-)
+from gpusharing.api.sharing.device_settings import DeviceSettings
+from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.node_status import ClaimStatus
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core import allocation
 from gpusharing.core.disturbance import gpu_views, in_the_way
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell

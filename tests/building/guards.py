@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from gpusharing.api.core import ValidatingAdmissionPolicy
+from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.core.guards import allocation, claims, namespaces, pods
-from gpusharing.core.guards.upkeep import Guards
+from gpusharing.core.guards.upkeep import Bindings, Guards
 
 
 def installed(*, with_namespaces: bool = False) -> Guards:
@@ -14,6 +14,16 @@ def installed(*, with_namespaces: bool = False) -> Guards:
     if with_namespaces:
         objects.append(namespaces.namespaces())
     return {policy["metadata"]["name"]: _kept(policy) for policy, _ in objects}
+
+
+def bound() -> Bindings:
+    objects = [claims.claims(), pods.pods(), allocation.allocation()]
+    return {
+        binding["metadata"]["name"]: ValidatingAdmissionPolicyBinding(
+            metadata=ObjectMeta(name=binding["metadata"]["name"], uid="u", resource_version="3"), spec=binding["spec"]
+        )
+        for _, binding in objects
+    }
 
 
 def variables(guard: ValidatingAdmissionPolicy) -> dict[str, Any]:

@@ -25,17 +25,12 @@ from building import (
 from building import claim as build_claim
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import (
-    Disruption,
-    Interval,
-    NodeSharing,
-    NodeSharingSpec,
-    Rollout,
-    RolloutMode,
-    SharingPolicy,
-    Tenants,
-    UnreadablePolicy,
-)
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import NodeSharingSpec
+from gpusharing.api.sharing.offers import Interval
+from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
+from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
+from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.disturbance import EVICT
 from gpusharing.core.world import World
 

@@ -13,7 +13,8 @@ from core.offers.test_menu import COMBINATIONS, MODES, POLICY, instance, offered
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceSlice
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import Allowance, MigOffer, Offers
+from gpusharing.api.sharing.offers import MigOffer, Offers
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.offers import Entry, OfferedGpu, PublishedGpu, Standing, full_menu, slice_specs
 from gpusharing.core.pool import plan_pool, slice_name
 from harness.controlplane import ControlPlane

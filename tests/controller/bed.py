@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,10 @@ import aiohttp
 from building import DRIVER, gpu_status
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import NodeSharing, NodeSharingStatus, PublishedDevice, SharingPolicy
+from gpusharing.api.sharing.gpu_status import PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_status import NodeSharingStatus
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.controller.operate import operate
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
@@ -139,15 +142,17 @@ class Everybody:
         policy = await self.api.get(SHARING_POLICIES, name)
         await self.api.delete(SHARING_POLICIES, name, uid=policy.metadata.uid)
 
-    async def make_claim(self, name: str) -> ResourceClaim:
-        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    async def make_claim(self, name: str, device_class: str = "gpu.nvidia.com") -> ResourceClaim:
+        request = {"name": "gpu", "exactly": {"deviceClassName": device_class}}
         body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
         return await self.api.create(RESOURCE_CLAIMS, body, "default")
 
-    async def hold(self, name: str, *, device: str, node: str = "n1") -> str:
+    async def hold(
+        self, name: str, *, device: str, node: str = "n1", tolerations: Sequence[Mapping[str, Any]] = ()
+    ) -> str:
         """A claim that the scheduler has given a device; its uid."""
         claim = await self.make_claim(name)
-        result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device}
+        result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device, "tolerations": list(tolerations)}
         status = {"status": {"allocation": {"devices": {"results": [result]}}}}
         await self.api.merge_patch(RESOURCE_CLAIMS, name, status, namespace="default", subresource="status")
         return claim.metadata.uid

@@ -18,7 +18,7 @@ from building import DRIVER
 from controller.api_server import ApiServer, status
 from controller.bed import Everybody, Operator, eventually, everybody, install, operating
 from controller.test_listing import in_pages, node
-from gpusharing.controller import audit
+from gpusharing.controller import audit, kopf_settings
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.listing import prime
 from gpusharing.controller.relists import Relists
@@ -236,6 +236,43 @@ async def test_deletions_while_the_watch_is_cut(
             await eventually(lambda: they.holders("n1"), {uids[0], latecomer}, within=60)
             assert await operator.metric('gpusharing_objects{kind="ResourceClaim"}') == 2
             assert operator.running
+
+
+@pytest.mark.cluster
+async def test_a_list_that_expires_while_kopf_reads_it_begins_anew(
+    cluster: ControlPlane, they: Everybody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """410 Gone as well, for the next page."""
+    real_settings, real_middleware, expired = kopf_settings.settings, Relists.middleware, asyncio.Event()
+
+    def small_pages() -> kopf.OperatorSettings:
+        settings = real_settings()
+        settings.watching.chunk_size = 1
+        return settings
+
+    async def late(
+        self: Relists, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        if "continue" in request.url.query and SHARING_POLICIES.plural in request.url.path and not expired.is_set():
+            # Etcd still knows what is the newest.
+            await they.apply_policy("newer")
+            await compact(cluster)
+            expired.set()
+        return await real_middleware(self, request, handler)
+
+    monkeypatch.setattr(kopf_settings, "settings", small_pages)
+    monkeypatch.setattr(Relists, "middleware", late)
+    for number in range(3):
+        await they.apply_policy(f"policy-{number}")
+    await they.make_node("n1")
+    operator = await Operator.of(cluster)
+    with capture_logs() as logs:
+        async with operating(operator.kubeconfig):
+            await asyncio.wait_for(expired.wait(), 60)
+            # What becomes of policies is watched.
+            await they.apply_policy("latecomer", priority=1)
+            await eventually(lambda: they.winners("n1"), ["latecomer"], within=60)
+    assert SHARING_POLICIES.kind in [entry["kind"] for entry in logs if entry["event"] == "a list has expired"]
 
 
 async def _asks(relists: Relists, *paths: str) -> None:

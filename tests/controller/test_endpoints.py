@@ -1,7 +1,7 @@
 import aiohttp
 
 from building import policy
-from gpusharing.api.sharing import SharingPolicyStatus
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.controller.endpoints import Readiness, serving
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.core.intents import PatchStatus

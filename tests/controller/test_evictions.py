@@ -11,7 +11,7 @@ import pytest
 
 from building import DRIVER
 from controller.bed import Everybody, Operator, eventually, everybody, install
-from gpusharing.api.sharing import Verdict
+from gpusharing.api.sharing.node_spec import Verdict
 from gpusharing.kube.kinds import DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA, EVENTS, PODS, RESOURCE_CLAIMS, Kind
 from harness.controlplane import ControlPlane
 

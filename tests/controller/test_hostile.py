@@ -14,7 +14,8 @@ from building import DRIVER, MINOR, NOW, hostile
 from building import gpu_status as good_gpu
 from gpusharing.api import strict_json
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import ClaimSharing, NodeSharingSpec, SharingPolicyStatus, Verdict
+from gpusharing.api.sharing.node_spec import ClaimSharing, NodeSharingSpec, Verdict
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.controller.store import Store
 from gpusharing.core.decider import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec

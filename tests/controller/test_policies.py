@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from building import boards, gpu_status
 from controller.bed import Everybody, Operator, eventually, everybody, install
-from gpusharing.api.sharing import NodeSharingStatus
+from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.core import models
 from gpusharing.core.quotas import quota_name
 from gpusharing.core.reasons import (
@@ -145,6 +145,12 @@ async def rolling_out(they: Everybody) -> None:
     await they.edit_policy("p", offers=SHARED)
 
 
+async def nobody_is_evicted(they: Everybody) -> None:
+    await they.make_node("n1")
+    await they.hold("c1", device="gpu-0", tolerations=[{"operator": "Exists"}])
+    await they.apply_policy("p", offers=SHARED, rollout=EVICT)
+
+
 async def stopped(they: Everybody) -> None:
     await rolling_out(they)
     await eventually(they.evicting, ["n1"])
@@ -227,6 +233,7 @@ SITUATIONS: Final[Mapping[tuple[ConditionType, str], Callable[[Everybody], Await
         (ConditionType.DEGRADED, DegradedReason.EXTENDED_RESOURCE_TAKEN): an_extended_resource_that_is_taken,
         (ConditionType.DEGRADED, DegradedReason.QUOTA_NOT_OURS): a_quota_of_its_name,
         (ConditionType.DEGRADED, DegradedReason.NODES_FAILING): a_gpu_is_lost,
+        (ConditionType.DEGRADED, DegradedReason.EVICTION_TOLERATED): nobody_is_evicted,
         (ConditionType.DEGRADED, DegradedReason.SELECTOR_ERROR): a_selector_fails,
         (ConditionType.DEGRADED, DegradedReason.MEMORY_TOO_SMALL): of_h100s(TOO_MUCH),
         (ConditionType.DEGRADED, DegradedReason.UNKNOWN_MIG_PROFILE): of_h100s({"mig": {"profiles": ["9g.99gb"]}}),
@@ -257,6 +264,23 @@ async def test_each_condition_is_reached(
     finally:
         if situation is no_guards:
             await install(cluster)
+
+
+@pytest.mark.cluster
+async def test_claims_are_told_what_a_policy_does_not_give_them_any_more(operator: Operator, they: Everybody) -> None:
+    await they.make_node("n1")
+    await they.apply_policy("gives", offers=SHARED | {"exclusive": {}})
+    await eventually(lambda: they.winners("n1"), ["gives"])
+    await they.agent_acts("n1")
+    await eventually(lambda: they.ready_reason("gives"), "Ready")
+    await they.make_claim("wants-all", "gives-exclusive")
+    await they.make_claim("wants-a-share", "gives-timeslicing")
+    await they.edit_policy("gives", offers={"exclusive": None}, tenants=SEARCH)
+    await eventually(lambda: they.generations("n1"), [2])
+    assert await they.told("wants-all") == await they.told("wants-a-share") == []
+    await they.agent_acts("n1")
+    await eventually(lambda: they.told("wants-all"), ["Warning WayNotOffered"])
+    await eventually(lambda: they.told("wants-a-share"), ["Warning NotATenant"])
 
 
 # ------------------------------------------------------------------------------------------------------- rollouts

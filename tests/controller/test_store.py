@@ -5,10 +5,11 @@ from structlog.testing import capture_logs
 
 from building import node_sharing
 from gpusharing.api.meta import Identity
-from gpusharing.api.sharing import UnreadablePolicy
+from gpusharing.api.sharing.policy import UnreadablePolicy
+from gpusharing.controller import guards
 from gpusharing.controller.handlers import WATCHED
-from gpusharing.controller.store import Store, snapshot
-from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES
+from gpusharing.controller.store import Store
+from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
 class Observed:
@@ -16,7 +17,7 @@ class Observed:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.store = Store((*WATCHED, ADMISSION_POLICIES), on_change=self._changed)
+        self.store = Store((*WATCHED, *guards.KINDS), on_change=self._changed)
 
     def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1
@@ -159,11 +160,3 @@ def test_a_list_shows_what_is_not_known_or_only_as_it_was(observed: Observed) ->
         observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
     unknown, newer = identity("unknown", 1), identity("older", 10)
     assert observed.store.behind(NODES, [identity("same", 9), newer, identity("newer", 9), unknown]) == [newer, unknown]
-
-
-def test_a_snapshot_does_not_change(observed: Observed) -> None:
-    observed.store.seen(NODES, node(1))
-    world = snapshot(observed.store, "gpu.nvidia.com", 37)
-    observed.store.gone(NODES, node(2))
-    assert set(world.nodes) == {"n1"}
-    assert snapshot(observed.store, "gpu.nvidia.com", 37).nodes == {}

@@ -6,16 +6,21 @@ from typing import Any
 import pytest
 
 from building import NOW, decided, node_sharing, policy, world
+from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
-from gpusharing.api.sharing import ClientCount, NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import NodeSharingSpec
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatus
+from gpusharing.controller import guards
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.store import Store, snapshot
+from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.kube.events import Events
-from gpusharing.kube.kinds import ADMISSION_POLICIES, NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
+from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api
 
 NODE_SHARINGS_PATH = "/apis/gpusharing.dev/v1alpha1/nodesharings"
@@ -30,7 +35,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store((*WATCHED, ADMISSION_POLICIES), on_change=lambda **_: None)
+    return Store((*WATCHED, *guards.KINDS), on_change=lambda **_: None)
 
 
 @pytest.fixture
@@ -222,7 +227,7 @@ async def test_deciding_twice_writes_once(writer: Writer, store: Store, server: 
     seed(store, policy())
     seed(store, node_sharing("n1", gpus=2))
     store.seen(NODES, {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}})
-    first = decide(snapshot(store, "gpu.nvidia.com", 37), now=NOW)
+    first = decide(snapshot(store), now=NOW)
     assert [type(intent) for intent in first] == [ReplaceSpec, PatchStatus]
     await writer.apply(first)
-    assert decide(snapshot(store, "gpu.nvidia.com", 37), now="2030-01-01T00:00:00Z") == []
+    assert decide(snapshot(store), now="2030-01-01T00:00:00Z") == []

@@ -4,14 +4,10 @@ import pytest
 
 from building import MINOR, policy
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import (
-    LastReady,
-    Rollout,
-    RolloutMode,
-    SharingPolicyStatus,
-    Tenants,
-    UnreadablePolicy,
-)
+from gpusharing.api.sharing.policy import UnreadablePolicy
+from gpusharing.api.sharing.policy_status import LastReady, SharingPolicyStatus
+from gpusharing.api.sharing.rollout import Rollout, RolloutMode
+from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.acceptance import examine
 
 EXPENSIVE = (

@@ -10,18 +10,11 @@ from hypothesis import strategies as st
 
 from building import DRIVER, MINOR, decided, gpu_status, node_sharing, policy, reference, time_slicing, uuid
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import (
-    Allowance,
-    GpuSharing,
-    GpuStatus,
-    Loser,
-    LossReason,
-    Rollout,
-    RolloutMode,
-    SharingPolicy,
-    Tenants,
-    UnreadablePolicy,
-)
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_spec import GpuSharing, Loser, LossReason
+from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
+from gpusharing.api.sharing.rollout import Rollout, RolloutMode
+from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.acceptance import examine
 from gpusharing.core.assign import assign
 from gpusharing.core.selection import Selector

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import policy
-from gpusharing.api.sharing import Rollout
+from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.budget import Budget, Part, held_back
 from gpusharing.core.rollout import NodeRollout

@@ -21,27 +21,21 @@ from building import (
 )
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import (
-    Allowance,
-    ClaimSharing,
-    DeviceSettings,
+from gpusharing.api.sharing.device_settings import DeviceSettings, MemorySettings, SettingSources
+from gpusharing.api.sharing.gpu_status import MemoryWallSupport
+from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing, NodeSharingSpec, Verdict
+from gpusharing.api.sharing.offers import (
     Enforcement,
-    GpuSharing,
     Interval,
-    MemorySettings,
-    MemoryWallSupport,
     MpsMemory,
     MpsOffer,
     MpsThreads,
-    NodeSharingSpec,
     Offers,
-    SettingSources,
-    SharingPolicy,
-    Tenants,
     TimeSlicingMemory,
     TimeSlicingOffer,
-    Verdict,
 )
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core import allocation
 from gpusharing.core.claims import claim_entries
 from gpusharing.core.conflicts import Loss

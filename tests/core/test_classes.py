@@ -8,20 +8,18 @@ from building import DRIVER, EXCLUSIVE, MINOR, NOW, policy, time_slicing, world
 from building.cluster import apply
 from gpusharing.api.dra import DeviceClass, DeviceClassSpec
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import (
-    Classes,
+from gpusharing.api.sharing.classes import Classes, ExtendedResources
+from gpusharing.api.sharing.offers import (
     ExclusiveOffer,
-    ExtendedResources,
     MigOffer,
     MpsMemory,
     MpsOffer,
     MpsThreads,
     Offers,
-    Rollout,
-    RolloutMode,
-    SharingPolicy,
     TimeSlicingOffer,
 )
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.rollout import Rollout, RolloutMode
 from gpusharing.core import classes
 from gpusharing.core.acceptance import examine
 from gpusharing.core.complaints import Complaint

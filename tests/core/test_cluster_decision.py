@@ -5,12 +5,14 @@ from dataclasses import replace
 
 from building import LATER, NOW, node_sharing, policy, world
 from building.cluster import agents_act, apply
-from building.guards import installed
+from building.guards import bound, installed
 from core.test_classes import device_class
 from core.test_decider import Kept
 from gpusharing.api.dra import Namespace
 from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
-from gpusharing.api.sharing import Classes, Quota, SharingPolicyStatus, Tenants
+from gpusharing.api.sharing.classes import Classes
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
+from gpusharing.api.sharing.tenants import Quota, Tenants
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Create, PatchStatus, Target, stage
 from gpusharing.core.world import World
@@ -25,7 +27,9 @@ TENANT = Namespace(metadata=ObjectMeta(name="search", labels={"team": "search"})
 
 def at_first(*, guards: bool = True) -> World:
     found = world(policies=[SEARCH, policy("open", classes=Classes())], node_sharings=[node_sharing("n1", gpus=1)])
-    return replace(found, namespaces={"search": TENANT}, guards=installed() if guards else {})
+    return replace(
+        found, namespaces={"search": TENANT}, guards=installed() if guards else {}, bindings=bound() if guards else {}
+    )
 
 
 def conditions(status: SharingPolicyStatus) -> Mapping[str, tuple[ConditionStatus, str]]:
@@ -84,9 +88,10 @@ def test_without_guards_a_policy_with_tenants_says_so_and_opens_no_door() -> Non
     assert conditions(status)["Degraded"] == (ConditionStatus.TRUE, "GuardMissing")
     (message,) = (item.message for item in status.conditions if item.type == "Degraded")
     assert message == (
-        "ValidatingAdmissionPolicy gpusharing-allocation, gpusharing-claims, gpusharing-pods is not installed as in "
-        "manifests/base, or the operator may not read it: apply manifests/base. Until then its GPUs are prepared for "
-        "nobody but its tenants, and there are no new classes"
+        "ValidatingAdmissionPolicy gpusharing-allocation, ValidatingAdmissionPolicyBinding gpusharing-allocation, "
+        "ValidatingAdmissionPolicy gpusharing-claims and 3 more is not installed as in manifests/base, or the operator "
+        "may not read it: apply manifests/base. Until then its GPUs are prepared for nobody but its tenants, and there "
+        "are no new classes"
     )
     # Whoever has no tenants has no need of them.
     open_ = settled(replace(at_first(guards=False), policies={"open": policy("open", classes=Classes())}))
@@ -102,6 +107,8 @@ def test_it_is_kept_up_to_date() -> None:
     steps: list[Callable[[World], World]] = [
         lambda of: replace(of, guards={}),
         lambda of: replace(of, guards=installed()),
+        lambda of: replace(of, bindings={}),
+        lambda of: replace(of, bindings=bound()),
         lambda of: replace(of, classes={**of.classes, "open-timeslicing": foreign}),
         lambda of: replace(of, namespaces={}),
         lambda of: replace(of, quotas={}, namespaces={"search": TENANT}),

@@ -8,7 +8,7 @@ import pytest
 from building.boards import board
 from core.offers.test_menu import HALF, POLICY, instance
 from gpusharing.api.names import MigPlace
-from gpusharing.api.sharing import ExclusiveOffer, MigOffer, Offers
+from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers
 from gpusharing.core.cutting import AS_IT_IS, Cut, at_rest
 from gpusharing.core.inventory import MigInstance
 from gpusharing.core.offers import OfferedGpu

@@ -27,15 +27,11 @@ from building.cluster import agents_act, apply, pods_are_evicted, with_claims, w
 from building.worlds import claims, worlds
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import ConditionStatus
-from gpusharing.api.sharing import (
-    Interval,
-    NodeCount,
-    NodeSharing,
-    NodeSharingSpec,
-    SharingPolicyStatus,
-    UnreadablePolicy,
-    Verdict,
-)
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import NodeSharingSpec, Verdict
+from gpusharing.api.sharing.offers import Interval
+from gpusharing.api.sharing.policy import UnreadablePolicy
+from gpusharing.api.sharing.policy_status import NodeCount, SharingPolicyStatus
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Create, Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.reasons import ConditionType
@@ -145,10 +141,7 @@ def test_ready_is_announced_when_it_changes_and_only_then() -> None:
     for step in ("NoMatchingNodes", "WaitingForNodes", "Ready", "Ready again"):
         intents = decide(at, now=NOW)
         announced += [
-            (step, condition.reason)
-            for intent in intents
-            if isinstance(intent, PatchStatus)
-            for condition in intent.announcements
+            (step, notice.reason) for intent in intents if isinstance(intent, PatchStatus) for notice in intent.notices
         ]
         at = apply(at, intents)
         if step == "NoMatchingNodes":

@@ -26,7 +26,7 @@ from building.cluster import agents_act, apply, with_claims, with_policies
 from building.worlds import NODES, POLICIES, claims, node_sharings, policies, worlds
 from gpusharing.api.dra import DeviceTaintRule, Namespace
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import PublishedDevice
+from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.core import decider as module
 from gpusharing.core.decide import decide
 from gpusharing.core.decider import Decider
@@ -91,6 +91,7 @@ class Kept:
             lambda of: of.namespaces,
             lambda of: of.classes,
             lambda of: of.guards,
+            lambda of: of.bindings,
             lambda of: of.quotas,
             lambda of: of.taint_rules or {},
             _told,

@@ -12,7 +12,10 @@ from building.cluster import agents_act, apply
 from building.worlds import worlds
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import Drain, GpuSharing, MigOffer, NodeSharingSpec, Offers, SharingPolicy, Tenants
+from gpusharing.api.sharing.node_spec import Drain, GpuSharing, NodeSharingSpec
+from gpusharing.api.sharing.offers import MigOffer, Offers
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, ReplaceSpec, Tell
 from gpusharing.core.notices import notices

@@ -4,16 +4,9 @@ import pytest
 
 from building import DRIVER, LATER, NOW, claim, decided, gpu_status, node_sharing, policy, result, world
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.sharing import (
-    ExclusiveOffer,
-    GpuSharing,
-    MemoryWallSupport,
-    MigOffer,
-    Offers,
-    PublishedDevice,
-    TimeSlicingMemory,
-    TimeSlicingOffer,
-)
+from gpusharing.api.sharing.gpu_status import MemoryWallSupport, PublishedDevice
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
 from gpusharing.core.decide import decide
 from gpusharing.core.disturbance import gpu_views
 from gpusharing.core.intents import PatchStatus, ReplaceSpec

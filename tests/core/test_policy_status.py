@@ -24,19 +24,11 @@ from building import (
 from building.cluster import agents_act, apply, claim_status
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import (
-    ClientCount,
-    ExclusiveOffer,
-    GpuCount,
-    MigOffer,
-    NodeCount,
-    NodeSharing,
-    NodeSharingSpec,
-    Offers,
-    SharingPolicy,
-    SharingPolicyStatus,
-    TimeSlicingOffer,
-)
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import NodeSharingSpec
+from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingOffer
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import ClientCount, GpuCount, NodeCount, SharingPolicyStatus
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import PatchStatus
 from gpusharing.core.reasons import ConditionType

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from building import DRIVER, EXCLUSIVE, NOW, gpu, time_slicing
 from gpusharing.api.dra import ResourceSlice
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import Offers
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.offers import OfferedGpu, PublishedGpu, full_menu, slice_specs
 from gpusharing.core.pool import Create, Delete, PoolPlan, Update, plan_pool, slice_name
 

@@ -10,7 +10,9 @@ from building import MINOR, NOW, policy
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace
 from gpusharing.api.meta import LabelSelector, ObjectMeta
-from gpusharing.api.sharing import Quota, Rollout, SharingPolicy, Tenants
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.rollout import Rollout
+from gpusharing.api.sharing.tenants import Quota, Tenants
 from gpusharing.core.acceptance import examine
 from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Create, Delete, Patch, Stage, Target

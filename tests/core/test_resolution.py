@@ -5,21 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import boards, gpu, gpu_status
-from gpusharing.api.sharing import (
-    UNTOLD,
-    Allowance,
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.node_status import NodeSharingStatus
+from gpusharing.api.sharing.offers import (
     Enforcement,
     ExclusiveOffer,
-    MemoryWallSupport,
     MigOffer,
     MpsMemory,
     MpsOffer,
     MpsThreads,
-    NodeSharingStatus,
     Offers,
     TimeSlicingMemory,
     TimeSlicingOffer,
 )
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core import models
 from gpusharing.core.inventory import MigSupport
 from gpusharing.core.models import Reported

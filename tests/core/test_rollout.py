@@ -21,26 +21,15 @@ from building import (
 )
 from gpusharing.api.dra import AllocationResult
 from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector
-from gpusharing.api.sharing import (
-    Disruption,
-    Drain,
-    Effect,
-    GpuModel,
-    GpuSharing,
-    GpuStatus,
-    MigInstanceStatus,
-    MigMode,
-    MigOffer,
-    MigProfilePlaces,
-    NodeSharing,
-    NodeSharingSpec,
-    Offers,
-    PublishedDevice,
-    Rollout,
-    RolloutMode,
-    SharingPolicy,
-    Tenants,
-)
+from gpusharing.api.sharing.gpu_models import GpuModel, MigProfilePlaces
+from gpusharing.api.sharing.gpu_status import GpuStatus, MigInstanceStatus, MigMode, PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import Drain, GpuSharing, NodeSharingSpec
+from gpusharing.api.sharing.offers import MigOffer, Offers
+from gpusharing.api.sharing.plan import Effect
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
+from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.acceptance import Candidate, examine
 from gpusharing.core.rollout import GpuChange, NodeRollout, node_rollout
 from gpusharing.core.world import NodeView

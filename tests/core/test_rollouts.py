@@ -1,15 +1,19 @@
 """Rollouts from beginning to end: the operator decides, pods are evicted, and agents act, some sooner, some later."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from building import EXCLUSIVE, NOW, claim, node_sharing, policy, result, time_slicing, world
 from building.cluster import agents_act, apply, pods_are_evicted, with_policies
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import Disruption, LagReason, NodeSharing, Rollout, RolloutMode, SharingPolicyStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
+from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import PatchStatus
 from gpusharing.core.world import World
@@ -155,6 +159,43 @@ def test_a_node_that_fails_stops_the_rollout_and_a_correction_mends_it() -> None
     back = policy("a", generation=3, offers=time_slicing(4))
     at = decided(with_policies(at, back.model_copy(update={"status": status(at)})))
     assert all(gpu.offers == time_slicing(4) for name in NODES for gpu in at.node_sharings[name].spec.gpus)
+
+
+EXISTS = {"operator": "Exists"}
+DRAINING = "gpusharing.dev/draining"
+
+
+@pytest.mark.parametrize(
+    ("toleration", "stays"),
+    [
+        (EXISTS, True),
+        (EXISTS | {"effect": "NoExecute"}, True),
+        (EXISTS | {"key": DRAINING}, True),
+        ({"key": DRAINING}, True),
+        (EXISTS | {"tolerationSeconds": 3600}, False),
+        (EXISTS | {"effect": "NoSchedule"}, False),
+        (EXISTS | {"key": "example.com/other"}, False),
+        ({"key": DRAINING, "value": "x"}, False),
+    ],
+    ids=str,
+)
+def test_who_is_not_evicted_is_named_until_he_has_gone(toleration: Mapping[str, Any], *, stays: bool) -> None:
+    at = fleet(THREE)
+    claims = [
+        claim(f"c-{name}", result("gpu-0-timeslicing", pool=name, tolerations=[toleration])) for name in ("n00", "n01")
+    ]
+    at = decided(replace(at, claims={**at.claims, **{one.metadata.uid: one for one in claims}}))
+    well = ("False", "NotDegraded", "")
+    message = (
+        "Kubernetes evicts nobody who tolerates the taint gpusharing.dev/draining without end: delete the pods of "
+        "claim default/c-n00 on gpu-0-timeslicing of n00, claim default/c-n01 on gpu-0-timeslicing of n01"
+    )
+    assert condition(at, "Degraded") == (("True", "EvictionTolerated", message) if stays else well)
+    # Those who are not to be evicted may tolerate what they like.
+    waiting = decided(edited(at, Rollout(), generation=3))
+    assert condition(waiting, "Degraded") == well
+    gone = decided(agents_act(decided(pods_are_evicted(agents_act(at)))))
+    assert condition(gone, "Degraded") == well
 
 
 def test_what_fails_takes_up_one_place_of_several() -> None:

@@ -10,24 +10,20 @@ from hypothesis import strategies as st
 
 from building import DRIVER, EXCLUSIVE, claim, config, gpu_config, interval_config, json_values, result, time_slicing
 from gpusharing.api.dra import AllocationConfig, AllocationResult
-from gpusharing.api.sharing import (
-    Allowance,
-    DeviceSettings,
+from gpusharing.api.sharing.device_settings import DeviceSettings, MemorySettings, MpsSettings, SettingSources
+from gpusharing.api.sharing.gpu_status import MemoryWallSupport
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import (
     Enforcement,
     Interval,
-    MemorySettings,
-    MemoryWallSupport,
     MpsMemory,
     MpsOffer,
-    MpsSettings,
     MpsThreads,
     Offers,
-    PolicyReference,
-    SettingSources,
-    Strategy,
     TimeSlicingMemory,
     TimeSlicingOffer,
 )
+from gpusharing.api.sharing.tenants import Allowance, Strategy
 from gpusharing.core import allocation
 from gpusharing.core.settings import SettingsError, follow, resolve
 

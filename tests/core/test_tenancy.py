@@ -8,7 +8,9 @@ import pytest
 from building import claim, decided, policy, result
 from gpusharing.api.dra import AllocationResult
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import Allowance, GpuSharing, SharingPolicy, Tenants
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.tenancy import Held, Registry, UnknownNamespaceError, in_words, objections
 
 SEARCH: Final = policy("search", tenants=Tenants(namespaces=LabelSelector(match_labels={"team": "search"})))

@@ -1,15 +1,23 @@
-"""Claims that nobody can serve because a policy has no GPUs."""
+"""Claims that a policy keeps waiting, and those that others do."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from building import NOW, claim, class_of, node, node_sharing, policy, time_slicing, world
-from building.cluster import apply, with_policies
-from gpusharing.api.dra import ResourceClaim
+from building.cluster import agents_act, apply, with_policies
+from building.guards import bound, installed
+from core.test_decider import Kept
+from gpusharing.api.dra import Namespace, ResourceClaim
+from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.rollout import Rollout
+from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.decide import decide
-from gpusharing.core.intents import Intent, Tell
+from gpusharing.core.intents import Intent, Target, Tell
 from gpusharing.core.world import World
 
 NOWHERE = policy("nowhere", nodes={"pool": "x"}, offers=time_slicing(3))
@@ -76,3 +84,104 @@ def test_where_there_are_gpus_it_is_the_schedulers_to_say() -> None:
         classes=[class_of("nowhere")],
     )
     assert told(decide(somewhere, now=NOW)) == []
+
+
+def in_force(now: SharingPolicy) -> World:
+    """The policy, on a node, with the classes of all ways; somebody asks for each, in a namespace of each kind."""
+    claims = [
+        claim(f"{way}-{namespace}", allocated=False, classes=[f"p-{way}"], namespace=namespace)
+        for way in ("exclusive", "timeslicing")
+        for namespace in ("search", "other")
+    ]
+    at = world(
+        policies=[now],
+        node_sharings=[node_sharing()],
+        claims=claims,
+        classes=[class_of("p", "exclusive"), class_of("p", "timeslicing")],
+        namespaces={"search": {"team": "search"}, "other": {}},
+    )
+    at = replace(at, guards=installed(), bindings=bound())
+    for _ in range(4):
+        at = agents_act(after(at))
+    return replace(at, told={})
+
+
+def edited(at: World, **spec: Any) -> World:
+    """Decided, and not done yet."""
+    offers = spec.pop("offers", SHARED)
+    new = policy("p", generation=2, offers=offers, **spec)
+    return with_policies(at, new.model_copy(update={"status": at.policies["p"].status}))
+
+
+SHARED = time_slicing(3)
+BOTH = time_slicing(3, exclusive=True)
+FOR_SEARCH = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
+TENANT = Namespace(metadata=ObjectMeta(name="other", labels={"team": "search"}))
+EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        (in_force(policy("p", offers=BOTH)), {}),
+        (in_force(policy("p", offers=SHARED)), {"WayNotOffered": EXCLUSIVE_ASKED}),
+        (
+            in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)),
+            {"NotATenant": ["exclusive-other", "timeslicing-other"]},
+        ),
+        (
+            in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)),
+            {"NotATenant": ["timeslicing-other"], "WayNotOffered": EXCLUSIVE_ASKED},
+        ),
+        # What is not in force everywhere may be had as before.
+        (edited(in_force(policy("p", offers=BOTH))), {}),
+        (edited(in_force(policy("p", offers=BOTH)), offers=BOTH, tenants=FOR_SEARCH), {}),
+        # Nor does it count what a policy says that rests.
+        (edited(in_force(policy("p", offers=BOTH)), rollout=Rollout(paused=True)), {}),
+        (edited(in_force(policy("p", offers=BOTH)), offers=BOTH, tenants=FOR_SEARCH, rollout=Rollout(paused=True)), {}),
+        # Of a namespace that is not known yet, nobody knows whether it is a tenant.
+        (replace(in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)), namespaces={}), {}),
+    ],
+    ids=itertools.count(),
+)
+def test_what_a_policy_in_force_does_not_give_is_said(world: World, expected: Mapping[str, Sequence[str]]) -> None:
+    found: dict[str, list[str]] = {}
+    for intent in decide(world, now=NOW):
+        if isinstance(intent, Tell) and intent.target is Target.RESOURCE_CLAIM:
+            found.setdefault(intent.reason, []).append(intent.about.name)
+    assert found == expected
+
+
+def test_both_say_what_to_do() -> None:
+    notes = {
+        intent.reason: intent.note
+        for intent in decide(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
+        if isinstance(intent, Tell)
+    }
+    assert notes == {
+        "WayNotOffered": (
+            "device class p-exclusive is for GPUs of SharingPolicy p as Exclusive, which offers them in other ways "
+            "(spec.offers): ask for these"
+        ),
+        "NotATenant": (
+            "device class p-timeslicing is for GPUs of SharingPolicy p, and namespace other is not one of its tenants "
+            "(spec.tenants.namespaces: team=search)"
+        ),
+    }
+
+
+def test_they_are_kept_up_to_date() -> None:
+    at = in_force(policy("p", offers=BOTH))
+    kept = Kept(at)
+    steps: list[Callable[[World], World]] = [
+        lambda of: edited(of, offers=SHARED, tenants=FOR_SEARCH),
+        lambda of: replace(of, namespaces={**of.namespaces, "other": TENANT}),
+        lambda of: replace(of, namespaces={}),
+        lambda of: replace(of, claims={}),
+    ]
+    for step in steps:
+        at = step(at)
+        for _ in range(3):
+            kept.become(at)
+            assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+            at = agents_act(after(kept.world))

@@ -1,6 +1,7 @@
 """Which of a GPU's offers this agent can carry out. Nothing else is published."""
 
-from gpusharing.api.sharing import Enforcement, MemoryWallSupport, Offers, TimeSlicingOffer
+from gpusharing.api.sharing.gpu_status import MemoryWallSupport
+from gpusharing.api.sharing.offers import Enforcement, Offers, TimeSlicingOffer
 
 
 def preparable(offers: Offers, memory_wall: MemoryWallSupport) -> Offers:

@@ -9,7 +9,9 @@ from gpusharing.agent.abilities import preparable
 from gpusharing.agent.hardware.facts import GpuState
 from gpusharing.agent.records import GpuRecord, LostGpu, Records
 from gpusharing.api import names
-from gpusharing.api.sharing import UNTOLD, GpuSharing, MemoryWallSupport, MigMode, Offers, PolicyReference
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport, MigMode
+from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.core import cutting, offers
 from gpusharing.core.cutting import Cut
 from gpusharing.core.inventory import Board, Gpu, MigInstance

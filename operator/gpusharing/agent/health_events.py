@@ -8,7 +8,9 @@ import structlog
 
 from gpusharing.agent.conditions import STATE_TRUSTED, named
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import GpuStatus, NodeSharing, NodeSharingStatus
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.core.health import HEALTHY
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS

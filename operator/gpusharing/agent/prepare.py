@@ -21,7 +21,7 @@ from gpusharing.agent.verdicts import VerdictError, Verdicts
 from gpusharing.agent.walls.walls import NoWallError, Walls
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
-from gpusharing.api.sharing import DeviceSettings
+from gpusharing.api.sharing.device_settings import DeviceSettings
 from gpusharing.core import allocation, offers, settings
 from gpusharing.core.narrowing import Holder
 from gpusharing.kube.kinds import RESOURCE_CLAIMS

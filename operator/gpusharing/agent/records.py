@@ -10,7 +10,10 @@ from gpusharing.agent.files import Envelopes, boot_id, quarantined
 from gpusharing.agent.hardware.facts import DeviceNode, MigPlace
 from gpusharing.api import names
 from gpusharing.api.base import ApiModel
-from gpusharing.api.sharing import Allowance, DeviceSettings, GpuSharing, Interval, Offers, PolicyReference
+from gpusharing.api.sharing.device_settings import DeviceSettings
+from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
+from gpusharing.api.sharing.offers import Interval, Offers
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.health import History
 from gpusharing.core.inventory import Board, MigInstance
 from gpusharing.core.narrowing import Publication, restarted

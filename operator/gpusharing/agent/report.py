@@ -9,14 +9,9 @@ from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import GpuSettings, PreparedClaim, Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.api.meta import Condition
-from gpusharing.api.sharing import (
-    ClaimStatus,
-    GpuStatus,
-    MigInstanceStatus,
-    NodeSharing,
-    NodeSharingStatus,
-    PublishedDevice,
-)
+from gpusharing.api.sharing.gpu_status import GpuStatus, MigInstanceStatus, PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_status import ClaimStatus, NodeSharingStatus
 from gpusharing.core import models, offers
 from gpusharing.core.health import Effect, Finding, Reason
 from gpusharing.core.inventory import Gpu, MigInstance

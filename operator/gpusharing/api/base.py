@@ -6,6 +6,11 @@ import pydantic
 from pydantic.alias_generators import to_camel
 
 
+def keyed_by(field: str) -> dict[str, Any]:
+    """For the schema of a list: its entries are told apart by this field when it is applied on the server."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [field]}
+
+
 class ApiModel(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         frozen=True,

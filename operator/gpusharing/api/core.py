@@ -1,4 +1,4 @@
-"""Kinds of Kubernetes that the operator writes beside those of DRA. Specs stay as they were read, to be compared."""
+"""Kinds of Kubernetes that the operator keeps beside those of DRA. Specs stay as they were read, to be compared."""
 
 from typing import Annotated, Any
 
@@ -15,5 +15,11 @@ class ResourceQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ValidatingAdmissionPolicy:
+    metadata: ObjectMeta
+    spec: Annotated[dict[str, Any], EmptyDict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class ValidatingAdmissionPolicyBinding:
     metadata: ObjectMeta
     spec: Annotated[dict[str, Any], EmptyDict]

@@ -6,7 +6,8 @@ from typing import Any
 
 from gpusharing.api import names
 from gpusharing.api.base import ApiModel
-from gpusharing.api.sharing import NodeSharing, SharingPolicy
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy import SharingPolicy
 
 Schema = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pydantic
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
 
-from gpusharing.api.base import ApiModel
+from gpusharing.api.base import ApiModel, keyed_by
 
 FROZEN_CONFIG = pydantic.ConfigDict(
     extra="ignore", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, defer_build=True
@@ -90,6 +90,9 @@ class Condition(ApiModel):
     """The generation of the object that this was said of."""
     last_transition_time: Annotated[str, pydantic.Field(json_schema_extra={"format": "date-time"})]
     """When the status last changed."""
+
+
+Conditions = Annotated[tuple[Condition, ...], pydantic.Field(json_schema_extra=keyed_by("type"))]
 
 
 class LabelSelectorRequirement(ApiModel):

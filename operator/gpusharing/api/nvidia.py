@@ -7,7 +7,7 @@ import pydantic
 from pydantic.alias_generators import to_camel
 
 from gpusharing.api import strict_json
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 API_VERSION = "resource.nvidia.com/v1beta1"
 

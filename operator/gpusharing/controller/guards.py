@@ -6,38 +6,46 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.controller.store import Store
-from gpusharing.core.guards.upkeep import KEPT
-from gpusharing.kube.kinds import ADMISSION_POLICIES
+from gpusharing.core.guards.upkeep import KEPT, REQUIRED
+from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES, Kind
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError
 
 log = structlog.get_logger(__name__)
 
+KINDS: Final[tuple[Kind[Any], ...]] = (ADMISSION_POLICIES, ADMISSION_BINDINGS)
+
+# Each binding has the name of the guard that it puts in force.
+_NAMES: Final = {ADMISSION_POLICIES: KEPT, ADMISSION_BINDINGS: REQUIRED}
 _ABSENT: Final = {403, 404}
 
 
 async def prime(api: Api, store: Store) -> None:
-    for name in KEPT:
+    for kind, name in _all():
         try:
-            guard = await api.get(ADMISSION_POLICIES, name)
+            found = await api.get(kind, name)
         except ApiError as error:
             # The policies that need it will say so; nobody else has to wait for it.
             if error.status not in _ABSENT:
                 raise
-            log.info("no guard", name=name, error=str(error))
+            log.info("no guard", kind=kind.kind, name=name, error=str(error))
         else:
-            store.found(ADMISSION_POLICIES, name, guard)
+            store.found(kind, name, found)
 
 
 def following(api: Api, store: Store) -> list[Coroutine[Any, Any, None]]:
-    return [_follow(api, store, name) for name in KEPT]
+    return [_follow(api, store, kind, name) for kind, name in _all()]
 
 
-async def _follow(api: Api, store: Store, name: str) -> None:
+def _all() -> list[tuple[Kind[Any], str]]:
+    return [(kind, name) for kind in KINDS for name in _NAMES[kind]]
+
+
+async def _follow(api: Api, store: Store, kind: Kind[Any], name: str) -> None:
     reflector = Reflector(
         api,
-        ADMISSION_POLICIES,
-        on_change=lambda: store.found(ADMISSION_POLICIES, name, reflector.get(name)),
+        kind,
+        on_change=lambda: store.found(kind, name, reflector.get(name)),
         field_selector=f"metadata.name={name}",
     )
     await reflector.run()

@@ -31,7 +31,6 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
-from gpusharing.kube.kinds import ADMISSION_POLICIES
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
@@ -63,7 +62,7 @@ async def operate(
         if decider.present.has_changed:
             changes.happened()
 
-    known = (*handlers.WATCHED, *taint_rules.KINDS, ADMISSION_POLICIES)
+    known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
     store = Store(known, on_change=on_change)
     relists = Relists(known, credentials.server)
     user_agent = f"{_NAME}/{__version__}"

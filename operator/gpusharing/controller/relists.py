@@ -1,7 +1,8 @@
 """When Kopf has listed a kind: what was deleted before that, and after our own list, it never tells.
 
 Kopf compares a new list with nothing, at its start as after a watch that could not go on. It does not say when it
-lists either, but all that it asks the API server goes through a session of ours.
+lists either, but all that it asks the API server goes through a session of ours. There a list that cannot be read to
+its end is seen as well.
 """
 
 import asyncio
@@ -10,8 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+import structlog
 
 from gpusharing.kube.kinds import Kind
+
+log = structlog.get_logger(__name__)
 
 
 class Relists:
@@ -29,9 +33,23 @@ class Relists:
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         kind = self._kinds.get(request.url.path)
-        if kind is not None and "watch" not in request.url.query:
+        if kind is None:
+            return await handler(request)
+        if "watch" not in request.url.query:
             self._listed.add(kind)
-        elif kind in self._listed:
+            return _unless_expired(await handler(request), kind)
+        if kind in self._listed:
             self._listed.remove(kind)
             self._complete.put_nowait(kind)
         return await handler(request)
+
+
+def _unless_expired(page: aiohttp.ClientResponse, kind: Kind[Any]) -> aiohttp.ClientResponse:
+    """Etcd forgets what was, and with it the rest of a list that is not read for long. Of the status that says so Kopf
+    dies; when a page breaks off, it lists anew.
+    """
+    if page.status == 410:
+        page.release()
+        log.info("a list has expired", kind=kind.kind)
+        raise aiohttp.ClientPayloadError(f"the list of {kind.plural} has expired")
+    return page

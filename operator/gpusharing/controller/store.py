@@ -10,13 +10,9 @@ from typing import Any, Protocol, TypeVar
 import pydantic
 import structlog
 
-from gpusharing.api.dra import DeviceTaintRule
 from gpusharing.api.meta import Identity, ObjectMeta
-from gpusharing.api.sharing import NodeSharing
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core.intents import Tell
-from gpusharing.core.narrowing import IDLE_WAIT
-from gpusharing.core.world import World
-from gpusharing.kube import kinds
 from gpusharing.kube.kinds import Kind
 
 T = TypeVar("T")
@@ -132,31 +128,6 @@ class Store:
 
     def _forget(self, kind: Kind[Any], key: _Key) -> None:
         self._on_change(before=self._objects[kind].pop(key), after=None)
-
-
-def snapshot(
-    store: Store,
-    driver: str,
-    minor: int,
-    idle_wait: float = IDLE_WAIT,
-    *,
-    taint_rules: Kind[DeviceTaintRule] | None = None,
-) -> World:
-    """`taint_rules`: as which kind the API server has them, if it does."""
-    return World(
-        driver=driver,
-        minor=minor,
-        idle_wait=idle_wait,
-        policies={policy.metadata.name: policy for policy in store.all(kinds.SHARING_POLICIES)},
-        nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
-        node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},
-        claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
-        classes={class_.metadata.name: class_ for class_ in store.all(kinds.DEVICE_CLASSES)},
-        namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
-        guards={guard.metadata.name: guard for guard in store.all(kinds.ADMISSION_POLICIES)},
-        quotas={_key(quota.metadata): quota for quota in store.all(kinds.RESOURCE_QUOTAS)},
-        taint_rules={rule.metadata.name: rule for rule in store.all(taint_rules)} if taint_rules else None,
-    )
 
 
 def _metadata(item: Any) -> ObjectMeta:

@@ -1,12 +1,11 @@
 """From intents to writes: each by itself, so that the failure of one stops no other."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import structlog
 
-from gpusharing.api.meta import ConditionStatus
 from gpusharing.controller.backoff import Backoff
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.store import Store
@@ -22,7 +21,6 @@ from gpusharing.core.intents import (
     Tell,
     stage,
 )
-from gpusharing.core.reasons import ConditionType
 from gpusharing.kube import kinds
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
@@ -118,17 +116,19 @@ class Writer:
         written = await self._api.replace(NODE_SHARINGS, metadata.name, body)
         self._store.written(NODE_SHARINGS, written.made_of(intent.spec, intent.before.status))
         log.info("spec written", object=metadata.name, generation=written.metadata.generation)
-        # The spec says the same; telling it later could tell it twice.
-        told = [await self._try_to_tell(notice) for notice in intent.notices]
-        return Result.WRITTEN if all(told) else Result.UNANNOUNCED
+        return await self._announce(intent.notices)
 
-    async def _try_to_tell(self, notice: Tell) -> bool:
-        try:
-            await self._tell(notice)
-        except (ApiError, UnreachableError) as error:
-            log.warning("event not written", object=_key(notice)[-1], error=str(error))
-            return False
-        return True
+    async def _announce(self, notices: Iterable[Tell]) -> Result:
+        """What a write says that was made just now."""
+        result = Result.WRITTEN
+        for notice in notices:
+            try:
+                await self._tell(notice)
+            except (ApiError, UnreachableError) as error:
+                # The object says the same; telling it later could tell it twice.
+                log.warning("event not written", object=_key(notice)[-1], note=notice.note, error=str(error))
+                result = Result.UNANNOUNCED
+        return result
 
     async def _write(self, intent: Create | Patch | Delete) -> None:
         kind = self._kinds[intent.target]
@@ -153,6 +153,7 @@ class Writer:
             reason=intent.reason,
             note=intent.note,
         )
+        log.info("told", kind=intent.target, object=_key(intent)[-1], reason=intent.reason, note=intent.note)
 
     async def _patch_status(self, intent: PatchStatus) -> Result:
         metadata = intent.before.metadata
@@ -162,28 +163,7 @@ class Writer:
         }
         written = await self._api.merge_patch(SHARING_POLICIES, metadata.name, patch, subresource="status")
         self._store.written(SHARING_POLICIES, written)
-        return await self._announce(intent)
-
-    async def _announce(self, intent: PatchStatus) -> Result:
-        name = intent.before.metadata.name
-        for condition in intent.announcements:
-            is_well = condition.type == ConditionType.READY and condition.status is ConditionStatus.TRUE
-            told = {"type": condition.type, "status": condition.status, "reason": condition.reason}
-            log.info("policy", object=name, **told, message=condition.message)
-            try:
-                await self._events.tell(
-                    SHARING_POLICIES,
-                    intent.before.metadata,
-                    type_=EventType.NORMAL if is_well else EventType.WARNING,
-                    action="Reconcile",
-                    reason=condition.reason,
-                    note=condition.message,
-                )
-            except (ApiError, UnreachableError) as error:
-                # The status says the same; telling it later could tell it twice.
-                log.warning("event not written", object=name, error=str(error))
-                return Result.UNANNOUNCED
-        return Result.WRITTEN
+        return await self._announce(intent.notices)
 
 
 def _key(intent: Intent) -> _Key:

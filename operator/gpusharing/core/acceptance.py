@@ -10,7 +10,9 @@ import pydantic
 
 from gpusharing import cel
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import RolloutMode, SharingPolicy, Tenants, UnreadablePolicy
+from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
+from gpusharing.api.sharing.rollout import RolloutMode
+from gpusharing.api.sharing.tenants import Tenants
 
 
 class ObjectionReason(StrEnum):

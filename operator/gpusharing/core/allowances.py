@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from gpusharing.api.nvidia import GpuConfig, MigDeviceConfig, MpsConfig
-from gpusharing.api.sharing import Allowance, Interval
+from gpusharing.api.sharing.offers import Interval
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core import amounts
 
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import Allowance, GpuSharing, Loser, LossReason, PolicyReference, SharingPolicy
+from gpusharing.api.sharing.node_spec import GpuSharing, Loser, LossReason, PolicyReference
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.selection import Selection
 

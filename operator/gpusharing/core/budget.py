@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from gpusharing.api.sharing import Rollout
+from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.rollout import NodeRollout
 

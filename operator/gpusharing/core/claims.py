@@ -12,16 +12,11 @@ from typing import Final, NamedTuple, TypeAlias
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import (
-    UNTOLD,
-    ClaimSharing,
-    ClaimStatus,
-    DeviceSettings,
-    GpuSharing,
-    MemoryWallSupport,
-    Offers,
-    Verdict,
-)
+from gpusharing.api.sharing.device_settings import DeviceSettings
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing, Verdict
+from gpusharing.api.sharing.node_status import ClaimStatus
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.core import allocation, offers, settings, tenancy
 from gpusharing.core.conflicts import Loss
 from gpusharing.core.departure import how_to_leave

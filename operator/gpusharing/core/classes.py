@@ -12,7 +12,10 @@ from typing import Any, Final
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceClass
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing import ExtendedResources, Offers, Quota, SharingPolicy
+from gpusharing.api.sharing.classes import ExtendedResources
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.tenants import Quota
 from gpusharing.core import ownership
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.complaints import Complaint

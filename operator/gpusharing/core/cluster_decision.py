@@ -8,7 +8,7 @@ from gpusharing.api.dra import DeviceClass, Namespace
 from gpusharing.core import classes
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.complaints import Complaint
-from gpusharing.core.guards.upkeep import Guards, needs_guards, upkeep
+from gpusharing.core.guards.upkeep import Bindings, Guards, needs_guards, upkeep
 from gpusharing.core.intents import Intent
 from gpusharing.core.listed import listed
 from gpusharing.core.quotas import Quotas, quotas
@@ -25,6 +25,7 @@ class Cluster:
     classes: Mapping[str, DeviceClass]
     namespaces: Mapping[str, Namespace]
     guards: Guards
+    bindings: Bindings
     quotas: Quotas
     setup: Setup
 
@@ -47,7 +48,7 @@ class ClusterDecision:
 
 def cluster_decision(cluster: Cluster) -> ClusterDecision:
     planned = classes.plan(cluster.candidates, cluster.classes)
-    kept = upkeep(cluster.candidates, planned.classes, cluster.guards)
+    kept = upkeep(cluster.candidates, planned.classes, cluster.guards, cluster.bindings)
     quota = quotas(cluster.candidates, cluster.namespaces, cluster.quotas)
     complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
     if kept.missing:
@@ -71,8 +72,7 @@ def cluster_decision(cluster: Cluster) -> ClusterDecision:
 
 def _guard_missing(guards: Sequence[str]) -> Complaint:
     message = (
-        f"ValidatingAdmissionPolicy {listed(guards)} is not installed as in manifests/base, or the operator may not "
-        "read it: apply manifests/base. Until then its GPUs are prepared for nobody but its tenants, and there are no "
-        "new classes"
+        f"{listed(guards)} is not installed as in manifests/base, or the operator may not read it: apply "
+        "manifests/base. Until then its GPUs are prepared for nobody but its tenants, and there are no new classes"
     )
     return Complaint(DegradedReason.GUARD_MISSING, message)

@@ -26,7 +26,8 @@ from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.core import allocation
 from gpusharing.core.departure import how_to_leave
 from gpusharing.core.prepared import running
-from gpusharing.core.taint_rules import Place, place_of, tolerates
+from gpusharing.core.taint_rules import Place, place_of
+from gpusharing.core.tolerations import tolerates
 from gpusharing.core.world import NodeView
 
 
@@ -143,7 +144,7 @@ def _evicted(view: NodeView, holds: Iterable[_Hold], losers: Mapping[str, Sequen
     if view.taint_rules is None:
         return set()
     in_the_way = {clash.mine.place for clashes in losers.values() for clash in clashes}
-    hit = [hold for hold in holds if hold.place in in_the_way and not tolerates(hold.result)]
+    hit = [hold for hold in holds if hold.place in in_the_way and not tolerates(hold.result, names.CONFLICT_TAINT)]
     bystanders = {hold.place for hold in hit if hold.uid not in losers}
     return {hold.place for hold in hit} - bystanders
 

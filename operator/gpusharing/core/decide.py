@@ -55,6 +55,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
             classes=world.classes,
             namespaces=world.namespaces,
             guards=world.guards,
+            bindings=world.bindings,
             quotas=world.quotas,
             setup=world.setup,
         )
@@ -68,7 +69,14 @@ def decide(world: World, *, now: str) -> list[Intent]:
         if candidate.is_readable and status != candidate.policy.status:
             statuses[name] = status
             intents.append(PatchStatus(candidate.policy, status))
-    intents += waiting_notices(_waiting(world), world.classes, statuses, world.told)
+    intents += waiting_notices(
+        _waiting(world),
+        classes=world.classes,
+        candidates=candidates.by_name,
+        statuses=statuses,
+        namespaces=world.namespaces,
+        told=world.told,
+    )
     return intents
 
 

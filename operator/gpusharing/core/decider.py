@@ -7,7 +7,8 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpusharing.api.sharing import SharingPolicy, SharingPolicyStatus
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.acceptance import Candidate, Candidates, examine
 from gpusharing.core.budget import NO_PART, Budget, Part, parts
 from gpusharing.core.cluster_decision import Cluster, ClusterDecision, cluster_decision
@@ -103,7 +104,14 @@ class Decider:
             self._say(name, now)
         if policies or changes.cluster or changes.waiting:
             present = self.present
-            self._untold = waiting_notices(present.waiting, present.classes, self._statuses(), present.told)
+            self._untold = waiting_notices(
+                present.waiting,
+                classes=present.classes,
+                candidates=self._candidates.by_name,
+                statuses=self._statuses(),
+                namespaces=present.namespaces,
+                told=present.told,
+            )
 
     def _examine(self, names: Iterable[str]) -> list[Candidate]:
         """Takes in policies; those because of which nodes have to be decided on again, as they were and as they are."""
@@ -263,6 +271,7 @@ class Decider:
                 classes=self.present.classes,
                 namespaces=self.present.namespaces,
                 guards=self.present.guards,
+                bindings=self.present.bindings,
                 quotas=self.present.quotas,
                 setup=self._setup,
             )

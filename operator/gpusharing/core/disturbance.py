@@ -3,15 +3,19 @@
 All of it is read from what the API has and what the agent reports, so that it is the same whoever asks, and when.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.names import DeviceName, Sharing
-from gpusharing.api.sharing import Drain, GpuModel, GpuSharing, GpuStatus, MigOffer, Offers
+from gpusharing.api.sharing.gpu_models import GpuModel
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_spec import Drain, GpuSharing
+from gpusharing.api.sharing.offers import MigOffer, Offers
 from gpusharing.core import allocation, models
 from gpusharing.core.health import HEALTHY, Reason
 from gpusharing.core.offers import layout
+from gpusharing.core.tolerations import tolerates
 from gpusharing.core.world import NodeView
 
 EVICT = Drain(mode="Evict")
@@ -26,6 +30,8 @@ class Hold(NamedTuple):
     pool: str
     device: str
     share_id: str | None = None
+    stays: bool = False
+    """Whether it tolerates for good that pods are evicted from what drains."""
 
 
 class GpuView(NamedTuple):
@@ -54,6 +60,7 @@ def gpu_views(view: NodeView, driver: str) -> dict[str, GpuView]:
                     pool=result.pool,
                     device=result.device,
                     share_id=result.share_id,
+                    stays=bool(result.tolerations) and tolerates(result, names.DRAINING),
                 )
                 by_slot.setdefault(slot, []).append(hold)
     report = view.sharing.status
@@ -72,10 +79,17 @@ def gpu_views(view: NodeView, driver: str) -> dict[str, GpuView]:
 
 def in_the_way(entry: GpuSharing, gpu: GpuView) -> tuple[str, ...]:
     """Claims that have to leave before the entry is wholly in force."""
+    return tuple(sorted({hold.claim for hold in _holds_in_the_way(entry, gpu)}))
+
+
+def not_evicted(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
+    """Those of them whose pods are to be evicted, and whom nobody evicts."""
+    return tuple(hold for hold in _holds_in_the_way(entry, gpu) if hold.stays) if entry.drain else ()
+
+
+def _holds_in_the_way(entry: GpuSharing, gpu: GpuView) -> Iterator[Hold]:
     pool = pool_of(entry, gpu.node)
-    return tuple(
-        sorted({hold.claim for hold in gpu.holds if hold.pool != pool or not _is_offered(hold.device, entry, gpu)})
-    )
+    return (hold for hold in gpu.holds if hold.pool != pool or not _is_offered(hold.device, entry, gpu))
 
 
 def pool_of(entry: GpuSharing, node: str) -> str:

@@ -5,7 +5,10 @@ from enum import IntEnum, StrEnum
 from typing import Any, Final
 
 from gpusharing.api.meta import Condition, ConditionStatus, ObjectMeta
-from gpusharing.api.sharing import NodeSharing, NodeSharingSpec, SharingPolicy, SharingPolicyStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import NodeSharingSpec
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.reasons import ConditionType, ProgressingReason
 
 
@@ -55,17 +58,20 @@ class ReplaceSpec:
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus:
-    """Write a policy's status, and announce what people should know of it."""
+    """Write a policy's status over the version that the decision was made on."""
 
     before: SharingPolicy
     status: SharingPolicyStatus
 
     @property
-    def announcements(self) -> tuple[Condition, ...]:
-        """Whether it is ready, each time that this changes; and what else is wrong, once for each reason."""
+    def notices(self) -> tuple[Tell, ...]:
+        """Told once it is written: whether the policy is ready, each time that this changes; and what else is wrong,
+        once for each reason."""
         before = {condition.type: condition for condition in self.before.status.conditions}
         return tuple(
-            condition for condition in self.status.conditions if _is_news(before.get(condition.type), condition)
+            _announcement(self.before, condition)
+            for condition in self.status.conditions
+            if _is_news(before.get(condition.type), condition)
         )
 
 
@@ -120,3 +126,15 @@ def _is_news(before: Condition | None, now: Condition) -> bool:
         return before is None or before.status != now.status
     is_wrong = (now.type, now.status) in _WRONG or now.reason == ProgressingReason.STOPPED
     return is_wrong and (before is None or (before.status, before.reason) != (now.status, now.reason))
+
+
+def _announcement(policy: SharingPolicy, condition: Condition) -> Tell:
+    is_well = condition.type == ConditionType.READY and condition.status is ConditionStatus.TRUE
+    return Tell(
+        target=Target.SHARING_POLICY,
+        about=policy.metadata,
+        warning=not is_well,
+        reason=condition.reason,
+        action="Reconcile",
+        note=condition.message,
+    )

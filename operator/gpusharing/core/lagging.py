@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gpusharing.api.sharing import Effect, GpuSharing, LaggingNode, LagReason
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.plan import Effect
+from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
 from gpusharing.core.disturbance import GpuView, can_be_had, failure, has_to_be_cut, in_the_way
 from gpusharing.core.listed import listed
 from gpusharing.core.rollout import GpuChange

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpusharing.api.sharing import GpuModel, GpuStatus, MigProfilePlaces
+from gpusharing.api.sharing.gpu_models import GpuModel, MigProfilePlaces
+from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.core.amounts import mebibytes
 from gpusharing.core.inventory import Board, Engines, MigProfile, MigSupport
 

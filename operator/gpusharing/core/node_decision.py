@@ -7,7 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpusharing.api.sharing import GpuSharing, GpuStatus, NodeSharing, NodeSharingSpec, NodeSharingStatus
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec
+from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.core import models
 from gpusharing.core.acceptance import Candidates
 from gpusharing.core.assign import assign

@@ -6,9 +6,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from gpusharing.api.sharing import GpuSharing, LaggingNode, NodeSharingSpec, Offers, RefusalReason
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, RefusalReason
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.acceptance import Candidate
-from gpusharing.core.disturbance import failure
+from gpusharing.core.disturbance import Hold, failure, not_evicted
 from gpusharing.core.kept import Kept
 from gpusharing.core.lagging import Late, is_late, lagging
 from gpusharing.core.plan import NodePlan
@@ -48,6 +50,8 @@ class NodeShare:
     """GPUs that cannot be used, or not in this way, and why."""
     stops: bool = False
     """Whether that takes up one of the places of nodes that may be unavailable."""
+    not_evicted: tuple[str, ...] = ()
+    """Who is in the way, is to be evicted, and will not be."""
     planned: NodePlan | None = None
     """What would be done if the policy did not rest."""
 
@@ -96,6 +100,7 @@ class _GpuShare:
     changing: bool
     failure: str | None
     stops: bool
+    not_evicted: tuple[Hold, ...]
 
 
 KeptShares: TypeAlias = Kept[_Case, _GpuShare]
@@ -136,6 +141,7 @@ def _gpu_share(case: _Case) -> _GpuShare:
         changing=is_changing(entry, change.gpu),
         failure=failure(change.gpu.status),
         stops=takes_up_a_place(entry, change.after, change.gpu),
+        not_evicted=not_evicted(entry, change.gpu),
     )
 
 
@@ -173,6 +179,9 @@ def _share(policy: str, view: NodeView, outcome: Outcome, gpus: Sequence[_GpuSha
             f"{gpu.case.decided.uuid} of {view.name}: {gpu.failure}" for gpu in won if gpu.failure is not None
         ),
         stops=any(gpu.stops for gpu in won),
+        not_evicted=tuple(
+            f"claim {hold.claim} on {hold.device} of {view.name}" for gpu in won for hold in gpu.not_evicted
+        ),
         planned=outcome.plans.get(policy),
     )
 

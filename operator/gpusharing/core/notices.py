@@ -10,7 +10,8 @@ from typing import Final
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import GpuSharing, NodeSharingSpec, SharingPolicy, Verdict
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Verdict
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core import allocation
 from gpusharing.core.intents import Target, Tell
 from gpusharing.core.world import NodeView, policies_of

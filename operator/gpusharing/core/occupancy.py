@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from gpusharing.api.sharing import AllocatedDevice, GpuSharing, GpuStatus
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_spec import AllocatedDevice, GpuSharing
 from gpusharing.core.disturbance import GpuView, Hold
 from gpusharing.core.kept import Kept
 from gpusharing.core.moments import seconds

@@ -4,7 +4,7 @@ from typing import Any
 
 from gpusharing.api import names
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing import SharingPolicy
+from gpusharing.api.sharing.policy import SharingPolicy
 
 
 def is_ours(metadata: ObjectMeta, policy: SharingPolicy) -> bool:

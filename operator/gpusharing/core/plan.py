@@ -4,16 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpusharing.api.sharing import (
-    Effect,
-    GpuSharing,
-    Plan,
-    PlannedGpu,
-    PlannedNode,
-    PlanTotals,
-    PolicyReference,
-    RolloutMode,
-)
+from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
+from gpusharing.api.sharing.plan import Effect, Plan, PlannedGpu, PlannedNode, PlanTotals
+from gpusharing.api.sharing.rollout import RolloutMode
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.rollout import GpuChange, node_rollout
 from gpusharing.core.world import NodeView

@@ -3,17 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from gpusharing.api import names
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.sharing import (
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import (
     ClientCount,
     GpuCount,
     LaggingNode,
     LastReady,
     NodeCount,
-    RolloutMode,
-    SharingPolicy,
     SharingPolicyStatus,
 )
+from gpusharing.api.sharing.rollout import RolloutMode
 from gpusharing.core.acceptance import Candidate, Objection
 from gpusharing.core.complaints import Complaint
 from gpusharing.core.listed import listed
@@ -189,6 +190,12 @@ def _degraded(tally: Tally, complaints: Sequence[Complaint], minor: int) -> Find
 def _degradations(tally: Tally, minor: int) -> Iterator[tuple[DegradedReason, str]]:
     if tally.failing.count:
         yield DegradedReason.NODES_FAILING, f"{_count(tally.broken, 'node')} failing: {_failing(tally)}"
+    if tally.not_evicted.count:
+        message = (
+            f"Kubernetes evicts nobody who tolerates the taint {names.DRAINING} without end: delete the pods of "
+            f"{_told(tally.not_evicted)}"
+        )
+        yield DegradedReason.EVICTION_TOLERATED, message
     if tally.failed.count:
         gpus = f"{_count(tally.failed.count, 'GPU')}, which stay as they are"
         told = _told(tally.failed, separator="; ")

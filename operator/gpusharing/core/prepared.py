@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from gpusharing.api.dra import AllocationResult
-from gpusharing.api.sharing import ClaimStatus
+from gpusharing.api.sharing.node_status import ClaimStatus
 from gpusharing.core import allocation
 from gpusharing.core.world import NodeView
 

@@ -5,9 +5,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from gpusharing.api import names
-from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
+from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
-from gpusharing.api.sharing import NodeSharing, SharingPolicy
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.intents import Tell
 from gpusharing.core.waiting import classes_of
 from gpusharing.core.world import NodeView, Setup, labels_of, node_of_rule, nodes_of
@@ -21,9 +22,11 @@ Known = (
     | Namespace
     | DeviceTaintRule
     | ValidatingAdmissionPolicy
+    | ValidatingAdmissionPolicyBinding
     | ResourceQuota
     | Tell
 )
+_OfCluster = DeviceClass | ValidatingAdmissionPolicy | ValidatingAdmissionPolicyBinding | ResourceQuota
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Present:
         self._classes: dict[str, DeviceClass] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._guards: dict[str, ValidatingAdmissionPolicy] = {}
+        self._bindings: dict[str, ValidatingAdmissionPolicyBinding] = {}
         self._quotas: dict[tuple[str, str], ResourceQuota] = {}
         """By namespace and name; only those that are named as ours."""
         self._taint_rules: dict[str, dict[str, DeviceTaintRule]] = {}
@@ -90,6 +94,10 @@ class Present:
     @property
     def guards(self) -> Mapping[str, ValidatingAdmissionPolicy]:
         return self._guards
+
+    @property
+    def bindings(self) -> Mapping[str, ValidatingAdmissionPolicyBinding]:
+        return self._bindings
 
     @property
     def quotas(self) -> Mapping[tuple[str, str], ResourceQuota]:
@@ -130,7 +138,7 @@ class Present:
                 self._changes.nodes.add(item.metadata.name)
             case Node():
                 self._put_node(item)
-            case DeviceClass() | ValidatingAdmissionPolicy() | ResourceQuota():
+            case DeviceClass() | ValidatingAdmissionPolicy() | ValidatingAdmissionPolicyBinding() | ResourceQuota():
                 self._put_of_cluster(item)
             case Namespace():
                 self._put_namespace(item)
@@ -160,7 +168,7 @@ class Present:
             case Node():
                 del self._nodes[name]
                 self._changes.nodes.add(name)
-            case DeviceClass() | ValidatingAdmissionPolicy() | ResourceQuota():
+            case DeviceClass() | ValidatingAdmissionPolicy() | ValidatingAdmissionPolicyBinding() | ResourceQuota():
                 self._drop_of_cluster(item)
             case Namespace():
                 del self._namespaces[name]
@@ -187,12 +195,14 @@ class Present:
             cluster=True,
         )
 
-    def _put_of_cluster(self, item: DeviceClass | ValidatingAdmissionPolicy | ResourceQuota) -> None:
+    def _put_of_cluster(self, item: _OfCluster) -> None:
         match item:
             case DeviceClass():
                 self._classes[item.metadata.name] = item
             case ValidatingAdmissionPolicy():
                 self._guards[item.metadata.name] = item
+            case ValidatingAdmissionPolicyBinding():
+                self._bindings[item.metadata.name] = item
             case ResourceQuota():
                 if not item.metadata.name.startswith(names.QUOTA_PREFIX):
                     # Those of others change with each of their pods.
@@ -200,12 +210,14 @@ class Present:
                 self._quotas[item.metadata.namespace, item.metadata.name] = item
         self._changes.cluster = True
 
-    def _drop_of_cluster(self, item: DeviceClass | ValidatingAdmissionPolicy | ResourceQuota) -> None:
+    def _drop_of_cluster(self, item: _OfCluster) -> None:
         match item:
             case DeviceClass():
                 del self._classes[item.metadata.name]
             case ValidatingAdmissionPolicy():
                 del self._guards[item.metadata.name]
+            case ValidatingAdmissionPolicyBinding():
+                del self._bindings[item.metadata.name]
             case ResourceQuota():
                 self._quotas.pop((item.metadata.namespace, item.metadata.name), None)
         self._changes.cluster = True

@@ -8,7 +8,7 @@ from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing import SharingPolicy
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core import ownership
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.classes import of_way

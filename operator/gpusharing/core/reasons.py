@@ -54,6 +54,7 @@ class DegradedReason(StrEnum):
     EXTENDED_RESOURCE_TAKEN = "ExtendedResourceTaken"
     QUOTA_NOT_OURS = "QuotaNotOurs"
     NODES_FAILING = "NodesFailing"
+    EVICTION_TOLERATED = "EvictionTolerated"
     SELECTOR_ERROR = "SelectorError"
     MEMORY_TOO_SMALL = "MemoryTooSmall"
     UNKNOWN_MIG_PROFILE = "UnknownMigProfile"

@@ -5,19 +5,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing import (
-    UNTOLD,
-    Allowance,
-    Enforcement,
-    MemoryWallSupport,
-    MigOffer,
-    MpsOffer,
-    Offers,
-    Refusal,
-    RefusalReason,
-    TimeSlicingMemory,
-    TimeSlicingOffer,
-)
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.node_spec import Refusal, RefusalReason
+from gpusharing.api.sharing.offers import Enforcement, MigOffer, MpsOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.amounts import in_mebibytes, mebibytes
 from gpusharing.core.inventory import Divisible
 from gpusharing.core.offers import layout

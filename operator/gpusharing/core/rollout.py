@@ -8,7 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from gpusharing.api.sharing import Disruption, Effect, GpuSharing
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.plan import Effect
+from gpusharing.api.sharing.rollout import Disruption
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.disturbance import (
     EVICT,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpusharing import cel
-from gpusharing.api.sharing import GpuStatus
+from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.world import NodeView
 

@@ -5,20 +5,11 @@ from typing import Final, TypeAlias, TypeVar
 
 from gpusharing.api import names, nvidia
 from gpusharing.api.dra import AllocationConfig, AllocationResult
-from gpusharing.api.sharing import (
-    UNTOLD,
-    Allowance,
-    DeviceSettings,
-    Enforcement,
-    Interval,
-    MemorySettings,
-    MemoryWallSupport,
-    MpsSettings,
-    Offers,
-    PolicyReference,
-    SettingSources,
-    TimeSlicingMemory,
-)
+from gpusharing.api.sharing.device_settings import DeviceSettings, MemorySettings, MpsSettings, SettingSources
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import Enforcement, Interval, Offers, TimeSlicingMemory
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core import allowances, amounts
 
 C = TypeVar("C", nvidia.GpuConfig, nvidia.MigDeviceConfig)

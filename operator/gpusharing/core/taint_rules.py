@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from gpusharing.api import names
-from gpusharing.api.dra import AllocationResult, DeviceTaintRule
-from gpusharing.api.sharing import NodeSharing
+from gpusharing.api.dra import DeviceTaintRule
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core.intents import Create, Delete, Intent, Stage, Target
 from gpusharing.core.world import NodeView
 
@@ -26,17 +26,6 @@ class Place(NamedTuple):
 def place_of(rule: DeviceTaintRule) -> Place:
     selector = rule.spec.device_selector
     return Place(selector.get("pool", ""), selector.get("device", ""))
-
-
-def tolerates(result: AllocationResult) -> bool:
-    """For good: who tolerates the taint for a while is evicted after that."""
-    return any(
-        toleration.get("key", "") in {"", names.CONFLICT_TAINT}
-        and (toleration.get("operator") == "Exists" or not toleration.get("value"))
-        and toleration.get("effect", "") in {"", _EFFECT}
-        and toleration.get("tolerationSeconds") is None
-        for toleration in result.tolerations
-    )
 
 
 def rule_intents(view: NodeView, places: Collection[Place], driver: str) -> list[Intent]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
-from gpusharing.api.sharing import LaggingNode, RefusalReason
+from gpusharing.api.sharing.node_spec import RefusalReason
+from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.listed import SHOWN
 from gpusharing.core.node_share import NodeShare
 from gpusharing.core.plan import NodePlan
@@ -70,6 +71,7 @@ class Tally:
     lost: ByNode[str] = field(default_factory=ByNode)
     lagging: ByNode[LaggingNode] = field(default_factory=ByNode)
     failing: ByNode[str] = field(default_factory=ByNode)
+    not_evicted: ByNode[str] = field(default_factory=ByNode)
     planned: ByNode[NodePlan] = field(default_factory=ByNode)
     failed: ByNode[str] = field(default_factory=ByNode)
     refused: ByNode[tuple[RefusalReason, str]] = field(default_factory=ByNode)
@@ -78,6 +80,7 @@ class Tally:
         self._count(share, 1)
         self.lost.put(node, share.lost)
         self.failing.put(node, share.failing)
+        self.not_evicted.put(node, share.not_evicted)
         self.planned.put(node, (share.planned,) if share.planned else ())
         self.lagging.put(node, (share.lagging,) if share.lagging else ())
         if share.selected:
@@ -87,7 +90,15 @@ class Tally:
     def remove(self, node: str, share: NodeShare) -> None:
         """`share` as it was added."""
         self._count(share, -1)
-        for said in (self.lost, self.failing, self.planned, self.lagging, self.failed, self.refused):
+        for said in (
+            self.lost,
+            self.failing,
+            self.not_evicted,
+            self.planned,
+            self.lagging,
+            self.failed,
+            self.refused,
+        ):
             said.drop(node)
 
     def _count(self, share: NodeShare, sign: int) -> None:

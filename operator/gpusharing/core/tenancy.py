@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing import UNTOLD, Allowance, GpuSharing, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core import amounts
 
 _LONGEST: Final = 200

@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpusharing.api import names
-from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy
+from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
-from gpusharing.api.sharing import GpuStatus, NodeSharing, SharingPolicy
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core import allocation
 from gpusharing.core.narrowing import IDLE_WAIT
 
@@ -27,6 +29,7 @@ class World:
     classes: Mapping[str, DeviceClass] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     guards: Mapping[str, ValidatingAdmissionPolicy] = field(default_factory=dict)
+    bindings: Mapping[str, ValidatingAdmissionPolicyBinding] = field(default_factory=dict)
     quotas: Mapping[tuple[str, str], ResourceQuota] = field(default_factory=dict)
     """By namespace and name."""
     taint_rules: Mapping[str, DeviceTaintRule] | None = None

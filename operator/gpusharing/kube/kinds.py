@@ -7,8 +7,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import pydantic
 
-from gpusharing.api import coordination, core, dra, names, sharing, strict_json
+from gpusharing.api import coordination, core, dra, names, strict_json
 from gpusharing.api.meta import Identity, PartialObjectMetadata
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 
 T = TypeVar("T")
 
@@ -88,10 +90,10 @@ SHARING_POLICIES: Final = Kind(
     names.API_VERSION,
     "SharingPolicy",
     "sharingpolicies",
-    sharing.SharingPolicy,
-    unreadable=sharing.UnreadablePolicy.of,
+    SharingPolicy,
+    unreadable=UnreadablePolicy.of,
 )
-NODE_SHARINGS: Final = Kind(names.API_VERSION, "NodeSharing", "nodesharings", sharing.NodeSharing)
+NODE_SHARINGS: Final = Kind(names.API_VERSION, "NodeSharing", "nodesharings", NodeSharing)
 RESOURCE_CLAIMS: Final = Kind(
     "resource.k8s.io/v1", "ResourceClaim", "resourceclaims", dra.ResourceClaim, namespaced=True
 )
@@ -107,6 +109,12 @@ ADMISSION_POLICIES: Final = Kind(
     "ValidatingAdmissionPolicy",
     "validatingadmissionpolicies",
     core.ValidatingAdmissionPolicy,
+)
+ADMISSION_BINDINGS: Final = Kind(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    core.ValidatingAdmissionPolicyBinding,
 )
 DEVICE_TAINT_RULES: Final = Kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", dra.DeviceTaintRule)
 LEASES: Final = Kind("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease, namespaced=True)

@@ -9,7 +9,7 @@ from agent.hardware.nodes import uuid
 from gpusharing import sim
 from gpusharing.agent.hardware.facts import GpuInstance, MemoryLimit, MigMode, MigPlace, MpsSetup
 from gpusharing.agent.hardware.node import Hardware
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 PLACE: Final = MigPlace(9, 4)
 FOREIGN: Final = MigPlace(19, 0)

@@ -8,7 +8,8 @@ from agent.histories.world import INTERVALS
 from gpusharing import sim
 from gpusharing.agent.hardware.mps import processes
 from gpusharing.api import names
-from gpusharing.api.sharing import AllocatedDevice, GpuSharing, GpuStatus, NodeSharingSpec, PolicyReference
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_spec import AllocatedDevice, GpuSharing, NodeSharingSpec, PolicyReference
 from gpusharing.core.moments import seconds
 from gpusharing.core.narrowing import IDLE_WAIT
 from gpusharing.sim import faults

@@ -8,7 +8,7 @@ from agent.histories.control_plane import Wish
 from building import config, gpu_config, interval_config
 from gpusharing.api.dra import AllocationConfig
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing import (
+from gpusharing.api.sharing.offers import (
     ExclusiveOffer,
     Interval,
     MigOffer,

@@ -16,7 +16,7 @@ from gpusharing.agent.hardware.errors import HardwareError
 from gpusharing.agent.prepare import PrepareError
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult
-from gpusharing.api.sharing import Offers
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.sim import faults
 
 INTERVALS: Final = tuple(sim.Timeslice)

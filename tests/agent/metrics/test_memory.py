@@ -15,7 +15,7 @@ from gpusharing import sim
 from gpusharing.agent.hardware.facts import MemoryLimit
 from gpusharing.agent.metrics import memory
 from gpusharing.agent.metrics.memory import WallMemory
-from gpusharing.api.sharing import Enforcement
+from gpusharing.api.sharing.offers import Enforcement
 from gpusharing.sim import cuda, faults
 
 GIB = 1024**3

@@ -18,7 +18,7 @@ from gpusharing.agent.hardware.errors import (
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.api.names import MigPlace
-from gpusharing.api.sharing import MpsSettings
+from gpusharing.api.sharing.device_settings import MpsSettings
 from gpusharing.core.cutting import AS_IT_IS, Cut
 from gpusharing.sim import ComputeMode, faults
 

@@ -16,7 +16,7 @@ from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.agent.settling import targets
-from gpusharing.api.sharing import MpsSettings
+from gpusharing.api.sharing.device_settings import MpsSettings
 from gpusharing.core.health import Reason
 from gpusharing.sim import cuda, faults
 from harness.eventually import eventually

@@ -16,7 +16,8 @@ from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.api.names import MigPlace
-from gpusharing.api.sharing import Interval, MpsSettings
+from gpusharing.api.sharing.device_settings import MpsSettings
+from gpusharing.api.sharing.offers import Interval
 from gpusharing.core.cutting import Cut
 from harness.eventually import eventually
 

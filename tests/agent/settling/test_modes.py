@@ -16,7 +16,8 @@ from gpusharing.agent.hardware.errors import DisobeyedError
 from gpusharing.agent.hardware.mps import processes
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.records import PreparedClaim, Records
-from gpusharing.api.sharing import Interval, MpsSettings
+from gpusharing.api.sharing.device_settings import MpsSettings
+from gpusharing.api.sharing.offers import Interval
 from gpusharing.sim import ComputeMode, MigMode, Timeslice
 from harness.eventually import eventually
 

@@ -18,7 +18,7 @@ from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
 from gpusharing.agent.hardware.facts import Change
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.records import GpuJournal, PreparedClaim, Records
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 from gpusharing.sim import ComputeMode, Timeslice
 from harness.eventually import eventually
 

@@ -27,13 +27,12 @@ from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.wall import Wall
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.agent.watch import Watch
-from gpusharing.api.sharing import (
+from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
+from gpusharing.api.sharing.offers import (
     Enforcement,
     ExclusiveOffer,
-    GpuSharing,
     Interval,
     Offers,
-    PolicyReference,
     TimeSlicingMemory,
     TimeSlicingOffer,
 )

@@ -16,7 +16,7 @@ from gpusharing.agent.hardware.facts import MemoryLimit, MemoryUse
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.use import memory_uses
 from gpusharing.agent.walls.wall import Wall, cdi_hook
-from gpusharing.api.sharing import Enforcement
+from gpusharing.api.sharing.offers import Enforcement
 from gpusharing.sim import cuda
 from nvidia.container import Container, container
 from nvidia.machine import CGROUPS, Machine

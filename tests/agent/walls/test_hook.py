@@ -13,7 +13,7 @@ import pytest
 from agent.walls.conftest import BuildSite
 from agent.walls.site import CLAIM, GIB, Site, held_to, run_hooks
 from gpusharing.agent.cdi_specs import Hook
-from gpusharing.api.sharing import Enforcement
+from gpusharing.api.sharing.offers import Enforcement
 from gpusharing.sim import cuda
 from harness.eventually import eventually
 from nvidia.container import Container, write_bundle

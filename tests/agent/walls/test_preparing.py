@@ -18,7 +18,9 @@ from gpusharing.agent import watch
 from gpusharing.agent.hardware.errors import DisobeyedError
 from gpusharing.agent.prepare import PrepareError
 from gpusharing.agent.records import GpuJournal
-from gpusharing.api.sharing import Enforcement, Interval, MemorySettings, MemoryWallSupport, Offers
+from gpusharing.api.sharing.device_settings import MemorySettings
+from gpusharing.api.sharing.gpu_status import MemoryWallSupport
+from gpusharing.api.sharing.offers import Enforcement, Interval, Offers
 from gpusharing.sim import faults
 from harness.eventually import eventually
 

@@ -15,7 +15,7 @@ from gpusharing.agent.cdi_specs import Hook
 from gpusharing.agent.walls.build import build
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.wall import Wall
-from gpusharing.api.sharing import Enforcement
+from gpusharing.api.sharing.offers import Enforcement
 from gpusharing.sim import SimNode
 from nvidia.container import Container, container
 from nvidia.machine import machine

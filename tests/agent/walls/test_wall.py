@@ -6,7 +6,7 @@ import pytest
 
 from gpusharing.agent.cdi_specs import Hook
 from gpusharing.agent.walls.wall import Wall, cdi_hook, file_content
-from gpusharing.api.sharing import Enforcement
+from gpusharing.api.sharing.offers import Enforcement
 
 HOOK = Hook(
     "/usr/bin/nvidia-cdi-hook",

@@ -7,7 +7,8 @@ from typing import Any, Final
 from agent.on_cluster import RESOURCE, Admin, node_selector
 from building import DRIVER, gpu_status
 from gpusharing.api import names
-from gpusharing.api.sharing import NodeSharing, NodeSharingStatus
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.kube.kinds import NODE_SHARINGS
 
 GPUS: Final = 8

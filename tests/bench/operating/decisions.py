@@ -10,7 +10,7 @@ from bench.operating.crowd import GPUS, node_name
 from building import DRIVER, MINOR, NOW, claim, gpu_status, node, node_sharing, policy, reference, result
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.sharing import NodeSharing
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core.decider import Decider
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
 from gpusharing.core.present import Known

@@ -9,7 +9,7 @@ from building.boards import board
 from cluster.narrowing.allocations import CLIENTS, MODEL, Place
 from cluster.narrowing.bed import EVERYTHING, HALF, MPS, PART, SHARE, WHOLE, Wish
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing import Offers
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.offers import OfferedGpu, Option, can_be_held_together, menu, of_device
 from gpusharing.core.resolution import resolve
 

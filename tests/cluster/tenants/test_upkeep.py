@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster.tenants.bed import CLASSES, GUARDS, POLICIES, SEARCH, Bed, Person, claim, claim_spec, fresh, pod, request
+from cluster.tenants.bed import (
+    BINDINGS,
+    CLASSES,
+    GUARDS,
+    POLICIES,
+    SEARCH,
+    Bed,
+    Person,
+    claim,
+    claim_spec,
+    fresh,
+    pod,
+    request,
+)
 from harness.eventually import eventually
 from harness.gpu_cluster import MANIFESTS
 from harness.workloads import policy
@@ -123,8 +136,9 @@ async def test_guards_that_are_installed_again_are_told_again(bed: Bed) -> None:
     await bed.refused()
 
 
-async def test_a_guard_that_is_missing_is_said_and_opens_no_door(bed: Bed) -> None:
-    await delete(bed, f"{GUARDS}/gpusharing-allocation")
+@pytest.mark.parametrize("missing", [GUARDS, BINDINGS], ids=["the guard itself", "its binding"])
+async def test_a_guard_that_is_missing_is_said_and_opens_no_door(bed: Bed, missing: str) -> None:
+    await delete(bed, f"{missing}/gpusharing-allocation")
     name = fresh("closed")
     try:
         await says(bed, "search", "Degraded", "GuardMissing")

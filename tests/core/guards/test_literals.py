@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from building import policy
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing import Allowance, Interval, Strategy, Tenants
+from gpusharing.api.sharing.offers import Interval
+from gpusharing.api.sharing.tenants import Allowance, Strategy, Tenants
 from gpusharing.core.guards import literals
 
 EVERYTHING = Tenants(

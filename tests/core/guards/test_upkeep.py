@@ -7,20 +7,15 @@ from typing import Any
 import pytest
 
 from building import MINOR, policy, time_slicing
-from building.guards import installed, variables
+from building.guards import bound, installed, variables
 from gpusharing.api.meta import LabelSelector, ObjectMeta
-from gpusharing.api.sharing import (
-    Allowance,
-    Classes,
-    ExtendedResources,
-    Rollout,
-    RolloutMode,
-    SharingPolicy,
-    Tenants,
-)
+from gpusharing.api.sharing.classes import Classes, ExtendedResources
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.rollout import Rollout, RolloutMode
+from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core import classes
 from gpusharing.core.acceptance import examine
-from gpusharing.core.guards.upkeep import Guards, Upkeep, upkeep
+from gpusharing.core.guards.upkeep import Bindings, Guards, Upkeep, upkeep
 from gpusharing.core.intents import Patch, Stage, Target
 
 TENANTS = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
@@ -33,9 +28,14 @@ SEARCH_ENTRY = '"search": [["In", "team=search"]]'
 LIMITED_ENTRY = '"limited": {"maxThreads": ["50"]}'
 
 
-def kept(*policies: SharingPolicy, guards: Guards | None = None) -> Upkeep:
+def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> Upkeep:
     candidates = [examine(item, minor=MINOR) for item in policies]
-    return upkeep(candidates, classes.plan(candidates, {}).classes, installed() if guards is None else guards)
+    return upkeep(
+        candidates,
+        classes.plan(candidates, {}).classes,
+        installed() if guards is None else guards,
+        bound() if bindings is None else bindings,
+    )
 
 
 def told(decided: Upkeep) -> dict[str, dict[str, str]]:
@@ -148,7 +148,7 @@ def test_without_one_of_them_its_policies_are_untold_and_the_others_told(missing
     guards = {name: guard for name, guard in installed().items() if name != missing}
     decided = kept(OPEN, SEARCH, guards=guards)
     assert set(told(decided)) == set(guards)
-    assert decided.missing == (missing,)
+    assert decided.missing == (f"ValidatingAdmissionPolicy {missing}",)
     assert decided.untold == {"search"}
 
 
@@ -167,16 +167,65 @@ def test_one_that_is_not_as_it_was_installed_is_as_good_as_none(edit: dict[str, 
     wall = guards["gpusharing-allocation"]
     edited = {**guards, "gpusharing-allocation": replace(wall, spec=wall.spec | edit)}
     decided = kept(SEARCH, guards=edited)
-    assert decided.missing == ("gpusharing-allocation",)
+    assert decided.missing == ("ValidatingAdmissionPolicy gpusharing-allocation",)
     assert decided.untold == {"search"}
     # What can be told it is told all the same: what it knew before may let more in.
     assert ("gpusharing-allocation" in told(decided)) == ("variables" not in edit)
 
 
+NEVER = {"matchLabels": {"nobody": "has this"}}
+
+
+@pytest.mark.parametrize(
+    "addition",
+    [
+        {"excludeResourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]},
+        {"namespaceSelector": NEVER},
+        {"objectSelector": NEVER},
+    ],
+    ids=lambda addition: next(iter(addition)),
+)
+def test_one_that_was_made_to_hold_fewer_is_as_good_as_none(addition: dict[str, Any]) -> None:
+    guards = installed()
+    pods = guards["gpusharing-pods"]
+    narrow = pods.spec | {"matchConstraints": pods.spec["matchConstraints"] | addition}
+    decided = kept(SEARCH, guards={**guards, pods.metadata.name: replace(pods, spec=narrow)})
+    assert decided.missing == ("ValidatingAdmissionPolicy gpusharing-pods",)
+
+
+@pytest.mark.parametrize("missing", ["gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"])
+def test_one_that_nothing_binds_is_as_good_as_none(missing: str) -> None:
+    decided = kept(OPEN, SEARCH, bindings={name: binding for name, binding in bound().items() if name != missing})
+    assert decided.missing == (f"ValidatingAdmissionPolicyBinding {missing}",)
+    assert decided.untold == {"search"}
+    # It knows what to do when it is bound again.
+    assert set(told(decided)) == set(installed())
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"validationActions": ["Audit"]},
+        {"policyName": "another"},
+        {"matchResources": {"namespaceSelector": NEVER}},
+        {"paramRef": {"name": "p", "parameterNotFoundAction": "Allow"}},
+    ],
+    ids=lambda edit: next(iter(edit)),
+)
+def test_a_binding_that_is_not_as_it_was_installed_is_as_good_as_none(edit: dict[str, Any]) -> None:
+    bindings = bound()
+    binding = bindings["gpusharing-allocation"]
+    decided = kept(SEARCH, bindings={**bindings, binding.metadata.name: replace(binding, spec=binding.spec | edit)})
+    assert decided.missing == ("ValidatingAdmissionPolicyBinding gpusharing-allocation",)
+    assert decided.untold == {"search"}
+
+
 def test_what_the_api_server_adds_is_no_edit() -> None:
     guards = installed()
     wall = guards["gpusharing-allocation"]
-    added = {"matchConstraints": wall.spec["matchConstraints"] | {"namespaceSelector": {}, "objectSelector": {}}}
+    constraints = wall.spec["matchConstraints"]
+    rules = [{**rule, "scope": "*"} for rule in constraints["resourceRules"]]
+    added = {"matchConstraints": {**constraints, "resourceRules": rules, "namespaceSelector": {}, "objectSelector": {}}}
     assert kept(SEARCH, guards={**guards, wall.metadata.name: replace(wall, spec=wall.spec | added)}).missing == ()
 
 

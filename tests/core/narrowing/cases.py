@@ -5,14 +5,14 @@ from typing import Final
 
 from building import gpu
 from core.narrowing.model import POLICY, Setting
-from gpusharing.api.sharing import (
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import (
     ExclusiveOffer,
     MigOffer,
     MpsMemory,
     MpsOffer,
     MpsThreads,
     Offers,
-    PolicyReference,
     TimeSlicingOffer,
 )
 from gpusharing.core.inventory import Engines, MigProfile, MigSupport

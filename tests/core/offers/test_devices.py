@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import DRIVER, EXCLUSIVE, gpu, time_slicing
-from gpusharing.api.sharing import Allowance, Interval, MpsMemory, MpsOffer, MpsThreads, Offers, PolicyReference
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import Interval, MpsMemory, MpsOffer, MpsThreads, Offers
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core import offers as core_offers
 from gpusharing.core.inventory import Gpu
 from gpusharing.core.offers import AS_FOUND, OfferedGpu, PublishedGpu, Standing, full_menu

@@ -8,16 +8,16 @@ import pytest
 from building.boards import ALL, MIG_CAPABLE, board, profile_names
 from gpusharing.api import names
 from gpusharing.api.names import MigPlace
-from gpusharing.api.sharing import (
+from gpusharing.api.sharing.gpu_status import MemoryWallSupport
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import (
     Enforcement,
     ExclusiveOffer,
-    MemoryWallSupport,
     MigOffer,
     MpsMemory,
     MpsOffer,
     MpsThreads,
     Offers,
-    PolicyReference,
     TimeSlicingMemory,
     TimeSlicingOffer,
 )

@@ -49,7 +49,7 @@ from gpusharing.agent.hardware.nvml.place import Place
 from gpusharing.agent.hardware.nvml.session import Device, Session
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.hardware.smi import NvidiaSmi
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from gpusharing.agent.hardware.facts import (
     MpsDaemon,
     MpsSetup,
 )
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 
 class GpuNode(Protocol):

@@ -8,7 +8,7 @@ from gpusharing.agent.hardware import programs
 from gpusharing.agent.hardware.driver_root import DriverRoot
 from gpusharing.agent.hardware.errors import DisobeyedError, NotSupportedError
 from gpusharing.agent.hardware.facts import Change
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 TIMEOUT: Final = 20.0
 

@@ -19,7 +19,7 @@ from gpusharing.agent.hardware.facts import (
 )
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.selftest.report import Outcome, Report, Section
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 _LIMIT: Final = MemoryLimit(guaranteed=1024**3, most=1024**3)
 # The toolkit's hook is for containers; here there are none.

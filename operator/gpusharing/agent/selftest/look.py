@@ -10,7 +10,7 @@ from gpusharing.agent.hardware import walls
 from gpusharing.agent.hardware.facts import GpuState, Inventory, MemoryWall
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.selftest.report import Outcome, Report
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 from gpusharing.core.inventory import MigSupport
 
 

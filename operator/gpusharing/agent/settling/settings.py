@@ -7,7 +7,7 @@ from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import GpuSettings, Records
 from gpusharing.agent.settling.drift import Drift, Drifted
 from gpusharing.agent.settling.targets import GpuTarget
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 
 # The second client of a GPU in an exclusive mode would be refused by the driver.
 _SHAREABLE: Final = "Default"

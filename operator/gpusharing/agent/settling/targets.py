@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gpusharing.agent.hardware.facts import MigPlace
 from gpusharing.agent.records import PreparedDevice
 from gpusharing.api import names
-from gpusharing.api.sharing import Interval
+from gpusharing.api.sharing.offers import Interval
 from gpusharing.core.cutting import AS_IT_IS, Cut
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusharing.agent.cdi_specs import Hook
-from gpusharing.api.sharing import Enforcement
+from gpusharing.api.sharing.offers import Enforcement
 
 # A driver that loads first may take long; the kubelet gives a container two minutes for its start.
 PATIENCE: Final = 60

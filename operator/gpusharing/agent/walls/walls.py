@@ -13,7 +13,8 @@ from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records, Wal
 from gpusharing.agent.walls.directories import NotedContainer, WallDirectories
 from gpusharing.agent.walls.program import NAME, NoProgramError, install
 from gpusharing.agent.walls.wall import Wall
-from gpusharing.api.sharing import MemorySettings, MemoryWallSupport
+from gpusharing.api.sharing.device_settings import MemorySettings
+from gpusharing.api.sharing.gpu_status import MemoryWallSupport
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpusharing.api.sharing import SharingPolicy
+from gpusharing.api.sharing.policy import SharingPolicy
 
 Entries = Mapping[str, str]
 """By key: the literal that it leads to."""

@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpusharing.api.core import ValidatingAdmissionPolicy
+from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing import Allowance, SharingPolicy
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.acceptance import Candidate
 from gpusharing.core.classes import PolicyClass
 from gpusharing.core.guards import literals
 from gpusharing.core.guards.allocation import ALLOCATION
 from gpusharing.core.guards.claims import CLAIMS
 from gpusharing.core.guards.form import GENERATED
-from gpusharing.core.guards.installation import is_as_installed
+from gpusharing.core.guards.installation import binds, is_as_installed
 from gpusharing.core.guards.literals import Entries
 from gpusharing.core.guards.namespaces import NAMESPACES
 from gpusharing.core.guards.pods import PODS
@@ -32,13 +33,14 @@ KEPT: Final = tuple(_VARIABLES)
 """The guards whose literals the operator writes."""
 
 Guards = Mapping[str, ValidatingAdmissionPolicy]
+Bindings = Mapping[str, ValidatingAdmissionPolicyBinding]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
     intents: tuple[Intent, ...]
     missing: tuple[str, ...]
-    """Guards that are not installed, or not as ours are."""
+    """What of the guards is not installed, or not as ours are: kind and name."""
     untold: frozenset[str]
     """Policies of which the guards do not know what they say now."""
 
@@ -55,18 +57,18 @@ def _is_limited(policy: SharingPolicy) -> bool:
     return policy.spec.tenants.allow != Allowance()
 
 
-def upkeep(candidates: Sequence[Candidate], classes: Sequence[PolicyClass], installed: Guards) -> Upkeep:
+def upkeep(
+    candidates: Sequence[Candidate], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
+) -> Upkeep:
     guarded = [item.policy for item in candidates if not item.rests and needs_guards(item.policy)]
     suspended = frozenset(item.name for item in candidates if item.rests)
     wanted = _entries(guarded, classes)
     patches: list[Intent] = []
-    missing: list[str] = []
+    missing = _missing(guards, bindings)
     untold: set[str] = set()
     for name, variables in _VARIABLES.items():
-        guard = installed.get(name)
+        guard = guards.get(name)
         texts = _texts(guard) if guard else {}
-        if name in REQUIRED and (guard is None or not is_as_installed(guard)):
-            missing.append(name)
         if guard is None or not variables <= texts.keys():
             continue
         told = {variable: literals.read(texts[variable]) for variable in variables}
@@ -78,7 +80,18 @@ def upkeep(candidates: Sequence[Candidate], classes: Sequence[PolicyClass], inst
             patches.append(_patch(guard, rendered))
     if missing:
         untold |= {policy.metadata.name for policy in guarded}
-    return Upkeep(intents=tuple(patches), missing=tuple(missing), untold=frozenset(untold))
+    return Upkeep(intents=tuple(patches), missing=missing, untold=frozenset(untold))
+
+
+def _missing(guards: Guards, bindings: Bindings) -> tuple[str, ...]:
+    missing: list[str] = []
+    for name in REQUIRED:
+        guard, binding = guards.get(name), bindings.get(name)
+        if guard is None or not is_as_installed(guard):
+            missing.append(f"{Target.ADMISSION_POLICY} {name}")
+        if binding is None or not binds(binding):
+            missing.append(f"{Target.ADMISSION_POLICY}Binding {name}")
+    return tuple(missing)
 
 
 def _entries(guarded: Sequence[SharingPolicy], classes: Sequence[PolicyClass]) -> Mapping[str, dict[str, str]]:

@@ -5,7 +5,8 @@ Every capacity of a shared device has a policy with a default: without one, a pl
 
 from typing import Any, Final
 
-from gpusharing.api.sharing import Allowance, MpsOffer, TimeSlicingOffer
+from gpusharing.api.sharing.offers import MpsOffer, TimeSlicingOffer
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.amounts import in_mebibytes, whole_mebibytes
 from gpusharing.core.inventory import Engines, Gpu, MigProfile
 

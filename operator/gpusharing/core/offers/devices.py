@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing import Offers
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.offers import attributes, capacities, counters, options
 from gpusharing.core.offers.entries import Entry, Standing
 from gpusharing.core.offers.menu import menu

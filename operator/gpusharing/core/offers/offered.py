@@ -3,15 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from gpusharing.api.sharing import (
-    UNTOLD,
-    Allowance,
-    Enforcement,
-    ExclusiveOffer,
-    MemoryWallSupport,
-    Offers,
-    PolicyReference,
-)
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import Enforcement, ExclusiveOffer, Offers
+from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.inventory import Gpu, MigInstance
 
 AS_FOUND: Final = Offers(exclusive=ExclusiveOffer())

@@ -1,0 +1,1 @@
+"""Our own objects: SharingPolicy (what a platform team wants) and NodeSharing (operator and agent about one node)."""

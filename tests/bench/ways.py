@@ -91,9 +91,10 @@ async def measure() -> list[Figure]:
 
 
 async def _start(node: GpuNode, **changes: str) -> None:
-    """As a node has it: with no more packages than it needs."""
+    """As a node has it: with no more packages than it needs, and its manifest's environment."""
     node.agent = node.process(**changes)
     node.agent.argv[0] = str(agent_environment.python())
+    node.agent.env.update(agent_environment.variables())
     await node.agent.start()
 
 

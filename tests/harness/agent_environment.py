@@ -1,14 +1,18 @@
-"""The agent as a node has it: with the packages of its own requirement file, and no others."""
+"""The agent as a node has it: with the packages of its own requirement file and no others, and its manifest's
+environment."""
 
 import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 from harness.cache import CACHE, one_at_a_time, progress
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "requirements" / "agent.txt"
+MANIFEST = ROOT / "manifests" / "base" / "agent.yaml"
 
 
 def python() -> Path:
@@ -33,3 +37,11 @@ def python() -> Path:
             (packages / "gpusharing.pth").write_text(f"{ROOT / 'operator'}\n")
             unfinished.rename(environment)
     return environment / "bin" / "python"
+
+
+def variables() -> dict[str, str]:
+    """What the manifest sets, as far as it is the same on all nodes."""
+    (container,) = yaml.safe_load(MANIFEST.read_text())["spec"]["template"]["spec"]["containers"]
+    told = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+    # Modules are compiled when an image is built, not each time that a program starts.
+    return {**told, "PYTHONDONTWRITEBYTECODE": ""}

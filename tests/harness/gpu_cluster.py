@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +84,7 @@ class GpuCluster(Cluster):
             *_ANY_PORT,
             *_NO_WAIT,
             log=self.directory / "logs",
+            env=_ENVIRONMENT,
             start=_RESTARTED,
         )
 
@@ -105,11 +106,17 @@ class GpuCluster(Cluster):
             self.shm_directory(node),
             *self.agent_options,
             log=node.directory / "logs",
+            env=agent_environment.variables(),
         )
 
 
 def _program(
-    python: str | Path, command: str, *arguments: str | Path, log: Path, start: Sequence[str | Path] = ()
+    python: str | Path,
+    command: str,
+    *arguments: str | Path,
+    log: Path,
+    env: Mapping[str, str],
+    start: Sequence[str | Path] = (),
 ) -> Process:
     argv = [*start, python, "-m", "gpusharing", command, *arguments]
-    return Process(argv, log=log / f"{command}.log", env=_ENVIRONMENT)
+    return Process(argv, log=log / f"{command}.log", env=env)

@@ -42,7 +42,7 @@ class Process:
         self.name = log.stem
         self.log = log
         self._ready = ready
-        self._env = {**os.environ, **(env or {})}
+        self.env = {**os.environ, **(env or {})}
         self._stop_within = stop_within
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -108,7 +108,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=self._env,
+                env=self.env,
                 # Ctrl-C is for the tests, which then stop their children in order.
                 start_new_session=True,
             )

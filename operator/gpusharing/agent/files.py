@@ -108,8 +108,9 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False, mode: in
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(path)
-    finally:
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
     if durable:
         _sync_directory(path.parent)
 

@@ -14,7 +14,7 @@ from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.core import cutting, offers
 from gpusharing.core.cutting import Cut
-from gpusharing.core.inventory import Gpu, MigInstance
+from gpusharing.core.inventory import Board, Gpu, MigInstance
 from gpusharing.core.narrowing import Answers, GpuPlan, GpuView, Holder, Publication, Timing, narrow, written
 from gpusharing.core.offers import AS_FOUND, Entry, OfferedGpu
 
@@ -24,6 +24,7 @@ class Seen:
     """A GPU as it was last looked at."""
 
     state: GpuState
+    gpu: Gpu
     mig_enabled: bool
     """Not by us for claims, which is undone after them."""
     instances: tuple[MigInstance, ...]
@@ -57,9 +58,8 @@ class NodeGpus:
                 lost = LostGpu(board=seen.state.board, mig_enabled=seen.mig_enabled, instances=seen.instances)
                 self._records.put_lost(lost)
         for uuid in found:
-            self._records.gpu(uuid)
             self._records.drop_lost(uuid)
-        left = {uuid: _as_last_seen(gpu) for uuid, gpu in self._records.lost.items()}
+        left = {uuid: self._as_last_seen(gpu) for uuid, gpu in self._records.lost.items()}
         self._seen = found | {uuid: self._seen.get(uuid, gpu) for uuid, gpu in left.items()}
 
     @property
@@ -216,7 +216,7 @@ class NodeGpus:
     def _offered(self, uuid: str, offered: Offers, policy: PolicyReference | None, *, configured: bool) -> OfferedGpu:
         seen = self._seen[uuid]
         return OfferedGpu(
-            gpu=self._gpu(uuid),
+            gpu=seen.gpu,
             offers=offered,
             policy=policy,
             configured=configured,
@@ -225,10 +225,9 @@ class NodeGpus:
             memory_wall=seen.memory_wall,
         )
 
-    def _gpu(self, uuid: str) -> Gpu:
-        board = self._seen[uuid].state.board
+    def _in_its_slot(self, board: Board) -> Gpu:
         facts = {field.name: getattr(board, field.name) for field in dataclasses.fields(board)}
-        return Gpu(slot=self._records.gpu(uuid).slot, **facts)
+        return Gpu(slot=self._records.gpu(board.uuid).slot, **facts)
 
     def _as_seen(self, state: GpuState, memory_wall: MemoryWallSupport) -> Seen:
         journal = self._records.journal(state.board.uuid)
@@ -236,6 +235,7 @@ class NodeGpus:
         instances = [MigInstance(place=instance.place, uuid=instance.uuid) for instance in state.instances]
         return Seen(
             state=state,
+            gpu=self._in_its_slot(state.board),
             mig_enabled=state.mig_mode is not None and state.mig_mode.current and journal.mig_mode is None,
             instances=tuple(instance for instance in instances if instance.place not in made),
             ours=tuple(instance for instance in instances if instance.place in made),
@@ -251,15 +251,15 @@ class NodeGpus:
         before = (self._records.journal(uuid).mig_mode, self._records.gpu(uuid).mig_mode_found)
         return MigMode(enabled=current, found=next((mode for mode in before if mode is not None), current))
 
-
-def _as_last_seen(lost: LostGpu) -> Seen:
-    return Seen(
-        state=GpuState(board=lost.board),
-        mig_enabled=lost.mig_enabled,
-        instances=lost.instances,
-        ours=(),
-        memory_wall=UNTOLD,
-    )
+    def _as_last_seen(self, lost: LostGpu) -> Seen:
+        return Seen(
+            state=GpuState(board=lost.board),
+            gpu=self._in_its_slot(lost.board),
+            mig_enabled=lost.mig_enabled,
+            instances=lost.instances,
+            ours=(),
+            memory_wall=UNTOLD,
+        )
 
 
 def _last_policy(record: GpuRecord, entries: Iterable[Entry]) -> PolicyReference | None:

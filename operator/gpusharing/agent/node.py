@@ -172,15 +172,15 @@ class NodeLoop:
         return sharing
 
     async def _report(self, sharing: NodeSharing) -> None:
-        status = await node_status(
-            sharing, gpus=self._gpus, records=self._records, settler=self._settler, health=self._health, now=now()
-        )
-        if status == sharing.status:
-            return
         loop = asyncio.get_running_loop()
         wait = self._reported + _REPORT_EVERY - loop.time()
         if wait > 0:
             loop.call_later(wait, self._changed.set)
+            return
+        status = await node_status(
+            sharing, gpus=self._gpus, records=self._records, settler=self._settler, health=self._health, now=now()
+        )
+        if status == sharing.status:
             return
         self._reported = loop.time()
         patch = {"status": status.to_json()}

@@ -44,9 +44,9 @@ from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
 
-# Two for what is watched. Many pods that start at once are no reason for as many connections: their claims are prepared
-# one after the other.
-_CONNECTIONS: Final = 6
+# Two for what is watched, one for what the node reports, one for claims' statuses, one for claims to prepare. Many pods
+# that start at once are no reason for more: their claims are prepared one after the other.
+_CONNECTIONS: Final = 5
 
 
 def hardware_of(arguments: argparse.Namespace) -> Hardware:
@@ -189,7 +189,9 @@ async def _agent(arguments: argparse.Namespace) -> None:
         # What can fail at a start stands before the group, which would wrap its error.
         async with server, serving(arguments.listen, pages), asyncio.TaskGroup() as tasks:
             log.info("serving the kubelet", gpus=len(gpus.uuids), claims=len(records.claims), version=__version__)
-            # What is alive now lives for as long as the process: the collector need not look at it again.
+            # What is alive now lives for as long as the process: the collector need not look at it again. What is not
+            # would stay with it for good.
+            gc.collect()
             gc.freeze()
             tasks.create_task(writer.run())
             tasks.create_task(health_events.run())

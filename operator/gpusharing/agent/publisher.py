@@ -41,6 +41,8 @@ class Publisher:
         self._on_change = on_change
         self.writes = Counter(create=0, update=0, delete=0)
         self.has_published = False
+        self._settled: dict[str, tuple[list[ResourceSlice], list[offers.PublishedGpu]]] = {}
+        """By the pool: the slices that were there when they were last found to say all of these GPUs."""
         self.slices = Reflector(
             api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={node},spec.driver={driver}"
         )
@@ -67,12 +69,15 @@ class Publisher:
 
     async def _publish(self, name: str, uuids: Iterable[str]) -> None:
         gpus = [offers.PublishedGpu(self._offered(uuid), self._gpus.entries(uuid)) for uuid in uuids]
+        existing = [slice_ for slice_ in self.slices.objects if pool_of(slice_) == name]
+        if self._settled.get(name) == (existing, gpus):
+            return
 
         def specs_at(generation: int) -> list[dict[str, Any]]:
             return offers.slice_specs(gpus, node=self._node, pool=name, driver=self._driver, generation=generation)
 
         plan = pool.plan_pool(
-            [slice_ for slice_ in self.slices.objects if pool_of(slice_) == name],
+            existing,
             specs_at,
             pool=name,
             driver=self._driver,
@@ -83,6 +88,8 @@ class Publisher:
             await self._write(write)
         if plan.writes:
             log.info("devices published", pool=name, generation=plan.generation, writes=len(plan.writes))
+        else:
+            self._settled[name] = existing, gpus
 
     def _offered(self, uuid: str) -> offers.OfferedGpu:
         return replace(self._gpus.published(uuid), unhealthy=self._health.withheld(uuid))

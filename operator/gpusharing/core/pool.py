@@ -66,7 +66,7 @@ def plan_pool(
     updates = [
         Update(by_name[name], _keeping_times(spec, by_name[name].spec))
         for name, spec in wanted.items()
-        if name in by_name and _without_defaults(by_name[name].spec) != _as_stored(spec)
+        if name in by_name and not _is_stored(spec, by_name[name].spec)
     ]
     creates = [Create(name, spec) for name, spec in wanted.items() if name not in by_name]
     return PoolPlan(generation, (*deletes, *updates, *creates))
@@ -84,16 +84,16 @@ def _devices(spec: dict[str, Any]) -> Iterator[str]:
 def _keeping_times(spec: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """With the times of taints that stay: how long one is tolerated counts from then."""
     since = {
-        (device["name"], taint["key"], taint["effect"]): taint["timeAdded"]
+        (device["name"], taint["key"], taint["effect"]): taint[_ADDED]
         for device in before.get("devices") or ()
         for taint in device.get("taints") or ()
-        if "timeAdded" in taint
+        if _ADDED in taint
     }
     kept = copy.deepcopy(spec)
     for device in kept.get("devices") or ():
         for taint in device.get("taints") or ():
             if (device["name"], taint["key"], taint["effect"]) in since:
-                taint["timeAdded"] = since[device["name"], taint["key"], taint["effect"]]
+                taint[_ADDED] = since[device["name"], taint["key"], taint["effect"]]
     return kept
 
 
@@ -101,28 +101,30 @@ def _generation(slice_: ResourceSlice) -> int:
     return int(slice_.spec.get("pool", {}).get("generation", 0))
 
 
+# By the API server, to taints.
+_ADDED: Final = "timeAdded"
 _BINARY_SUFFIXES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BINARY_QUANTITY: Final = re.compile(r"([1-9][0-9]*)([KMGTP]i)")
 
 
-def _as_stored(value: Any) -> Any:
-    """What is sent, as the API server gives it back: 40960Mi as 40Gi."""
-    if isinstance(value, dict):
-        return {key: _as_stored(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_as_stored(item) for item in value]
-    if isinstance(value, str) and (match := _BINARY_QUANTITY.fullmatch(value)):
-        amount, suffix = int(match[1]), match[2]
-        while amount % 1024 == 0 and suffix != _BINARY_SUFFIXES[-1]:
-            amount, suffix = amount // 1024, _BINARY_SUFFIXES[_BINARY_SUFFIXES.index(suffix) + 1]
-        return f"{amount}{suffix}"
-    return value
+def _is_stored(sent: Any, stored: Any) -> bool:
+    """Whether this is what the API server made of what is sent: amounts in its own way, and times of taints beside."""
+    # All of it at once, or no more than the parts of it that differ: a node's devices say thousands of things.
+    if sent == stored:
+        return True
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        return sent.keys() == stored.keys() - {_ADDED} and all(_is_stored(sent[key], stored[key]) for key in sent)
+    if isinstance(sent, list) and isinstance(stored, list):
+        return len(sent) == len(stored) and all(map(_is_stored, sent, stored))
+    return isinstance(sent, str) and _in_largest_unit(sent) == stored
 
 
-def _without_defaults(spec: dict[str, Any]) -> dict[str, Any]:
-    """The spec as it was sent: without what the API server adds."""
-    sent = copy.deepcopy(spec)
-    for device in sent.get("devices") or ():
-        for taint in device.get("taints") or ():
-            taint.pop("timeAdded", None)
-    return sent
+def _in_largest_unit(amount: str) -> str:
+    """40960Mi as 40Gi."""
+    match = _BINARY_QUANTITY.fullmatch(amount)
+    if match is None:
+        return amount
+    number, suffix = int(match[1]), match[2]
+    while number % 1024 == 0 and suffix != _BINARY_SUFFIXES[-1]:
+        number, suffix = number // 1024, _BINARY_SUFFIXES[_BINARY_SUFFIXES.index(suffix) + 1]
+    return f"{number}{suffix}"

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from unittest import mock
 
 from agent.histories.control_plane import NODE, Server
@@ -28,7 +28,6 @@ from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
 from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
-from gpusharing.core import pool
 from gpusharing.kube.clock import as_moment
 from gpusharing.kube.events import Events
 
@@ -56,10 +55,6 @@ class Clock:
             mock.patch.object(node, "_REPORT_EVERY", 0.0),
             mock.patch.object(publisher, "seconds_since_boot", self.seconds_since_boot),
             mock.patch.object(records, "seconds_since_boot", self.seconds_since_boot),
-            # The server here keeps slices as they are sent; to compare them as a real one keeps them would take more
-            # time than all the rest.
-            mock.patch.object(pool, "_without_defaults", _as_it_is),
-            mock.patch.object(pool, "_as_stored", _as_it_is),
         ):
             yield
 
@@ -157,10 +152,6 @@ class Agent:
 
     async def unprepare(self, uid: str) -> None:
         await self.preparer.unprepare(_reference(uid))
-
-
-def _as_it_is(spec: Any) -> Any:
-    return spec
 
 
 def _reference(uid: str) -> ClaimRef:

@@ -5,9 +5,10 @@ its engines and its memory. Names and amounts are those of NVIDIA's driver.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
-from gpusharing.core.inventory import Divisible, Engines, Gpu, MigProfile
+from gpusharing.core.inventory import Divisible, Engines, Gpu, MigProfile, MigSupport
 
 Draw = Mapping[str, int]
 
@@ -24,13 +25,18 @@ _ENGINES: Final = {
 
 def supply(gpu: Divisible) -> Draw:
     """Does not depend on what is offered, so that the counters' slice never changes while the GPU is the same."""
-    if gpu.mig is None or not gpu.mig.profiles:
-        return {_MEMORY: gpu.memory_mib}
-    profiles = gpu.mig.profiles
-    slices = max(start + profile.size for profile in profiles for start in profile.starts)
+    return _supply(gpu.memory_mib, gpu.mig)
+
+
+# Asked dozens of times whenever a GPU is looked at, of the few models that there are.
+@lru_cache(maxsize=64)
+def _supply(memory_mib: int, mig: MigSupport | None) -> Draw:
+    if mig is None or not mig.profiles:
+        return {_MEMORY: memory_mib}
+    slices = max(start + profile.size for profile in mig.profiles for start in profile.starts)
     return (
-        _engines(gpu.mig.largest)
-        | {_MEMORY: max(gpu.memory_mib, *(profile.memory_mib for profile in profiles))}
+        _engines(mig.largest)
+        | {_MEMORY: max(memory_mib, *(profile.memory_mib for profile in mig.profiles))}
         | _memory_slices(0, slices)
     )
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from agent.on_cluster import DRIVER, RESOURCE, Admin, Claim, GpuNode, install
+from agent.on_cluster import DRIVER, RESOURCE, Admin, Claim, GpuNode
 from cluster.narrowing.allocations import CLIENTS, Allocations, events
+from controller.bed import install
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import Api, open_session
 from harness.eventually import eventually

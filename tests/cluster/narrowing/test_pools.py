@@ -87,15 +87,17 @@ async def test_a_gpu_goes_to_tenants_and_comes_back_while_everybody_wants_it(bed
         wishes = (WHOLE, SHARE, TENANTS_WHOLE, TENANTS_SHARE)
         had: Counter[Wish] = Counter()
         users = [asyncio.create_task(_use(bed, node, wish, had)) for wish in wishes]
-        for tenants in (TENANTS, None, TENANTS, None):
-            await bed.restrict(to=tenants)
-            await is_in(node, f"{node.name}/shared" if tenants else node.name, within=60)
+        # Each time somebody else may be the first.
+        async with asyncio.timeout(240):
+            while set(had) != set(wishes):
+                for tenants in (TENANTS, None):
+                    await bed.restrict(to=tenants)
+                    await is_in(node, f"{node.name}/shared" if tenants else node.name, within=60)
         for user in users:
             user.cancel()
         await asyncio.gather(*users, return_exceptions=True)
         for user in users:
             assert user.cancelled(), user.exception()
-        assert set(had) == set(wishes), had
         assert bed.allocations.wrong == []
 
 

@@ -40,14 +40,17 @@ async def bed(a_bed: Bed) -> AsyncIterator[Bed]:
 async def test_a_a_released_gpu_whose_other_share_is_not_prepared_yet(bed: Bed) -> None:
     async with bed.node(gpus="H100-80GB:2") as node:
         await bed.shows(node, "gpu-0", "gpu-0-timeslicing", "gpu-1")
-        first = await bed.start(WHOLE)
-        await bed.runs(first, "gpu-0", on=node)
+        # Whoever wants a whole one gets the menu's last.
+        first, second = await bed.start(WHOLE), await bed.start(WHOLE)
+        await bed.runs(first, "gpu-1", on=node)
+        await bed.runs(second, "gpu-0", on=node)
+        await bed.ends(first, on=node)
         await bed.shows(node, "gpu-0", "gpu-1", "gpu-1-timeslicing")
         a, b = await bed.start(SHARE), await bed.start(SHARE)
         await bed.gets(b, "gpu-1-timeslicing")
         await bed.runs(a, "gpu-1-timeslicing", on=node)
         await bed.shows(node, "gpu-0", "gpu-1-timeslicing")
-        await bed.ends(first, on=node)
+        await bed.ends(second, on=node)
         # The menu is on the first GPU again: the second should be whole only when it is released.
         await bed.shows(node, "gpu-0", "gpu-0-timeslicing", "gpu-1-timeslicing")
         await bed.ends(a, on=node)

@@ -101,7 +101,7 @@ async def test_what_happens_is_counted_and_what_is_logged_names_the_claim(gpu_no
     assert clients == {"Exclusive": 1, "TimeSlicing": 1, "MPS": 0}
     assert found["gpus"] == 2
     assert found['hardware_operation_duration_seconds_count{operation="set_time_slice"}'] == 1
-    assert found['resource_slice_writes_total{verb="create"}'] >= 3
+    assert found['resource_slice_writes_total{verb="create"}'] >= len(await node.slices())
     assert found['rounds_total{result="succeeded"}'] >= 1
     assert [found[name] for name in ("driver_hung", "disobeying_gpus", "mps_daemons")] == [0, 0, 0]
 

@@ -16,10 +16,14 @@ class Traces:
     namespaces: frozenset[str]
     cgroups: frozenset[Path]
     directories: frozenset[Path]
+    taken: int
+    """When, as processes' starts are told."""
 
     def remaining(self) -> list[str]:
         processes = {(pid, _start(pid)) for pid in _pids()} & self.processes
-        namespaces = {name for pid in _pids() for name in _namespaces(pid)} & self.namespaces
+        # The number of a namespace that has gone is given to the next one: whoever began later has another one.
+        then = [pid for pid in _pids() if int(_start(pid) or self.taken + 1) <= self.taken]
+        namespaces = {name for pid in then for name in _namespaces(pid)} & self.namespaces
         mounted = [name for name in self.namespaces if name in Path("/proc/self/mountinfo").read_text()]
         paths = [path for path in self.cgroups | self.directories if path.exists()]
         return [str(trace) for trace in (*processes, *namespaces, *mounted, *paths)]
@@ -32,6 +36,7 @@ def traces_of(ancestor: int, *directories: Path) -> Traces:
         namespaces=frozenset(name for pid in pids for name in _namespaces(pid)) - _namespaces(os.getpid()),
         cgroups=frozenset(cgroup for pid in pids for cgroup in _cgroups(pid)) - _cgroups(os.getpid()),
         directories=frozenset(directories),
+        taken=max(int(_start(pid) or 0) for pid in _pids()),
     )
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,25 @@ async def test_two_nodes_side_by_side(toolchain: Path) -> None:
         for name in cluster.nodes:
             await _run_pod(cluster, f"on-{name}", name)
             assert await cluster.kubectl("logs", f"on-{name}") == "started\n"
+
+
+@pytest.mark.parametrize(("later", "remains"), [(0, True), (-1, False)])
+async def test_a_namespace_is_left_if_somebody_of_then_is_in_it(later: int, remains: bool) -> None:
+    """Others, beside us, get the numbers of namespaces that have gone."""
+    program = await asyncio.create_subprocess_exec("unshare", "--net", "sleep", "60")
+    try:
+
+        async def has_its_own() -> None:
+            assert any(name.startswith("net:") for name in traces_of(program.pid).namespaces)
+
+        await eventually(has_its_own)
+        traces = traces_of(program.pid)
+        ((_, began),) = traces.processes
+        of_another = replace(traces, processes=frozenset(), cgroups=frozenset(), taken=int(began) + later)
+        assert bool(of_another.remaining()) == remains
+    finally:
+        program.kill()
+        await program.wait()
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -63,6 +63,8 @@ class Publisher:
         # First those that are not there any more: their slices may have the names of others.
         for name, uuids in sorted(members.items(), key=lambda member: (bool(member[1]), member[0])):
             await self._publish(name, uuids)
+        # Pools come and go with policies.
+        self._settled = {name: settled for name, settled in self._settled.items() if name in members}
         self.has_published = True
         if self._gpus.written(stored, now=seconds_since_boot()):
             self._on_change()

@@ -18,12 +18,5 @@ FOLLOWED: Final[tuple[Kind[Any], ...]] = (kinds.NODE_SHARINGS, kinds.RESOURCE_CL
 
 async def follow(api: Api, store: Store, kind: Kind[Any], version: str) -> None:
     """Without end. `version`: of the list that the store has taken in."""
-
-    def takes_in(event: str, value: Any) -> None:
-        match event:
-            case "ADDED" | "MODIFIED":
-                store.seen(kind, value)
-            case "DELETED":
-                store.gone(kind, value)
-
-    await reflector.follow(api, kind, version, lists=partial(listing.take_in, api, store, kind), takes_in=takes_in)
+    lists, takes_in = partial(listing.take_in, api, store, kind), partial(store.heard, kind)
+    await reflector.follow(api, kind, version, lists=lists, takes_in=takes_in)

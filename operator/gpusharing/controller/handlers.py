@@ -54,10 +54,7 @@ def taking_in(store: Store, kind: Kind[Any]) -> Callable[..., bool]:
     """
 
     def takes_in(*, event: kopf.RawEvent, **_: Any) -> bool:
-        if event["type"] == "DELETED":
-            store.gone(kind, event["object"])
-        else:
-            store.seen(kind, event["object"])
+        store.heard(kind, event["type"], event["object"])
         return False
 
     return takes_in

@@ -39,6 +39,16 @@ class Store:
     def count(self, kind: Kind[Any]) -> int:
         return len(self._objects[kind])
 
+    def heard(self, kind: Kind[Any], event: str | None, value: Mapping[str, Any]) -> None:
+        """Takes in what a watch tells. None: Kopf's name for what was there when it began."""
+        match event:
+            case "BOOKMARK":
+                pass
+            case "DELETED":
+                self.gone(kind, value)
+            case _:
+                self.seen(kind, value)
+
     def seen(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Takes in an object as it was listed or watched."""
         if self._is_old(kind, value):

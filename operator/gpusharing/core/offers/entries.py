@@ -1,4 +1,4 @@
-"""What stands in a GPU's slice at the moment: which devices, and whether anybody new may have them."""
+"""What a GPU publishes at the moment: which devices, and whether anybody new may have them."""
 
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class Entry:
-    """One device in a GPU's slice. Kept on disk."""
+    """One device of a GPU in its slice. Kept on disk."""
 
     device: str
     policy: str | None = None

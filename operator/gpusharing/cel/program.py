@@ -4,16 +4,16 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from gpusharing.cel.advice import capacity_instead
-from gpusharing.cel.checked import Checked
+from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.cost.bound import Bound
 from gpusharing.cel.cost.estimate import estimate
+from gpusharing.cel.cost.meter import Meter
+from gpusharing.cel.cost.prices import COST_LIMIT
 from gpusharing.cel.device import Device
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import generate
-from gpusharing.cel.limits import COST_LIMIT
 from gpusharing.cel.runtime.faults import Breakdown, NoSuchKeyError
-from gpusharing.cel.runtime.meter import Meter
+from gpusharing.cel.uses.advice import capacity_instead
 from gpusharing.cel.values.optional import NONE, Optional
 
 _MOST_WORK: Final = 1_000_000

@@ -8,12 +8,12 @@ that not all versions of Kubernetes have says so after its id.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpusharing.cel import types
-from gpusharing.cel.types import Type, parameter
+from gpusharing.cel.declarations import types
+from gpusharing.cel.declarations.types import Type, parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,26 @@ _NAMED.update(duration=types.DURATION, timestamp=types.TIMESTAMP)
 _WORD: Final = re.compile(r"[\w.]+|[(),]")
 
 
-def overloads(table: str, minor: int) -> Iterator[tuple[str, Overload]]:
-    """With the names of their functions."""
+def overloads(table: str, minor: int) -> Mapping[str, Sequence[Overload]]:
+    """Of each function that has any in this version. Raises ValueError for what the table declares twice."""
+    functions: dict[str, list[Overload]] = {}
     function = ""
     for line in table.strip().split("\n"):
         match = _LINE.fullmatch(line)
-        if match is None:
+        if match is not None:
+            of_function = functions[function]
+            if match["when"] is not None and not _holds(match["when"], int(match["minor"]), minor):
+                continue
+            overload = _overload(match)
+            if any(overload.id == other.id for other in of_function):
+                raise ValueError(f"{function} has the overload {overload.id} twice")
+            of_function.append(overload)
+        elif line in functions:
+            raise ValueError(f"{line} is declared twice in one table")
+        else:
             function = line
-        elif match["when"] is None or _holds(match["when"], int(match["minor"]), minor):
-            yield function, _overload(match)
+            functions[function] = []
+    return {name: of_function for name, of_function in functions.items() if of_function}
 
 
 def _holds(when: str, bound: int, minor: int) -> bool:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusharing import cel
-from gpusharing.cel.check import check
+from gpusharing.cel.checking.check import check
 from gpusharing.cel.generate import source_of
-from gpusharing.cel.parse import parse
 from gpusharing.cel.runtime.faults import Breakdown
+from gpusharing.cel.syntax.parse import parse
 
 ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "text": {"string": "abc"},

@@ -5,8 +5,8 @@ Kubernetes accepts such a selector, since it does not know the attributes, and t
 
 from collections.abc import Sequence
 
-from gpusharing.cel.complaints import COMPARISONS
 from gpusharing.cel.tree import (
+    COMPARISONS,
     Call,
     Comprehension,
     Constantly,
@@ -17,7 +17,7 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.writing import written
+from gpusharing.cel.tree.writing import written
 
 
 def capacity_instead(root: Node, name: str) -> str:

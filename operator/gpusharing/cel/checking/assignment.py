@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gpusharing.cel.types import DYN, NULLABLE, Type, parameter
+from gpusharing.cel.declarations.types import DYN, NULLABLE, Type, parameter
 
 _ANYTHING: Final = frozenset({"dyn", "any", "!error!"})
 _NEVER_NULL: Final = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"})

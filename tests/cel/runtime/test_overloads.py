@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusharing.cel.declarations import declarations
+from gpusharing.cel.declarations.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, parameter
 from gpusharing.cel.errors import BudgetError, EvaluationError
 from gpusharing.cel.runtime import listing, messages, optionals
 from gpusharing.cel.runtime.dispatch import accepts
@@ -25,7 +26,6 @@ from gpusharing.cel.tree import (
     OPTIONAL_SELECT,
     OR,
 )
-from gpusharing.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, optional_of, parameter
 from gpusharing.cel.values import semver
 from gpusharing.cel.values.durations import Duration
 from gpusharing.cel.values.numbers import Uint

@@ -6,20 +6,15 @@ from typing import Final
 
 from gpusharing.cel.declarations import Declarations, Function
 from gpusharing.cel.declarations.overloads import Overload
+from gpusharing.cel.declarations.types import NULLABLE, QUANTITY, SEMVER, STRING, Type
 from gpusharing.cel.tree import (
     ADD,
-    EQUALS,
-    GREATER,
-    GREATER_EQUALS,
-    LESS,
-    LESS_EQUALS,
-    NOT_EQUALS,
+    COMPARISONS,
     SUBTRACT,
     Call,
     Comprehension,
 )
-from gpusharing.cel.types import NULLABLE, QUANTITY, SEMVER, STRING, Type
-from gpusharing.cel.writing import shortened, written
+from gpusharing.cel.tree.writing import shortened, written
 
 _SHORT: Final = {
     "google.protobuf.Duration": "duration",
@@ -34,7 +29,6 @@ _SHORT: Final = {
     "optional_type": "optional",
 }
 _MOST_NAMES: Final = 12
-COMPARISONS: Final = (LESS, LESS_EQUALS, GREATER, GREATER_EQUALS, EQUALS, NOT_EQUALS)
 _MACROS: Final = {
     "has": "has(a.b)",
     "all": "list.all(x, condition)",

@@ -5,15 +5,15 @@ from typing import Final
 
 import pytest
 
-from gpusharing.cel.check import check
+from gpusharing.cel.checking.check import check
 from gpusharing.cel.declarations import Declarations, declarations
 from gpusharing.cel.declarations.overloads import Overload
-from gpusharing.cel.parse import parse
+from gpusharing.cel.declarations.types import Type
+from gpusharing.cel.syntax.parse import parse
 from gpusharing.cel.tree import Call
-from gpusharing.cel.types import Type
 
 AS_KUBERNETES_PRINTS_THEM: Final = (
-    (Path(__file__).parent / "data" / "functions-1.37.txt").read_text(encoding="utf-8").splitlines()
+    (Path(__file__).parents[1] / "data" / "functions-1.37.txt").read_text(encoding="utf-8").splitlines()
 )
 _SHORT: Final = {"google.protobuf.Duration": "duration", "google.protobuf.Timestamp": "timestamp"}
 

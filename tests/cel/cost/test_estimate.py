@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from gpusharing.cel.check import check
-from gpusharing.cel.checked import Checked
+from gpusharing.cel.checking.check import check
+from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.cost.bound import bound
 from gpusharing.cel.cost.estimate import Estimate, estimate
 from gpusharing.cel.cost.paths import Path as DevicePath
+from gpusharing.cel.cost.prices import COST_LIMIT
 from gpusharing.cel.cost.ranges import MOST, Range
-from gpusharing.cel.limits import COST_LIMIT
-from gpusharing.cel.parse import parse
+from gpusharing.cel.declarations.types import INT
+from gpusharing.cel.syntax.parse import parse
 from gpusharing.cel.tree import NEGATE, Call, Constantly, Node
-from gpusharing.cel.types import INT
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 MINORS = (36, 37)
 
 

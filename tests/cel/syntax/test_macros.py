@@ -6,7 +6,7 @@ import pytest
 
 from cel.shapes import nodes, shape
 from gpusharing.cel.errors import CompileError
-from gpusharing.cel.parse import parse
+from gpusharing.cel.syntax.parse import parse
 
 NEWEST = 37
 

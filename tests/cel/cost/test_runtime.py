@@ -9,16 +9,16 @@ import pytest
 from cel.generator.cases import case
 from cel.oracle_process import Device, Oracle
 from gpusharing import cel
+from gpusharing.cel.cost.prices import COST_LIMIT
 from gpusharing.cel.cost.runtime import price_of, stops_at_error
 from gpusharing.cel.errors import EvaluationError
-from gpusharing.cel.limits import COST_LIMIT
 from gpusharing.cel.runtime.faults import Breakdown
 from gpusharing.cel.tree import ADD, EQUALS, IN, LESS, NOT_EQUALS
 from gpusharing.cel.values import network, quantity, semver, urls
 from gpusharing.cel.values.named_formats import NAMED_FORMATS
 from gpusharing.cel.values.optional import NONE, Optional
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 FAILED = EvaluationError("no such key: x")
 DEVICE = {
     "driver": "gpu.example.com",

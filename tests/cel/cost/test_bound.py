@@ -9,13 +9,13 @@ import pytest
 from cel.generator.cases import case
 from cel.oracle_process import Oracle
 from gpusharing import cel
-from gpusharing.cel.check import check
+from gpusharing.cel.checking.check import check
 from gpusharing.cel.cost.bound import Bound, bound
+from gpusharing.cel.cost.prices import COST_LIMIT
 from gpusharing.cel.errors import CompileError
-from gpusharing.cel.limits import COST_LIMIT
-from gpusharing.cel.parse import parse
+from gpusharing.cel.syntax.parse import parse
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 MOST_WORK = 1_000_000
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cel.shapes import nodes, shape
 from gpusharing.cel.errors import CompileError
-from gpusharing.cel.parse import parse
+from gpusharing.cel.syntax.parse import parse
 from gpusharing.cel.tree import Node
 
 NEWEST = 37
@@ -307,7 +307,7 @@ def parsed_or_refused(text: str) -> Node | CompileError:
 _FIRST_USE = """
 import sys, threading
 limit = sys.getrecursionlimit()
-from gpusharing.cel.parse import parse
+from gpusharing.cel.syntax.parse import parse
 assert "lark" not in sys.modules
 found = []
 threads = [threading.Thread(target=lambda: found.append(parse("a + b", 37))) for _ in range(8)]

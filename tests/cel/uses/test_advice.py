@@ -2,9 +2,9 @@
 
 import pytest
 
-from gpusharing.cel.advice import capacity_instead
-from gpusharing.cel.check import check
-from gpusharing.cel.parse import parse
+from gpusharing.cel.checking.check import check
+from gpusharing.cel.syntax.parse import parse
+from gpusharing.cel.uses.advice import capacity_instead
 
 MEANT = [
     (

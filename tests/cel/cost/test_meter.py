@@ -6,11 +6,11 @@ from typing import Final
 import pytest
 
 from gpusharing import cel
-from gpusharing.cel.check import check
-from gpusharing.cel.checked import Checked
+from gpusharing.cel.checking.check import check
+from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.cost.bound import Bound
-from gpusharing.cel.limits import COST_LIMIT
-from gpusharing.cel.parse import parse
+from gpusharing.cel.cost.prices import COST_LIMIT
+from gpusharing.cel.syntax.parse import parse
 
 DEVICE: Final = cel.Device("d.io", {"text": {"string": "abc"}}, {"memory": {"value": "80Gi"}})
 TEXT: Final = 'device.attributes["d.io"].text'

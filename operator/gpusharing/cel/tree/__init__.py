@@ -33,6 +33,12 @@ INDEX: Final = "_[_]"
 OPTIONAL_INDEX: Final = "_[?_]"
 OPTIONAL_SELECT: Final = "_?._"
 
+COMPARISONS: Final = (LESS, LESS_EQUALS, GREATER, GREATER_EQUALS, EQUALS, NOT_EQUALS)
+CONVERSIONS: Final = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
+"""Functions that Kubernetes applies to constants when it compiles an expression."""
+
 # The accumulator of a macro's loop, and the loop variable that nobody can name.
 RESULT: Final = "@result"
 UNUSED: Final = "#unused"

@@ -3,14 +3,30 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from gpusharing.cel import complaints
-from gpusharing.cel.assignment import Bindings, is_unknown, most_general
-from gpusharing.cel.checked import Checked
-from gpusharing.cel.complaints import OTHER_LIBRARIES
+from gpusharing.cel.checking import complaints
+from gpusharing.cel.checking.assignment import Bindings, is_unknown, most_general
+from gpusharing.cel.checking.checked import Checked
+from gpusharing.cel.checking.complaints import OTHER_LIBRARIES
+from gpusharing.cel.checking.resolution import resolve
+from gpusharing.cel.checking.validate import validate
 from gpusharing.cel.declarations import Declarations, declarations
 from gpusharing.cel.declarations.messages import WITH_FIELDS
+from gpusharing.cel.declarations.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+)
 from gpusharing.cel.errors import CompileError
-from gpusharing.cel.resolution import resolve
 from gpusharing.cel.tree import (
     AND,
     INDEX,
@@ -27,24 +43,8 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DYN,
-    ERROR,
-    INT,
-    NULL,
-    STRING,
-    UINT,
-    Type,
-    list_of,
-    map_of,
-    optional_of,
-)
-from gpusharing.cel.validate import validate
+from gpusharing.cel.tree.walking import Steps, walk
 from gpusharing.cel.values.numbers import Uint
-from gpusharing.cel.walking import Steps, walk
 
 _CONSTANTS: Final[Mapping[type, Type]] = {
     bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL,

@@ -4,16 +4,15 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gpusharing.cel import complaints
-from gpusharing.cel.assignment import equivalent, without_null
-from gpusharing.cel.checked import Checked
-from gpusharing.cel.constants import is_constant
+from gpusharing.cel.checking import complaints
+from gpusharing.cel.checking.assignment import equivalent, without_null
+from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.declarations import declarations
 from gpusharing.cel.declarations.messages import USABLE_AS_VALUES
+from gpusharing.cel.declarations.types import BOOL, BYTES, DYN, Type
 from gpusharing.cel.errors import CompileError
 from gpusharing.cel.tree import INDEX, OPTIONAL_INDEX, Call, Constantly, MakeList, MakeMap, Name, Node, Select
-from gpusharing.cel.types import BOOL, BYTES, DYN, Type
-from gpusharing.cel.writing import shortened
+from gpusharing.cel.tree.writing import shortened
 
 _NULLABLE_RESULT_SINCE: Final = 37
 
@@ -162,7 +161,7 @@ def _of_plan(checked: Checked, suspects: Sequence[Node]) -> Iterator[Problem]:
                 type_ = _constant_type(checked, index)
                 if type_ is not None and without_null(type_).name not in _INDICES:
                     yield Problem(node, complaints.no_index(type_))
-            case MakeMap(entries=entries) if is_constant(checked, node):
+            case MakeMap(entries=entries) if checked.is_constant(node):
                 for entry in entries:
                     # Kubernetes crashes on it.
                     if _constant_type(checked, entry.key) == BYTES:
@@ -174,7 +173,7 @@ _INDICES: Final = frozenset({"bool", "int", "uint", "double", "string"})
 
 def _constant_type(checked: Checked, node: Node) -> Type | None:
     """Of a value that is known before the evaluation."""
-    if not is_constant(checked, node):
+    if not checked.is_constant(node):
         return None
     while isinstance(node, Call) and node.function == "dyn":
         (node,) = node.arguments

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from gpusharing.cel.cost.prices import per_character
+from gpusharing.cel.cost.prices import COST_LIMIT, per_character
 from gpusharing.cel.cost.work import MOST_INSTRUCTIONS, reading, searching
 from gpusharing.cel.errors import BudgetError, EvaluationError
-from gpusharing.cel.limits import COST_LIMIT
 from gpusharing.cel.runtime.regexes import REMEMBERED, computed
 from gpusharing.cel.values.regex import Regex
 

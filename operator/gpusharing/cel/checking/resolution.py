@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from gpusharing.cel.assignment import Bindings, is_unknown, same
+from gpusharing.cel.checking.assignment import Bindings, is_unknown, same
 from gpusharing.cel.declarations import declarations
 from gpusharing.cel.declarations.overloads import Overload
-from gpusharing.cel.types import DYN, Type
+from gpusharing.cel.declarations.types import DYN, Type
 
 _REMEMBERED: Final = 512
 _LARGEST_REMEMBERED: Final = 20

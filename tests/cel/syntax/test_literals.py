@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpusharing.cel.errors import CompileError
-from gpusharing.cel.parse import parse
+from gpusharing.cel.syntax.parse import parse
 from gpusharing.cel.tree import Constantly
 from gpusharing.cel.values.numbers import Uint
 

@@ -11,7 +11,7 @@ from gpusharing.cel.declarations import declarations
 from gpusharing.cel.declarations.messages import USABLE_AS_VALUES
 from gpusharing.cel.declarations.types import BOOL, BYTES, DYN, Type
 from gpusharing.cel.errors import CompileError
-from gpusharing.cel.tree import INDEX, OPTIONAL_INDEX, Call, Constantly, MakeList, MakeMap, Name, Node, Select
+from gpusharing.cel.tree import INDEX, OPTIONAL_INDEX, Call, Constantly, MakeList, MakeMap, Name, Node, Select, parts
 from gpusharing.cel.tree.writing import shortened
 
 _NULLABLE_RESULT_SINCE: Final = 37
@@ -121,18 +121,9 @@ def _not_formatted_by(checked: Checked, letter: str, given: Node) -> Node | None
         type_ = checked.types[node.id]
         if type_ != DYN and without_null(type_).name not in _FORMATTED[letter]:
             return node
-        if letter == "s":
-            waiting += reversed(_parts(node))
+        if letter == "s" and isinstance(node, MakeList | MakeMap):
+            waiting += reversed(parts(node))
     return None
-
-
-def _parts(node: Node) -> Sequence[Node]:
-    match node:
-        case MakeList(elements=elements):
-            return elements
-        case MakeMap(entries=entries):
-            return [part for entry in entries for part in (entry.key, entry.value)]
-    return ()
 
 
 # --- The result -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ The names of operators and the shape of expanded macros are those of cel-go, bec
 Nobody changes a node. They are not frozen because that makes making them three times as slow.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -119,3 +120,21 @@ class Comprehension(Node):
     condition: Node
     step: Node
     result: Node
+
+
+def parts(node: Node) -> Sequence[Node]:
+    """What it is directly made of, in the order of the text."""
+    match node:
+        case Select(operand=operand):
+            return (operand,)
+        case Call(target=target, arguments=arguments):
+            return arguments if target is None else (target, *arguments)
+        case MakeList(elements=elements):
+            return elements
+        case MakeMap(entries=entries):
+            return [part for entry in entries for part in (entry.key, entry.value)]
+        case MakeMessage(fields=fields):
+            return [value for _, value in fields]
+        case Comprehension():
+            return (node.range, node.initial, node.condition, node.step, node.result)
+    return ()

@@ -3,19 +3,14 @@
 Kubernetes accepts such a selector, since it does not know the attributes, and then finds none on any device.
 """
 
-from collections.abc import Sequence
-
 from gpusharing.cel.tree import (
     COMPARISONS,
     Call,
-    Comprehension,
     Constantly,
-    MakeList,
-    MakeMap,
-    MakeMessage,
     Name,
     Node,
     Select,
+    parts,
 )
 from gpusharing.cel.tree.writing import written
 
@@ -32,7 +27,7 @@ def capacity_instead(root: Node, name: str) -> str:
         comparison = _comparison(node, name)
         if comparison:
             return comparison
-        waiting += _parts(node)
+        waiting += parts(node)
     return path
 
 
@@ -66,20 +61,3 @@ def _in_domain(domain: Node, key: str) -> str:
 
 def _amount(node: Node) -> str:
     return f"quantity({written(node)})" if isinstance(node, Constantly) and isinstance(node.value, str) else ""
-
-
-def _parts(node: Node) -> Sequence[Node]:
-    match node:
-        case Select(operand=operand):
-            return [operand]
-        case Call(target=target, arguments=arguments):
-            return arguments if target is None else [target, *arguments]
-        case MakeList(elements=elements):
-            return elements
-        case MakeMap(entries=entries):
-            return [part for entry in entries for part in (entry.key, entry.value)]
-        case MakeMessage(fields=fields):
-            return [value for _, value in fields]
-        case Comprehension():
-            return [node.range, node.initial, node.step, node.result]
-    return ()

@@ -1,12 +1,11 @@
 """Which attributes and capacities an expression reads: nothing else of a device can change its answer.
 
-A part of an expression is the device, its map of domains, one domain, or an ordinary value. What is selected from a
+A part of an expression is the device, a map of domains, one domain, or an ordinary value. What is selected from a
 domain is read. Whatever else is done with the first three (compared, counted, walked over, asked for a key that is
 computed) may read everything.
 """
 
-from enum import Enum, auto
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.tree import (
@@ -27,16 +26,13 @@ from gpusharing.cel.tree.walking import Steps, walk
 QualifiedName: TypeAlias = tuple[str, str]
 """Domain and name, of an attribute and of the capacity of that name."""
 
+_Path: TypeAlias = tuple[str, ...]
+"""From the device to a part of it: () is the device, ("attributes",) a map of domains, with one more name a domain.
+What is longer is an ordinary value."""
 
-class _Part(Enum):
-    DEVICE = auto()
-    DOMAINS = auto()
-    """Of attributes, or of capacities."""
-    VALUE = auto()
-
-
-_Domain: TypeAlias = str
-_Reading: TypeAlias = Steps[Node, "_Part | _Domain"]
+_DEVICE: Final = ()
+_VALUE: Final = ("", "", "")
+_Reading: TypeAlias = Steps[Node, _Path]
 
 
 def reads(checked: Checked) -> frozenset[QualifiedName] | None:
@@ -56,14 +52,14 @@ class _UnknownError(Exception):
 class _Reader:
     def __init__(self, checked: Checked) -> None:
         self._names = checked.names
-        self._scopes: list[dict[str, _Part | _Domain]] = []
+        self._scopes: list[dict[str, _Path]] = []
         self.found: set[QualifiedName] = set()
 
-    def expect_value(self, part: _Part | _Domain) -> None:
-        if part is not _Part.VALUE:
+    def expect_value(self, path: _Path) -> None:
+        if len(path) < len(_VALUE):
             raise _UnknownError
 
-    def visit(self, node: Node) -> _Reading | _Part | _Domain:
+    def visit(self, node: Node) -> _Reading | _Path:
         match node:
             case Name():
                 return self._name(self._names[node.id])
@@ -81,43 +77,43 @@ class _Reader:
                 return self._loop(node)
         return self._value_of(node)
 
-    def _name(self, name: str) -> _Part | _Domain:
+    def _name(self, name: str) -> _Path:
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
         # A dot before it tells it from a variable of the same name.
-        return _Part.DEVICE if name.removeprefix(".") == "device" else _Part.VALUE
+        return _DEVICE if name.removeprefix(".") == "device" else _VALUE
 
     def _field(self, operand: Node, field: str, *, is_test: bool) -> _Reading:
-        part = yield operand
-        if is_test and part is _Part.DEVICE:
-            return _Part.VALUE
-        found = self._part_of(part, field)
+        path = yield operand
+        if is_test and path == _DEVICE:
+            return _VALUE
+        found = self._part_of(path, field)
         if is_test:
             # Nothing is known here of which domains there are.
             self.expect_value(found)
         return found
 
     def _lookup(self, operand: Node, key: str, *, by_index: bool) -> _Reading:
-        part = yield operand
-        if by_index and part is _Part.DEVICE:
+        path = yield operand
+        if by_index and path == _DEVICE:
             raise _UnknownError
-        return self._part_of(part, key)
+        return self._part_of(path, key)
 
     def _membership(self, container: Node, key: str) -> _Reading:
-        part = yield container
-        self.expect_value(self._part_of(part, key))
-        return _Part.VALUE
+        path = yield container
+        self.expect_value(self._part_of(path, key))
+        return _VALUE
 
-    def _part_of(self, part: _Part | _Domain, key: str) -> _Part | _Domain:
-        match part:
-            case _Part.DEVICE:
-                return _Part.DOMAINS if key in ("attributes", "capacity") else _Part.VALUE
-            case _Part.DOMAINS:
-                return key
-            case str() as domain:
+    def _part_of(self, path: _Path, key: str) -> _Path:
+        match path:
+            case ():
+                return (key,) if key in ("attributes", "capacity") else _VALUE
+            case (_,):
+                return (*path, key)
+            case (_, domain):
                 self.found.add((domain, key))
-        return _Part.VALUE
+        return _VALUE
 
     def _binding(self, node: Comprehension) -> _Reading:
         self._scopes.append({node.accumulator: (yield node.initial)})
@@ -129,16 +125,16 @@ class _Reader:
         for part in (node.range, node.initial):
             self.expect_value((yield part))
         variables = (node.accumulator, node.variable, node.second_variable)
-        self._scopes.append(dict.fromkeys(variables, _Part.VALUE))
+        self._scopes.append(dict.fromkeys(variables, _VALUE))
         for part in (node.condition, node.step, node.result):
             self.expect_value((yield part))
         self._scopes.pop()
-        return _Part.VALUE
+        return _VALUE
 
     def _value_of(self, node: Node) -> _Reading:
         for part in parts(node):
             self.expect_value((yield part))
-        return _Part.VALUE
+        return _VALUE
 
 
 _LOOKUPS = frozenset({INDEX, OPTIONAL_INDEX, OPTIONAL_SELECT})

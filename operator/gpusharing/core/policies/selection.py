@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from gpusharing import cel
 from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.core.policies.answers import Answer, GpuDevice
 from gpusharing.core.policies.policy import Candidate
 from gpusharing.core.state.node_view import NodeView
 
@@ -18,29 +17,24 @@ class Selection:
     """By uuid: why a selector has no answer for this GPU."""
 
 
-class _Answer(NamedTuple):
-    candidate: Candidate
-    matches: bool
-    failure: str | None
-
-
 @dataclass(slots=True, kw_only=True)
 class _Gpu:
-    """The whole GPU as a selector sees it. How it is shared is left out: that is what the policy decides."""
+    """How it is shared is left out: that is what the policy decides."""
 
     status: GpuStatus
-    device: cel.Device
-    answers: dict[str, _Answer] = field(default_factory=dict)
+    device: GpuDevice
+    answers: dict[str, tuple[Candidate, Answer]] = field(default_factory=dict)
     """By policy."""
 
     def looks_like(self, status: GpuStatus) -> bool:
         return status.attributes == self.status.attributes and status.memory == self.status.memory
 
-    def answer(self, candidate: Candidate) -> _Answer:
-        known = self.answers.get(candidate.name)
-        if known is None or known.candidate is not candidate:
-            known = self.answers[candidate.name] = _ask(candidate, self.device)
-        return known
+    def answer(self, candidate: Candidate) -> Answer:
+        examined, answer = self.answers.get(candidate.name, (None, None))
+        if examined is not candidate or answer is None:
+            answer = candidate.answers.answer(self.device)
+            self.answers[candidate.name] = candidate, answer
+        return answer
 
 
 class Selector:
@@ -67,7 +61,7 @@ class Selector:
         if known is not None and known.looks_like(status):
             return known
         attributes = {"type": {"string": "gpu"}, **status.attributes}
-        return _Gpu(status=status, device=cel.Device(self._driver, attributes, {"memory": {"value": status.memory}}))
+        return _Gpu(status=status, device=GpuDevice(self._driver, attributes, {"memory": {"value": status.memory}}))
 
     def _select(self, candidate: Candidate) -> Selection:
         answers = {uuid: gpu.answer(candidate) for uuid, gpu in self._gpus.items()}
@@ -75,10 +69,3 @@ class Selector:
             wanted=tuple(uuid for uuid, answer in answers.items() if answer.matches),
             failed={uuid: answer.failure for uuid, answer in answers.items() if answer.failure is not None},
         )
-
-
-def _ask(candidate: Candidate, device: cel.Device) -> _Answer:
-    try:
-        return _Answer(candidate, all(program.match(device) for program in candidate.selectors), None)
-    except cel.EvaluationError as error:
-        return _Answer(candidate, False, error.message)

@@ -9,30 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cel.checked_texts import ATTRIBUTE, NEWEST, checked, refusal
 from cel.shapes import nodes
-from gpusharing.cel.checking.check import check
 from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.errors import CompileError
-from gpusharing.cel.syntax.parse import parse
 from gpusharing.cel.tree import Call
 
-NEWEST: Final = 37
 DATA: Final = Path(__file__).parents[1] / "data"
-
-
-def checked(text: str, minor: int = NEWEST) -> Checked:
-    return check(parse(text, minor), text, minor)
-
-
-def refusal(text: str, minor: int = NEWEST) -> CompileError:
-    with pytest.raises(CompileError) as refused:
-        checked(text, minor)
-    return refused.value
 
 
 # --- Types ------------------------------------------------------------------------------------------------------------
 
-ATTRIBUTE = 'device.attributes["d"].a'
 TYPES = [
     ("1", "int"),
     ("1u", "uint"),
@@ -112,28 +99,6 @@ def test_a_part_of_an_expression_has_its_type(text: str, type_: str) -> None:
     assert str(found.types[found.root.arguments[0].id]) == f"list({type_})"
 
 
-OVERLOADS = [
-    ("1 < 2", ("less_int64",)),
-    ("1 < 2.0", ("less_int64_double",)),
-    ("dyn(1) < 2.0", ("less_int64_double", "less_uint64_double", "less_double")),
-    ("'a' in ['a']", ("in_list",)),
-    ("'a' in dyn(1)", ("in_list", "in_map")),
-    ("true && true", ("logical_and",)),
-    (f"{ATTRIBUTE}.?a == optional.none()", ("equals",)),
-    (f"{ATTRIBUTE}.isGreaterThan({ATTRIBUTE})", ("quantity_is_greater_than", "semver_is_greater_than")),
-    ("matches('a', 'b')", ("matches",)),
-    ("'a'.matches('b')", ("matches_string",)),
-    ("ip.isCanonical('1.2.3.4')", ("ip_is_canonical",)),
-    (f"{ATTRIBUTE}.includes(1)", ("list_includes_dyn_dyn",)),
-]
-
-
-@pytest.mark.parametrize(("text", "overloads"), OVERLOADS)
-def test_all_overloads_that_fit_are_found(text: str, overloads: tuple[str, ...]) -> None:
-    found = checked(text)
-    assert found.overloads[found.root.id] == overloads
-
-
 # --- Names ------------------------------------------------------------------------------------------------------------
 
 # Expression, name as written, what it stands for, since which version so.
@@ -197,102 +162,6 @@ def test_versions_of_kubernetes_differ(text: str, since: int, until: int) -> Non
 
 # --- Refusals ---------------------------------------------------------------------------------------------------------
 
-# Expression, what the caret stands under and what follows, the message or a part of it.
-REFUSED = [
-    # Amounts.
-    (
-        'device.capacity["gpu.nvidia.com"].memory >= "16Gi"',
-        '>= "16Gi"',
-        'quantity is compared so: device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("16Gi")) >= 0',
-    ),
-    ('"16Gi" < device.capacity.d.memory', "<", 'quantity("16Gi").compareTo(device.capacity.d.memory) < 0'),
-    ("device.capacity.d.memory == 17179869184", "==", "device.capacity.d.memory.compareTo(quantity(...)) == 0"),
-    ("quantity('1') < quantity('2')", "<", 'quantity("1").compareTo(quantity("2")) < 0'),
-    ("quantity('1') + quantity('2') == null", "+", 'write quantity("1").add(quantity("2"))'),
-    ("quantity('1').sign() == 1", "()", "quantity.sign() is not possible; there is sign(quantity)"),
-    ("semver('1.0.0') >= '2.0.0'", ">=", 'semver("1.0.0").compareTo(semver("2.0.0")) >= 0'),
-    # Names.
-    ("devise.driver == ''", "devise", "there is no 'devise'; did you mean 'device'?"),
-    ("device.drivers == ''", ".drivers", "device has no field 'drivers'; did you mean 'driver'?"),
-    ("device.x == ''", ".x", "it has driver, attributes, capacity, allowMultipleAllocations"),
-    ("device.driver.x == ''", ".x", "string has no fields, so no 'x' either"),
-    ("has(device.driver.x)", "(device", "string has no fields"),
-    ("[1].all(x, y == x)", "y ==", "there is no 'y'"),
-    ("[1].all(x, x == 1) && x == 1", "x == 1", "there is no 'x'"),
-    ("size == 1", "size", "there is no 'size'"),
-    # Functions.
-    ("math.greatest(1, 2) == 1", "(1", "math.greatest is not available in device selectors"),
-    ("base64.encode(b'a') == ''", "(b", "base64.encode is not available in device selectors"),
-    ("authorizer.path('/').check('get').allowed()", "('/')", "authorizer.path is not available in device selectors"),
-    ("device.driver.startWith('a')", "('a')", "there is no function 'startWith'; did you mean 'startsWith'?"),
-    ("[1].existsOne(x, true)", "(x", "existsOne is used so: list.exists_one(x, condition)"),
-    ("[1].all(x)", "(x)", "all is used so: list.all(x, condition)"),
-    ("'a'.startsWith(1)", "(1)", "string.startsWith(int) is not possible; there is string.startsWith(string)"),
-    ("size(1) == 1", "(1)", "size(int) is not possible; there is bytes.size(), list(A).size()"),
-    ("lists.range('a') == []", "('a')", "lists.range(string) is not possible; there is lists.range(int)"),
-    # Operators.
-    ("1 + 'a' == 1", "+", "'+' cannot take int and string"),
-    ("1 == 1.0", "==", "'==' cannot compare int and double"),
-    ("device.driver == 1", "==", "'==' cannot compare string and int"),
-    ("null == 1", "==", "'==' cannot compare null and int"),
-    ("!1", "!", "'!' cannot take int"),
-    ("-'a' == 1", "-", "'-' cannot take string"),
-    ("1 && true", "1", "'&&' takes bool on both sides, not int"),
-    ("true || device.driver", ".driver", "'||' takes bool on both sides, not string"),
-    ("1 ? true : false", "?", "the condition of '? :' is int, not bool"),
-    ("(true ? 1 : 'a') == 1", "?", "'? :' gives int or string, which must be of one type"),
-    ("'a' in 'abc'", "in 'abc'", "'in' takes a list or a map on its right, not string"),
-    ("1 in ['a']", "in ['a']", "no int is in a list(string)"),
-    ("[1]['a'] == 1", "['a']", "list(int) has no index of type string"),
-    ("device.driver[0] == 'a'", "[0]", "string has no elements to be taken out by index"),
-    # Macros.
-    ("device.driver.all(x, true)", ".driver", "all goes over a list or a map, not string"),
-    ("[1].all(x, 1)", "1)", "'&&' takes bool on both sides, not int"),
-    ("[1].filter(x, 1) == []", "(x, 1)", "the condition of '? :' is int, not bool"),
-    ("[[1]].sortBy(x, x) == []", "(x", "sortBy cannot sort by list(int)"),
-    ("{1: 2}.transformMapEntry(k, v, v) == {}", "(k", "an entry of a map is expected, as in {key: value}, not int"),
-    ("{1: 2}.transformMapEntry(k, v, v) == {}", "(k", "an entry of a map is expected, as in {key: value}, not int"),
-    ("optional.of(1).optFlatMap(x, x).hasValue()", "(x", "'? :' gives int or optional(dyn)"),
-    # Literals.
-    ("[1, 'a'] == dyn(1)", "'a'", "an element of a list is string after one that is int"),
-    ("[1, dyn(1)] == dyn(1)", "(1)]", "an element of a list is dyn after one that is int"),
-    ("{1: 1, 'a': 1} == dyn(1)", "'a'", "a key of a map is string after one that is int"),
-    ("{1: 1, 2: 'a'} == dyn(1)", "'a'", "a value of a map is string after one that is int"),
-    ("[?1] == [1]", "1] ==", "must be an optional value, not int"),
-    ("[?dyn(1)] == [1]", "(1)] ==", "must be known to be an optional value"),
-    ("{b'a': 1} == dyn(1)", "b'a'", "bytes cannot be an index or a key"),
-    # Messages.
-    ("Foo{} == 1", "{", "there is no 'Foo'"),
-    ("bool{} == 1", "{", "nothing can be made of the type 'bool' with braces"),
-    ("google.protobuf.Int64Value{value: 'a'} == 1", "'a'", "the field 'value' is int, not string"),
-    ("google.protobuf.Empty{x: 1} == dyn(1)", "{x", "google.protobuf.Empty has no field 'x'"),
-    # Formats.
-    ("'%d'.format(['a']) == ''", "'a']", "'%d' does not format string"),
-    ("'%s'.format([quantity('1')]) == ''", "('1')", "'%s' does not format quantity"),
-    ("'%s'.format([[{'a': device}]]) == ''", "device", "'%s' does not format device"),
-    ("'%d%d'.format([1]) == ''", "([1]", "the format takes more values than the 1 that are given"),
-    ("'%d'.format([1, 2]) == ''", "([1", "the format takes 1 values, and 2 are given"),
-    ("'%q'.format([1]) == ''", "([1", "'%q' is no format"),
-    ("'a%'.format([1]) == ''", "([1", "at the end is no format"),
-    ("'%.f'.format([1.0]) == ''", "([1", "no precision"),
-    ("'%.99999999999999999999f'.format([1.0]) == ''", "([1", "no precision"),
-    # What is noticed last.
-    ("1", "1", "a selector must be true or false, and this is int"),
-    ("device.driver", ".driver", "this is string"),
-    ("type(1) == duration", "duration", "Kubernetes knows no type 'duration' when it evaluates"),
-    ("[int].exists(t, t == int)", "t ==", "Kubernetes knows no type 't' when it evaluates"),
-    ("cel.bind(t, type(1), true)", "(t", "Kubernetes knows no type 't' when it evaluates"),
-    (f"{ATTRIBUTE}[null] == 1", "[null]", "null cannot be an index or a key"),
-    (f"{ATTRIBUTE}[?dyn([1])] == optional.none()", "[?dyn", "list(int) cannot be an index or a key"),
-]
-
-
-@pytest.mark.parametrize(("text", "place", "message"), REFUSED)
-def test_what_is_refused_is_explained(text: str, place: str, message: str) -> None:
-    refused = refusal(text)
-    assert message in refused.message
-    assert text[refused.offset :].startswith(place)
-
 
 def test_of_several_errors_the_first_in_the_text_is_named() -> None:
     assert refusal("[1].all(x, x == 'a') && y").offset == len("[1].all(x, x ")
@@ -330,11 +199,6 @@ ACCEPTED = [
 @pytest.mark.parametrize("text", ACCEPTED)
 def test_what_kubernetes_accepts_is_accepted(text: str) -> None:
     checked(text)
-
-
-@pytest.mark.parametrize("template", ["{}", "device.{}", "1.{}()", "{}()", "'a' {}", "math.{}(1)", "{} {{}}", "1 {}"])
-def test_a_message_is_short_however_long_the_name(template: str) -> None:
-    assert len(refusal(template.format("a" * 9000)).message) < 200
 
 
 def test_types_that_grow_exponentially_are_refused_in_time() -> None:

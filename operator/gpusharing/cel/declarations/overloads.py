@@ -27,6 +27,7 @@ class Overload:
     """Whether a call has to find some of the types."""
 
 
+_NAME: Final = re.compile(r"\S+")
 _LINE: Final = re.compile(
     r"    (?P<id>\S+)(?: \((?P<when>since|until|only) 1\.(?P<minor>\d+)\))?: "
     r"(?:(?P<target>.+)\.)?\((?P<arguments>.*)\) -> (?P<result>.+)"
@@ -37,25 +38,26 @@ _WORD: Final = re.compile(r"[\w.]+|[(),]")
 
 
 def overloads(table: str, minor: int) -> Mapping[str, Sequence[Overload]]:
-    """Of each function that has any in this version. Raises ValueError for what the table declares twice."""
+    """Of each function that has any in this version. Raises ValueError for what the table declares twice, and for what
+    cannot be read.
+    """
     functions: dict[str, list[Overload]] = {}
-    function = ""
-    for line in table.strip().split("\n"):
+    of_function: list[Overload] | None = None
+    for line in table.strip("\n").split("\n"):
         match = _LINE.fullmatch(line)
-        if match is not None:
-            of_function = functions[function]
-            if match["when"] is not None and not _holds(match["when"], int(match["minor"]), minor):
-                continue
-            overload = _overload(match)
-            if any(overload.id == other.id for other in of_function):
-                raise ValueError(f"{function} has the overload {overload.id} twice")
-            of_function.append(overload)
-        elif line in functions:
-            raise ValueError(f"{line} is declared twice in one table")
-        else:
-            function = line
-            functions[function] = []
-    return {name: of_function for name, of_function in functions.items() if of_function}
+        if match is None:
+            if not _NAME.fullmatch(line):
+                raise ValueError(f"neither a function nor an overload: {line}")
+            if line in functions:
+                raise ValueError(f"declared twice: {line}")
+            of_function = functions[line] = []
+        elif of_function is None:
+            raise ValueError(f"an overload of no function: {line}")
+        elif match["when"] is None or _holds(match["when"], int(match["minor"]), minor):
+            if any(match["id"] == other.id for other in of_function):
+                raise ValueError(f"declared twice: {match['id']}")
+            of_function.append(_overload(match))
+    return {name: found for name, found in functions.items() if found}
 
 
 def _holds(when: str, bound: int, minor: int) -> bool:

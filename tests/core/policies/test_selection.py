@@ -10,7 +10,8 @@ from gpusharing.core.policies.policy import Candidate, examine
 from gpusharing.core.policies.selection import Selection, Selector
 from gpusharing.core.state.node_view import NodeView
 
-HOPPER = f"device.attributes['{DRIVER}'].architecture == 'Hopper'"
+NUMBERS = list(range(50))
+HOPPER = f"{NUMBERS}.all(x, x < 50 && device.attributes['{DRIVER}'].architecture == 'Hopper')"
 NODES = [f"n{number}" for number in range(50)]
 
 
@@ -58,7 +59,7 @@ def test_a_selector_that_reads_the_uuid_is_asked_for_each_gpu_once(evaluations: 
 
 
 def test_an_edited_policy_and_a_changed_gpu_are_asked_about_anew(evaluations: list[str]) -> None:
-    large = f"device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('60Gi'))"
+    large = f"{NUMBERS}.all(x, device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('60Gi')))"
     selector = Selector(DRIVER)
     assert select(candidate(large), view("n1"), selector)["one"].wanted
     assert select(candidate(large, HOPPER), view("n1"), selector)["one"].wanted

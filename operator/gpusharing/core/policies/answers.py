@@ -1,37 +1,47 @@
-"""What a policy's selectors answer for GPUs: evaluated once for all GPUs, on all nodes, that a selector cannot tell
-apart. Most read a model or an amount of memory, and no uuid.
+"""What a policy's selectors answer for GPUs. A costly one is evaluated once for all GPUs, on all nodes, that it cannot
+tell apart: most read a model or an amount of memory, and no uuid.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gpusharing import cel
+from gpusharing.api.sharing.gpu_status import GpuStatus
 
+_CHEAP: Final = 100
+"""Units: what usual selectors may cost. To evaluate one takes less time than to look its answer up."""
 _MOST_REMEMBERED: Final = 512
-"""Answers of one policy. An answer has at most `cel.EvaluationError.LONGEST` characters, and its key a fixed size."""
+"""Answers of one policy. Each has at most `cel.EvaluationError.LONGEST` characters, and its key a fixed size."""
 
 
 class GpuDevice:
-    """The whole GPU, as the device that selectors see."""
+    """The whole GPU as selectors see it. How it is shared is left out: that is what the policy decides."""
 
-    def __init__(
-        self, driver: str, attributes: Mapping[str, Mapping[str, Any]], capacity: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        self.device = cel.Device(driver, attributes, capacity)
-        self._values: dict[tuple[str, str], list[object]] = {}
-        for position, values in enumerate((attributes, capacity)):
-            for qualified_name, value in values.items():
-                domain, slash, name = qualified_name.partition("/")
-                key = (domain, name) if slash else (driver, qualified_name)
-                self._values.setdefault(key, [None, None])[position] = value
+    __slots__ = ("_status", "device")
 
-    def digest(self, names: Sequence[tuple[str, str]]) -> bytes:
-        """The same for devices that agree on these attributes and capacities, and otherwise never the same."""
-        device = self.device
-        beside = (device.driver, device.allow_multiple_allocations, device.defect, device.is_within_limits)
-        seen = repr((beside, [self._values.get(name) for name in names]))
-        return blake2b(seen.encode("utf-8", "backslashreplace"), digest_size=32).digest()
+    def __init__(self, driver: str, status: GpuStatus) -> None:
+        attributes = {"type": {"string": "gpu"}, **status.attributes}
+        self.device = cel.Device(driver, attributes, {"memory": {"value": status.memory}})
+        self._status = status
+
+    def looks_like(self, status: GpuStatus) -> bool:
+        return status.attributes == self._status.attributes and status.memory == self._status.memory
+
+    def digest(self, names: Container[tuple[str, str]]) -> bytes:
+        """The same only for GPUs that agree on these attributes and capacities."""
+        driver = self.device.driver
+        read = [
+            each for each in self._status.attributes.items() if _qualified(each[0], driver) in names
+        ]  # in their order, since of two for one name the last one counts
+        memory = self._status.memory if (driver, "memory") in names else None
+        beside = (driver, self.device.defect, self.device.is_within_limits)
+        return blake2b(repr((read, memory, beside)).encode("utf-8", "backslashreplace"), digest_size=32).digest()
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, rest = name.partition("/")
+    return (domain, rest) if slash else (driver, name)
 
 
 class Answer(NamedTuple):
@@ -44,9 +54,8 @@ class Answers:
     """Of the selectors of one policy, as it is: an edit begins with new ones."""
 
     def __init__(self, selectors: Sequence[cel.Program]) -> None:
-        self._selectors = [
-            (selector, None if selector.reads is None else sorted(selector.reads)) for selector in selectors
-        ]
+        self._selectors = [(selector, selector.reads if selector.max_cost > _CHEAP else None) for selector in selectors]
+        """With what GPUs must agree on to share its answer; None if they do not share it."""
         self._known: dict[tuple[int, bytes], bool | str] = {}
 
     def answer(self, gpu: GpuDevice) -> Answer:

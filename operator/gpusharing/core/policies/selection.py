@@ -1,7 +1,7 @@
 """Which GPUs of a node a policy wants: those that all of its selectors match, as in a DeviceClass."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.core.policies.answers import Answer, GpuDevice
@@ -17,23 +17,17 @@ class Selection:
     """By uuid: why a selector has no answer for this GPU."""
 
 
-@dataclass(slots=True, kw_only=True)
 class _Gpu:
-    """How it is shared is left out: that is what the policy decides."""
-
-    status: GpuStatus
-    device: GpuDevice
-    answers: dict[str, tuple[Candidate, Answer]] = field(default_factory=dict)
-    """By policy."""
-
-    def looks_like(self, status: GpuStatus) -> bool:
-        return status.attributes == self.status.attributes and status.memory == self.status.memory
+    def __init__(self, device: GpuDevice) -> None:
+        self.device = device
+        self._answers: dict[str, tuple[Candidate, Answer]] = {}
+        """By policy."""
 
     def answer(self, candidate: Candidate) -> Answer:
-        examined, answer = self.answers.get(candidate.name, (None, None))
+        examined, answer = self._answers.get(candidate.name, (None, None))
         if examined is not candidate or answer is None:
             answer = candidate.answers.answer(self.device)
-            self.answers[candidate.name] = candidate, answer
+            self._answers[candidate.name] = candidate, answer
         return answer
 
 
@@ -58,10 +52,9 @@ class Selector:
 
     def _gpu(self, status: GpuStatus) -> _Gpu:
         known = self._gpus.get(status.uuid)
-        if known is not None and known.looks_like(status):
+        if known is not None and known.device.looks_like(status):
             return known
-        attributes = {"type": {"string": "gpu"}, **status.attributes}
-        return _Gpu(status=status, device=GpuDevice(self._driver, attributes, {"memory": {"value": status.memory}}))
+        return _Gpu(GpuDevice(self._driver, status))
 
     def _select(self, candidate: Candidate) -> Selection:
         answers = {uuid: gpu.answer(candidate) for uuid, gpu in self._gpus.items()}

@@ -1,5 +1,7 @@
 """Which GPUs of a node a policy wants, and how often its selectors are evaluated for that."""
 
+import gc
+import weakref
 from collections.abc import Mapping
 
 import pytest
@@ -31,7 +33,7 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def view(node: str, *, gpus: int = 8, memory: str = "81559Mi") -> NodeView:
     reported = [gpu_status(slot, node=node).model_copy(update={"memory": memory}) for slot in range(gpus)]
-    return NodeView(sharing=node_sharing(node, gpus=reported), labels={}, claims=())
+    return NodeView(sharing=node_sharing(node, gpus=reported), labels={}, claims=(), driver=DRIVER)
 
 
 def candidate(*selectors: str) -> Candidate:
@@ -70,3 +72,14 @@ def test_an_edited_policy_and_a_changed_gpu_are_asked_about_anew(evaluations: li
 def test_a_failure_is_told_for_each_gpu_that_has_it() -> None:
     selection = select(candidate(f"device.attributes['{DRIVER}'].nothing == 1"), view("n1", gpus=2))["one"]
     assert selection == Selection(wanted=(), failed=dict.fromkeys(("GPU-n1-0", "GPU-n1-1"), "no such key: nothing"))
+
+
+def test_a_policy_that_has_gone_is_forgotten() -> None:
+    selector = Selector(DRIVER)
+    gone = candidate(HOPPER)
+    assert select(gone, view("n1"), selector)["one"].wanted
+    remembered = weakref.ref(gone)
+    del gone
+    selector.selections([], view("n1"))
+    gc.collect()
+    assert remembered() is None

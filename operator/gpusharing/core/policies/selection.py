@@ -1,6 +1,6 @@
 """Which GPUs of a node a policy wants: those that all of its selectors match, as in a DeviceClass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusharing.api.sharing.gpu_status import GpuStatus
@@ -30,6 +30,10 @@ class _Gpu:
             self._answers[candidate.name] = candidate, answer
         return answer
 
+    def forget_others(self, names: Container[str]) -> None:
+        """What was answered for all policies but these."""
+        self._answers = {name: known for name, known in self._answers.items() if name in names}
+
 
 class Selector:
     """The selections on one node. What was answered is kept for as long as GPU and policy stay what they are."""
@@ -49,6 +53,9 @@ class Selector:
         everything = Selection(wanted=tuple(gpu.uuid for gpu in statuses), failed={})
         if any(candidate.selectors for candidate in wanting):
             self._gpus = {status.uuid: self._gpu(status) for status in statuses}
+        names = {candidate.name for candidate in wanting}
+        for gpu in self._gpus.values():
+            gpu.forget_others(names)
         return {candidate.name: self._select(candidate) if candidate.selectors else everything for candidate in wanting}
 
     def _gpu(self, status: GpuStatus) -> _Gpu:

@@ -20,7 +20,7 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims import allocation
 from gpusharing.core.devices.offered import AS_FOUND
-from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
 from gpusharing.core.rollout.disturbance import gpu_views, in_the_way
 from gpusharing.core.state.node_view import World, node_views
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
@@ -34,7 +34,6 @@ _TAINT_RULES: Final = pydantic.TypeAdapter(DeviceTaintRule)
 def apply(world: World, intents: Iterable[Intent]) -> World:
     """The world after the writes: a new spec is a new generation."""
     policies, sharings, rules = dict(world.policies), dict(world.node_sharings), dict(world.taint_rules or {})
-    told = dict(world.told)
     for intent in intents:
         match intent:
             case ReplaceSpec(before=before, spec=spec):
@@ -46,8 +45,6 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
                 rules[body["metadata"]["name"]] = _TAINT_RULES.validate_python(body)
             case Delete(target=Target.DEVICE_TAINT_RULE, before=metadata):
                 del rules[metadata.name]
-            case Tell(about=about, note=note):
-                told[about.uid] = {*told.get(about.uid, ()), note}
             case Create() | Patch() | Delete():
                 world = _written(world, intent)
     return replace(
@@ -55,7 +52,6 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
         policies=policies,
         node_sharings=sharings,
         taint_rules=None if world.taint_rules is None else rules,
-        told=told,
     )
 
 

@@ -13,7 +13,6 @@ import structlog
 
 from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.core.intents import Tell
 from gpusharing.kube.kinds import Kind
 
 T = TypeVar("T")
@@ -35,6 +34,9 @@ class Store:
 
     def all(self, kind: Kind[T]) -> Iterator[T]:
         return iter(self._objects[kind].values())
+
+    def get(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
+        return self._objects[kind].get((namespace, name))
 
     def count(self, kind: Kind[Any]) -> int:
         return len(self._objects[kind])
@@ -85,10 +87,6 @@ class Store:
         """Takes in what we have made ourselves: its event may be a while."""
         if kind in self._objects and _key(_metadata(item)) not in self._objects[kind]:
             self._put(kind, item)
-
-    def told(self, notice: Tell) -> None:
-        """Takes in what people were told."""
-        self._on_change(before=None, after=notice)
 
     def gone(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Forgets an object that was deleted."""

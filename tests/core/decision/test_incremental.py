@@ -33,7 +33,7 @@ from gpusharing.core.decision import incremental as module
 from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.decision.node_decision import decision
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Target, Tell
+from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.state.node_view import NodeView, World
 from gpusharing.core.state.touched import Touched
@@ -56,27 +56,6 @@ published = st.lists(
 ).map(tuple)
 
 
-def _told(world: World) -> Mapping[tuple[str, str], Tell]:
-    return {
-        (uid, note): _TOLD.setdefault(
-            (uid, note),
-            Tell(
-                target=Target.RESOURCE_CLAIM,
-                about=ObjectMeta(name="any", uid=uid),
-                warning=True,
-                reason="any",
-                action="any",
-                note=note,
-            ),
-        )
-        for uid, notes in world.told.items()
-        for note in notes
-    }
-
-
-_TOLD: dict[tuple[str, str], Tell] = {}
-
-
 class Kept:
     """A decider that is told of each change, as the store tells it."""
 
@@ -97,7 +76,6 @@ class Kept:
             lambda of: of.bindings,
             lambda of: of.quotas,
             lambda of: of.taint_rules or {},
-            _told,
         ]
         for kind in kinds:
             before, after = kind(self.world), kind(at)
@@ -106,8 +84,7 @@ class Kept:
             for name, item in after.items():
                 if before.get(name) is not item:
                     self.decider.present.put(item)
-        # What was told to whom does not wait any more is forgotten.
-        self.world = replace(at, told={uid: {*notes} for uid, notes in self.decider.present.told.items()})
+        self.world = at
 
 
 def without(field: str, name: str) -> Step:
@@ -360,18 +337,20 @@ def test_a_status_of_ours_concerns_no_node() -> None:
     assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
 
 
-def test_a_pod_may_be_told_again_when_one_of_its_claims_waits_no_longer() -> None:
-    """What it was told is forgotten with that claim, and the other one waits still."""
+def test_what_waits_no_longer_gets_no_event() -> None:
+    """Whether it was deleted or changed, and whether its Event was recorded or refused before."""
     waits = claim("c1", allocated=False, classes=("a-timeslicing",), made_for="p1")
     other = claim("c2", allocated=False, classes=("a-timeslicing",), made_for="p1")
     nowhere = policy("a", nodes={"pool": "y"}, offers=time_slicing(4))
     kept = Kept(with_claims(world(policies=[nowhere], classes=[class_of("a")]), waits, other))
-    intents = kept.decider.decide(now=NOW)
-    kept.become(apply(kept.world, [intent for intent in intents if isinstance(intent, PatchStatus | Tell)]))
-    kept.decider.decide(now=NOW)
-    assert "uid-p1" in kept.decider.present.told
-    kept.become(with_claims(kept.world, claim("c2", allocated=False, made_for="p1")))
-    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+    for change in (
+        lambda at: with_claims(at, claim("c2", allocated=False, made_for="p1")),
+        without("claims", "uid-c1"),
+    ):
+        assert [intent for intent in kept.decider.decide(now=NOW) if isinstance(intent, RecordEvent)]
+        kept.become(change(kept.world))
+        assert kept.decider.present.has_changed
+        assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
 
 
 def test_time_alone_is_looked_at_when_its_moment_has_come() -> None:

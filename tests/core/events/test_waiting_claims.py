@@ -1,7 +1,7 @@
 """Claims that a policy keeps waiting, and those that others do."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +17,24 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.decision.from_nothing import decide
-from gpusharing.core.intents import Intent, Target, Tell
+from gpusharing.core.intents import Intent, RecordEvent, Target
 from gpusharing.core.state.node_view import World
 
 NOWHERE = policy("nowhere", nodes={"pool": "x"}, offers=time_slicing(3))
 WAITS = claim("c1", allocated=False, classes=["nowhere-timeslicing"], made_for="p1")
 
 
-def told(intents: Sequence[Intent]) -> list[str]:
-    return [f"{intent.target} {intent.about.name}" for intent in intents if isinstance(intent, Tell)]
+def recorded(intents: Iterable[Intent]) -> list[RecordEvent]:
+    return [intent for intent in intents if isinstance(intent, RecordEvent)]
+
+
+def told(intents: Iterable[Intent]) -> list[str]:
+    return [f"{event.target} {event.about.name}" for event in recorded(intents)]
+
+
+def occurrences(intents: Iterable[Intent]) -> set[tuple[str, str, str]]:
+    """What makes each another Event than those before."""
+    return {(event.about.uid, event.reason, event.occurrence) for event in recorded(intents)}
 
 
 def at(*claims: ResourceClaim) -> World:
@@ -40,11 +49,11 @@ def at(*claims: ResourceClaim) -> World:
 def test_claim_and_pod_are_told_which_policy_has_nothing_and_why() -> None:
     intents = decide(at(WAITS), now=NOW)
     assert told(intents) == ["ResourceClaim c1", "Pod p1"]
-    [notice, _] = [intent for intent in intents if isinstance(intent, Tell)]
+    [notice, _] = recorded(intents)
     assert notice.reason == "PolicyHasNoGpus"
     assert notice.note == (
-        "device class nowhere-timeslicing is for GPUs of SharingPolicy nowhere, which has none: NoMatchingNodes: "
-        "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report"
+        "device class nowhere-timeslicing is for GPUs of SharingPolicy nowhere, which has none (NoMatchingNodes): its "
+        "condition Ready says what to do"
     )
 
 
@@ -53,13 +62,56 @@ def after(before: World) -> World:
     return replace(apply(before, decide(before, now=NOW)), classes=before.classes)
 
 
-def test_once() -> None:
-    assert told(decide(after(at(WAITS)), now=NOW)) == []
+def test_it_stays_one_event_while_the_reason_is_the_same() -> None:
+    """However many nodes come, and whatever else of the world changes."""
+    shared, above = policy("shared", offers=time_slicing(4)), policy("above", priority=1, offers=time_slicing(8))
+    of = world(policies=[shared, above], node_sharings=[node_sharing("n1")], claims=[WAITS_FOR_SHARED])
+    of = settled(replace(of, classes=CLASSES))
+    first = occurrences(decide(of, now=NOW))
+    assert {reason for _, reason, _ in first} == {"PolicyHasNoGpus"}
+    notes = {event.note for event in recorded(decide(of, now=NOW))}
+    for name in ("n2", "n3"):
+        of = replace(of, node_sharings={**of.node_sharings, name: node_sharing(name)})
+        of = settled(replace(of, nodes={**of.nodes, name: node(name)}))
+        assert occurrences(decide(of, now=NOW)) == first
+        assert {event.note for event in recorded(decide(of, now=NOW))} == notes
 
 
-def test_and_again_when_there_is_another_reason() -> None:
+WAITS_FOR_SHARED = claim("c1", allocated=False, classes=["shared-timeslicing"], made_for="p1")
+CLASSES = {"shared-timeslicing": class_of("shared")}
+
+
+def settled(of: World) -> World:
+    for _ in range(4):
+        of = agents_act(after(of))
+    return of
+
+
+def test_another_reason_is_another_event() -> None:
     edited = policy("nowhere", generation=2, accepted=False)
-    assert told(decide(with_policies(after(at(WAITS)), edited), now=NOW)) == ["ResourceClaim c1", "Pod p1"]
+    before, now = after(at(WAITS)), with_policies(after(at(WAITS)), edited)
+    assert told(decide(now, now=NOW)) == ["ResourceClaim c1", "Pod p1"]
+    assert not occurrences(decide(now, now=NOW)) & occurrences(decide(before, now=NOW))
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"apiVersion": "nosuch.example/v1", "kind": "Pod", "name": "p1", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Deployment", "name": "p1", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "UPPER case/../x", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "p" * 254, "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "p1\n", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "p1", "uid": ""},
+        {"apiVersion": "v1", "kind": "Pod"},
+        {"kind": "Pod", "name": "p1", "uid": "u"},
+    ],
+    ids=itertools.count(),
+)
+def test_what_is_no_pod_gets_no_event(owner: dict[str, str]) -> None:
+    waits = replace(WAITS, metadata=replace(WAITS.metadata, owner_references=(owner,)))
+    assert told(decide(at(waits), now=NOW)) == ["ResourceClaim c1"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +155,7 @@ def in_force(now: SharingPolicy) -> World:
     at = replace(at, guards=installed(), bindings=bound())
     for _ in range(4):
         at = agents_act(after(at))
-    return replace(at, told={})
+    return at
 
 
 def edited(at: World, **spec: Any) -> World:
@@ -147,7 +199,7 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
 def test_what_a_policy_in_force_does_not_give_is_said(world: World, expected: Mapping[str, Sequence[str]]) -> None:
     found: dict[str, list[str]] = {}
     for intent in decide(world, now=NOW):
-        if isinstance(intent, Tell) and intent.target is Target.RESOURCE_CLAIM:
+        if isinstance(intent, RecordEvent) and intent.target is Target.RESOURCE_CLAIM:
             found.setdefault(intent.reason, []).append(intent.about.name)
     assert found == expected
 
@@ -156,12 +208,12 @@ def test_both_say_what_to_do() -> None:
     notes = {
         intent.reason: intent.note
         for intent in decide(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
-        if isinstance(intent, Tell)
+        if isinstance(intent, RecordEvent)
     }
     assert notes == {
         "WayNotOffered": (
-            "device class p-exclusive is for GPUs of SharingPolicy p as Exclusive, which offers them in other ways "
-            "(spec.offers): ask for these"
+            "device class p-exclusive requests Exclusive on GPUs of SharingPolicy p, which does not offer Exclusive; use "
+            "one of the modes in spec.offers"
         ),
         "NotATenant": (
             "device class p-timeslicing is for GPUs of SharingPolicy p, and namespace other is not one of its tenants "

@@ -75,7 +75,6 @@ def decide(world: World, *, now: str) -> list[Intent]:
         candidates=candidates.by_name,
         statuses=statuses,
         namespaces=world.namespaces,
-        told=world.told,
     )
     return intents
 

@@ -21,7 +21,7 @@ from gpusharing.core.decision.node_decision import (
     wanted,
 )
 from gpusharing.core.events.waiting_claims import waiting_notices
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Tell
+from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.policies.policy import Candidate, Candidates, examine
 from gpusharing.core.rollout.budget import NO_PART, Budget, Part, parts
 from gpusharing.core.rollout.gpu_change import NodeRollout
@@ -93,7 +93,7 @@ class Decider:
         self._evictions: dict[str, Sequence[Intent]] = {}
         self._cluster = ClusterDecision()
         self._unsaid: dict[str, PatchStatus] = {}
-        self._untold: list[Tell] = []
+        self._untold: list[RecordEvent] = []
         self._moments: list[tuple[float, str]] = []
 
     def _take_in(self, now: str) -> None:
@@ -125,7 +125,6 @@ class Decider:
                 candidates=self._candidates.by_name,
                 statuses=self._statuses(),
                 namespaces=present.namespaces,
-                told=present.told,
             )
 
     def _examine(self, names: Iterable[str]) -> list[Candidate]:

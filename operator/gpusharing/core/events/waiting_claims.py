@@ -1,20 +1,22 @@
-"""Claims that a policy keeps waiting, whatever becomes free: what they and their pods are told.
+"""Events on claims that a policy keeps waiting, whatever becomes free, and on their pods.
 
 What the scheduler says of them (it cannot find a device) is true of a full cluster as well. Only claims for classes of
 policies are looked at, since of others nobody knows whose GPUs they mean. What is not certain is not said: while a
 change comes into force node by node, some GPUs are still had as before.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
-from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
+from gpusharing.api.meta import ConditionStatus, LabelSelector
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.cluster.device_classes import of_way
-from gpusharing.core.intents import Target, Tell
+from gpusharing.core.events import pods
+from gpusharing.core.intents import RecordEvent, Target
 from gpusharing.core.policies.policy import Candidate
 from gpusharing.core.verdicts.tenancy import in_words
 
@@ -22,6 +24,7 @@ from gpusharing.core.verdicts.tenancy import in_words
 class _Why(NamedTuple):
     reason: str
     note: str
+    occurrence: str
 
 
 def classes_of(claim: ResourceClaim) -> set[str]:
@@ -40,10 +43,12 @@ def waiting_notices(
     candidates: Mapping[str, Candidate],
     statuses: Mapping[str, SharingPolicyStatus],
     namespaces: Mapping[str, Namespace],
-    told: Mapping[str, Collection[str]],
-) -> list[Tell]:
-    """`waiting` is by class, `candidates` and `statuses` are of policies, `told` by uid what was told already."""
-    notices: dict[tuple[str, str], Tell] = {}
+) -> list[RecordEvent]:
+    """Those that hold now: who records them remembers which were recorded.
+
+    `waiting` is by class, `candidates` and `statuses` are of policies.
+    """
+    events: dict[tuple[str, str, str], RecordEvent] = {}
     for name in sorted(waiting.keys() & classes.keys()):
         policy = _policy_of(classes[name])
         candidate, status = candidates.get(policy or ""), statuses.get(policy or "")
@@ -53,10 +58,9 @@ def waiting_notices(
         strangers = {} if for_all else _strangers(name, candidate, status, namespaces, waiting[name])
         for claim in waiting[name] if for_all or strangers else ():
             why = for_all or strangers.get(claim.metadata.namespace)
-            for notice in _to(claim, why) if why else ():
-                if notice.note not in told.get(notice.about.uid, ()):
-                    notices[notice.about.uid, notice.note] = notice
-    return [notices[key] for key in sorted(notices)]
+            for event in _events(claim, why) if why else ():
+                events[event.about.uid, event.reason, event.occurrence] = event
+    return [events[key] for key in sorted(events)]
 
 
 def _policy_of(device_class: DeviceClass) -> str | None:
@@ -68,10 +72,15 @@ def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicy
     meant = _meant(name, candidate)
     ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
     if status.gpus is not None and not status.gpus.won and ready and ready.status is ConditionStatus.FALSE:
-        return _Why("PolicyHasNoGpus", f"{meant}, which has none: {ready.reason}: {ready.message}")
+        # Its message has counts.
+        note = f"{meant}, which has none ({ready.reason}): its condition Ready says what to do"
+        return _Why("PolicyHasNoGpus", note, f"{name} {ready.reason}")
     way = next((way for way in Sharing if names.policy_class(candidate.name, way) == name), None)
     if way and _is_wholly_in_force(candidate, status) and of_way(candidate.policy.spec.offers, way) is None:
-        return _Why("WayNotOffered", f"{meant} as {way}, which offers them in other ways (spec.offers): ask for these")
+        note = (
+            f"device class {name} requests {way} on GPUs of SharingPolicy {candidate.name}, which does not offer {way}"
+        )
+        return _Why("WayNotOffered", f"{note}; use one of the modes in spec.offers", name)
     return None
 
 
@@ -88,7 +97,7 @@ def _strangers(
         return {}
     described = f"is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
     return {
-        namespace: _Why("NotATenant", f"{_meant(name, candidate)}, and namespace {namespace} {described}")
+        namespace: _Why("NotATenant", f"{_meant(name, candidate)}, and namespace {namespace} {described}", name)
         for namespace in {claim.metadata.namespace for claim in claims}
         if namespace in namespaces and not tenants.matches(namespaces[namespace].metadata.labels)
     }
@@ -105,12 +114,17 @@ def _is_wholly_in_force(candidate: Candidate, status: SharingPolicyStatus) -> bo
     return not candidate.rests and is_of_now and ready is not None and ready.status is ConditionStatus.TRUE
 
 
-def _to(claim: ResourceClaim, why: _Why) -> Iterator[Tell]:
-    """The claim, and the pod for which it was made from a template."""
-    told = [(Target.RESOURCE_CLAIM, claim.metadata)]
-    for owner in claim.metadata.owner_references:
-        if owner.get("kind") == Target.POD:
-            pod = ObjectMeta(name=owner["name"], namespace=claim.metadata.namespace, uid=owner["uid"])
-            told.append((Target.POD, pod))
-    for target, about in told:
-        yield Tell(target=target, about=about, warning=True, reason=why.reason, action="Wait", note=why.note)
+def _events(claim: ResourceClaim, why: _Why) -> Iterator[RecordEvent]:
+    """On the claim, and on the pod for which it was made from a template."""
+    on_claim = RecordEvent(
+        target=Target.RESOURCE_CLAIM,
+        about=claim.metadata,
+        warning=True,
+        reason=why.reason,
+        action="Wait",
+        note=why.note,
+        occurrence=why.occurrence,
+    )
+    yield on_claim
+    for pod in pods.owners(claim):
+        yield replace(on_claim, target=Target.POD, about=pod)

@@ -10,7 +10,6 @@ from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, Re
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.events.waiting_claims import classes_of
-from gpusharing.core.intents import Tell
 from gpusharing.core.state.node_view import NodeView, Setup, labels_of, node_of_rule, nodes_of
 
 Known = (
@@ -24,7 +23,6 @@ Known = (
     | ValidatingAdmissionPolicy
     | ValidatingAdmissionPolicyBinding
     | ResourceQuota
-    | Tell
 )
 _OfCluster = DeviceClass | ValidatingAdmissionPolicy | ValidatingAdmissionPolicyBinding | ResourceQuota
 
@@ -37,7 +35,7 @@ class Changes:
     cluster: bool = False
     """Whether anything changed beside policies that concerns no single node."""
     waiting: bool = False
-    """Whether other claims wait than before, or somebody was told why."""
+    """Whether other claims wait than before."""
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.policies or self.cluster or self.waiting)
@@ -66,18 +64,12 @@ class Present:
         """Our own, by node and name."""
         self._waiting: dict[str, dict[str, ResourceClaim]] = {}
         """By class and uid."""
-        self._told: dict[str, set[str]] = {}
         self._changes = Changes()
 
     @property
     def waiting(self) -> Mapping[str, Collection[ResourceClaim]]:
         """Claims that hold nothing yet, by the classes that they ask for."""
         return {name: claims.values() for name, claims in self._waiting.items()}
-
-    @property
-    def told(self) -> Mapping[str, Collection[str]]:
-        """By uid, what people were told of objects that wait."""
-        return self._told
 
     @property
     def policies(self) -> Mapping[str, SharingPolicy]:
@@ -146,9 +138,6 @@ class Present:
                 self._put_of_cluster(item)
             case Namespace():
                 self._put_namespace(item)
-            case Tell():
-                self._told.setdefault(item.about.uid, set()).add(item.note)
-                self._changes.waiting = True
             case DeviceTaintRule():
                 self._drop_rule(item.metadata.name)
                 if (node := node_of_rule(item)) is not None:
@@ -157,8 +146,6 @@ class Present:
 
     def drop(self, item: Known) -> None:
         """It has gone."""
-        if isinstance(item, Tell):
-            return
         name = item.metadata.name
         match item:
             case ResourceClaim():
@@ -275,13 +262,10 @@ class Present:
     def _stops_waiting(self, claim: ResourceClaim, goes_on_for: AbstractSet[str] = frozenset()) -> None:
         uid = claim.metadata.uid
         for name in [name for name, claims in self._waiting.items() if uid in claims and name not in goes_on_for]:
+            self._changes.waiting = True
             del self._waiting[name][uid]
             if not self._waiting[name]:
                 del self._waiting[name]
-        if not goes_on_for:
-            for gone in (uid, *(owner.get("uid", "") for owner in claim.metadata.owner_references)):
-                # A pod may have other claims that wait still.
-                self._changes.waiting |= self._told.pop(gone, None) is not None
 
     def _drop_claim(self, claim: ResourceClaim) -> None:
         self._stops_waiting(claim)

@@ -1,7 +1,7 @@
 """Everything that the operator decides on, as it was at one moment."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpusharing.api import names
@@ -34,8 +34,6 @@ class World:
     """By namespace and name."""
     taint_rules: Mapping[str, DeviceTaintRule] | None = None
     """None where the API server has no such kind."""
-    told: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """By uid, what people were told of objects that wait."""
 
     @property
     def setup(self) -> "Setup":

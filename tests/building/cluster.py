@@ -20,7 +20,17 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims import allocation
 from gpusharing.core.devices.offered import AS_FOUND
-from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
+from gpusharing.core.intents import (
+    Create,
+    Delete,
+    Intent,
+    Patch,
+    PatchStatus,
+    RecordEvent,
+    ReplaceSpec,
+    Target,
+    Write,
+)
 from gpusharing.core.rollout.disturbance import gpu_views, in_the_way
 from gpusharing.core.state.node_view import World, node_views
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
@@ -53,6 +63,11 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
         node_sharings=sharings,
         taint_rules=None if world.taint_rules is None else rules,
     )
+
+
+def writes(intents: Iterable[Intent]) -> list[Write]:
+    """Without the Events, of which those that go on are asked for again and again."""
+    return [intent for intent in intents if not isinstance(intent, RecordEvent)]
 
 
 def _written(world: World, intent: Create | Patch | Delete) -> World:

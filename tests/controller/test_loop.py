@@ -83,13 +83,8 @@ def changes() -> Changes:
 
 
 @pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
-
-
-@pytest.fixture
-def loop(writer: Writer, metrics: Metrics, changes: Changes) -> Loop:
-    return Loop(writer, metrics, changes)
+def loop(writer: Writer, changes: Changes) -> Loop:
+    return Loop(writer, Metrics(), changes)
 
 
 async def test_decides_once_at_start_and_then_only_when_something_has_changed(
@@ -141,9 +136,11 @@ async def test_other_work_runs_between_the_steps_of_a_decision(loop: Loop, write
 
 
 async def test_a_decision_that_fails_is_made_again_with_a_backoff(
-    loop: Loop, writer: Writer, decider: Decider, changes: Changes, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+    writer: Writer, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much changes meanwhile; and what was decided before stays wanted."""
+    metrics = Metrics()
+    loop = Loop(writer, metrics, changes)
     monkeypatch.setattr(module, "_BACKOFF", Backoff(0.2, 30.0))
     async with running(loop, decider):
         await until(lambda: loop.is_ready)

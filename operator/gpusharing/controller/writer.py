@@ -72,7 +72,7 @@ class _Pending:
     answered: str | None = None
     """The version of the object of which a write was answered: no other write of it can succeed."""
     must_read: bool = False
-    """Nothing was seen of the answer, so that the object has to be asked for."""
+    """No decision came of the answer, so that the object has to be asked for."""
     delays: Iterator[float] = field(default_factory=lambda: iter(_BACKOFF))
     timer: asyncio.TimerHandle | None = None
 
@@ -173,6 +173,7 @@ class Writer:
         pending.timer = asyncio.get_running_loop().call_later(seconds, self._go_on, pending)
 
     def _go_on(self, pending: _Pending) -> None:
+        pending.must_read = pending.answered is not None
         self._make_ready(pending)
         self._work_on()
 
@@ -210,13 +211,13 @@ class Writer:
         if not pending.is_wanted:
             del self._pending[pending.key]
         elif result is Result.FAILED:
+            pending.answered = None
             self._wait(pending, _State.FAILED, next(pending.delays))
         else:
             if result is Result.WRITTEN:
                 pending.delays = iter(_BACKOFF)
-            pending.answered, pending.must_read = _version(intent), True
+            pending.answered = _version(intent)
             if _version(pending.intent) != pending.answered:
-                pending.must_read = False
                 self._make_ready(pending)
             else:
                 self._wait(pending, _State.ANSWERED, _UNSEEN)
@@ -224,25 +225,28 @@ class Writer:
     async def _read(self, pending: _Pending) -> None:
         """No decision has come of the answer to a write. The object as it is now makes one, or the write is tried
         again."""
-        intent, (kind, namespace, name) = pending.intent, pending.key
+        pending.must_read = False
         try:
-            value = await self._api.get(as_json(self._kind(intent)), name, namespace)
-            self._store.seen(self._kind(intent), value)
-            pending.must_read = False
-        except ApiError as error:
-            if error.status == 404:
-                metadata = {"name": name, "namespace": namespace, "uid": _uid(intent)}
-                self._store.gone(self._kind(intent), {"metadata": metadata})
-                pending.must_read = False
-            else:
-                log.error("object cannot be read", kind=kind, object=name, error=str(error))  # noqa: TRY400
-        except UnreachableError as error:
-            log.error("object cannot be read", kind=kind, object=name, error=str(error))  # noqa: TRY400
-        pending.answered = None
+            await self._take_in(self._kind(pending.intent), pending)
+        except (ApiError, UnreachableError) as error:
+            log.error("object not read", kind=pending.key.kind, object=pending.key.name, error=str(error))  # noqa: TRY400
+        except Exception:
+            log.exception("object not read", kind=pending.key.kind, object=pending.key.name)
+        else:
+            pending.answered = None
         if pending.is_wanted:
             self._wait(pending, _State.ANSWERED, next(pending.delays))
         else:
             del self._pending[pending.key]
+
+    async def _take_in(self, kind: Kind[Any], pending: _Pending) -> None:
+        _, namespace, name = pending.key
+        try:
+            self._store.seen(kind, await self._api.get(as_json(kind), name, namespace))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._store.gone(kind, {"metadata": {"name": name, "namespace": namespace, "uid": _uid(pending.intent)}})
 
     async def _result(self, intent: Write) -> Result:
         verb, (kind, _, name) = type(intent).__name__, _key(intent)

@@ -23,7 +23,7 @@ from building import (
     uuid,
     world,
 )
-from building.cluster import agents_act, apply, pods_are_evicted, with_claims, with_policies
+from building.cluster import agents_act, apply, pods_are_evicted, with_claims, with_policies, writes
 from building.worlds import claims, worlds
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import ConditionStatus
@@ -33,6 +33,7 @@ from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import NodeCount, SharingPolicyStatus
 from gpusharing.core.decision.from_nothing import decide
+from gpusharing.core.events.policy_events import status_events
 from gpusharing.core.intents import Create, Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.reasons import ConditionType
 from gpusharing.core.state.node_view import World
@@ -141,7 +142,10 @@ def test_ready_is_announced_when_it_changes_and_only_then() -> None:
     for step in ("NoMatchingNodes", "WaitingForNodes", "Ready", "Ready again"):
         intents = decide(at, now=NOW)
         announced += [
-            (step, notice.reason) for intent in intents if isinstance(intent, PatchStatus) for notice in intent.notices
+            (step, event.reason)
+            for intent in intents
+            if isinstance(intent, PatchStatus)
+            for event in status_events(intent.before, intent.status)
         ]
         at = apply(at, intents)
         if step == "NoMatchingNodes":
@@ -182,7 +186,7 @@ def test_the_way_of_a_policy_onto_a_node_and_off_it() -> None:
 @given(worlds())
 def test_what_was_decided_and_written_needs_no_second_writing(at: World) -> None:
     written = apply(at, decide(at, now=NOW))
-    assert decide(written, now=LATER) == []
+    assert writes(decide(written, now=LATER)) == []
 
 
 @given(worlds())

@@ -212,8 +212,8 @@ def test_both_say_what_to_do() -> None:
     }
     assert notes == {
         "WayNotOffered": (
-            "device class p-exclusive requests Exclusive on GPUs of SharingPolicy p, which does not offer Exclusive; use "
-            "one of the modes in spec.offers"
+            "device class p-exclusive requests Exclusive on GPUs of SharingPolicy p, which does not offer Exclusive; "
+            "use one of the modes in spec.offers"
         ),
         "NotATenant": (
             "device class p-timeslicing is for GPUs of SharingPolicy p, and namespace other is not one of its tenants "

@@ -53,7 +53,7 @@ def _of_claims(
     event: RecordEvent, policy: PolicyReference, policies: Mapping[str, ObjectMeta], count: int
 ) -> RecordEvent:
     holders = f"{count} claims hold devices" if count > 1 else "1 claim holds a device"
-    effect = "their pods are being evicted" if event.warning else "they keep them until their pods end"
+    effect = "pods using them are being evicted" if event.warning else "current users keep them"
     return replace(
         event,
         target=Target.SHARING_POLICY,

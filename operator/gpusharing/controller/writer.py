@@ -242,7 +242,8 @@ class Writer:
     async def _take_in(self, kind: Kind[Any], pending: _Pending) -> None:
         _, namespace, name = pending.key
         try:
-            self._store.seen(kind, await self._api.get(as_json(kind), name, namespace))
+            value = await self._api.get(as_json(kind), name, namespace)
+            self._store.seen(kind, value)
         except ApiError as error:
             if error.status != 404:
                 raise

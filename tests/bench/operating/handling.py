@@ -25,6 +25,7 @@ from gpusharing.controller import handlers, kopf_settings, listing
 from gpusharing.controller.following import FOLLOWED, follow
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
+from gpusharing.controller.one_step import OneStep
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.core.decision.incremental import Decider
@@ -38,12 +39,10 @@ from gpusharing.kube.transport import Api, open_session
 class Pretending:
     """Writes nothing, and tells the store what would have come back."""
 
-    retry_in: float | None = None
-
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def apply(self, intents: Sequence[Intent]) -> None:
+    def want(self, intents: Sequence[Intent]) -> None:
         for intent in intents:
             match intent:
                 case ReplaceSpec(before, spec):
@@ -103,7 +102,7 @@ async def handle(kubeconfig: Path, how: str) -> None:
             for kind, version in versions.items()
             if kind not in handled
         ]
-        loop = tasks.create_task(Loop(Pretending(store), Metrics(), changes).run(decider))
+        loop = tasks.create_task(Loop(Pretending(store), Metrics(), changes).run(OneStep(decider)))
         kopfs = tasks.create_task(kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop))
         for _ in handled:
             await relists.next()

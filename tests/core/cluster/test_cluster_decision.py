@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from building import LATER, NOW, node_sharing, policy, world
-from building.cluster import agents_act, apply
+from building.cluster import agents_act, apply, writes
 from building.guards import bound, installed
 from core.cluster.test_device_classes import device_class
 from core.decision.test_incremental import Kept
@@ -51,7 +51,7 @@ def test_nobody_is_let_in_before_the_guards_know() -> None:
 
 
 def test_the_guards_are_written_first_of_all() -> None:
-    intents = decide(at_first(), now=NOW)
+    intents = writes(decide(at_first(), now=NOW))
     guards = [stage(intent) for intent in intents if getattr(intent, "target", None) is Target.ADMISSION_POLICY]
     assert len(guards) == 3
     assert set(guards) == {min(map(stage, intents))}

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import pydantic
 
 from building import NOW
+from building.from_nothing import World, node_views
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
 from gpusharing.api.meta import ObjectMeta
@@ -20,19 +21,9 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims import allocation
 from gpusharing.core.devices.offered import AS_FOUND
-from gpusharing.core.intents import (
-    Create,
-    Delete,
-    Intent,
-    Patch,
-    PatchStatus,
-    RecordEvent,
-    ReplaceSpec,
-    Target,
-    Write,
-)
-from gpusharing.core.rollout.disturbance import gpu_views, in_the_way
-from gpusharing.core.state.node_view import World, node_views
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
+from gpusharing.core.rollout.gpu_progress import blocking_holds
+from gpusharing.core.state.cluster_state import key_of
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
 
 T = TypeVar("T")
@@ -63,11 +54,6 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
         node_sharings=sharings,
         taint_rules=None if world.taint_rules is None else rules,
     )
-
-
-def writes(intents: Iterable[Intent]) -> list[Write]:
-    """Without the Events, of which those that go on are asked for again and again."""
-    return [intent for intent in intents if not isinstance(intent, RecordEvent)]
 
 
 def _written(world: World, intent: Create | Patch | Delete) -> World:
@@ -126,14 +112,13 @@ def agents_act(world: World) -> World:
 def pods_are_evicted(world: World) -> World:
     """Claims that are in the way of what drains leave at once."""
     leaving = {
-        claim
+        hold.uid
         for view in node_views(world)
-        for uuid, gpu in gpu_views(view, world.driver).items()
         for entry in view.sharing.spec.gpus
-        if entry.uuid == uuid and entry.drain
-        for claim in in_the_way(entry, gpu)
+        if entry.uuid in view.gpus and entry.drain
+        for hold in blocking_holds(entry, view.gpus[entry.uuid])
     }
-    staying = {uid: claim for uid, claim in world.claims.items() if allocation.display_name(claim) not in leaving}
+    staying = {key: claim for key, claim in world.claims.items() if claim.metadata.uid not in leaving}
     return replace(world, claims=staying)
 
 
@@ -176,7 +161,7 @@ def _devices(slot: int, offers: Offers) -> tuple[PublishedDevice, ...]:
 
 
 def with_claims(world: World, *claims: ResourceClaim) -> World:
-    return replace(world, claims={**world.claims, **{claim.metadata.uid: claim for claim in claims}})
+    return replace(world, claims={**world.claims, **{key_of(claim): claim for claim in claims}})
 
 
 def with_policies(world: World, *policies: SharingPolicy) -> World:

@@ -6,11 +6,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from gpusharing.api.meta import ObjectMeta
 from gpusharing.controller import loop as module
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.core.intents import Intent
+from gpusharing.core.decision.incremental import Failure
+from gpusharing.core.intents import Intent, RecordEvent, Target
 from gpusharing.kube.retry import Backoff
 
 
@@ -26,11 +29,22 @@ class Writer:
         self.wanted.append(intents)
 
 
+class Recorder:
+    def __init__(self) -> None:
+        self.events: list[RecordEvent] = []
+
+    def record(self, event: RecordEvent) -> None:
+        self.events.append(event)
+
+
 class Decider:
     """Has nothing to write, and wants to look again when it is told."""
 
     again: float | None = None
     pending: Sequence[Intent] = ()
+    new_events: Sequence[RecordEvent] = ()
+    waiting_events: Sequence[RecordEvent] = ()
+    failing: Sequence[Failure] = ()
 
     def __init__(self) -> None:
         self.moments: list[str] = []
@@ -47,6 +61,13 @@ class Decider:
     def fold_statuses(self, *, now: str) -> None:
         assert now == self.moments[-1]
         self.folds.append(time.monotonic())
+
+    def take_events(self) -> Sequence[RecordEvent]:
+        events, self.new_events = self.new_events, ()
+        return events
+
+    def take_failures(self) -> Sequence[Failure]:
+        return self.failing
 
     def next_in(self, *, now: str) -> float | None:
         assert now == self.moments[-1]
@@ -83,8 +104,13 @@ def changes() -> Changes:
 
 
 @pytest.fixture
-def loop(writer: Writer, changes: Changes) -> Loop:
-    return Loop(writer, Metrics(), changes)
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def loop(writer: Writer, recorder: Recorder, changes: Changes) -> Loop:
+    return Loop(writer, recorder, Metrics(), changes)
 
 
 async def test_decides_once_at_start_and_then_only_when_something_has_changed(
@@ -140,7 +166,7 @@ async def test_a_decision_that_fails_is_made_again_with_a_backoff(
 ) -> None:
     """However much changes meanwhile; and what was decided before stays wanted."""
     metrics = Metrics()
-    loop = Loop(writer, metrics, changes)
+    loop = Loop(writer, Recorder(), metrics, changes)
     monkeypatch.setattr(module, "_BACKOFF", Backoff(0.2, 30.0))
     async with running(loop, decider):
         await until(lambda: loop.is_ready)
@@ -241,3 +267,39 @@ async def test_looks_again_when_time_alone_may_change_something(loop: Loop, writ
     decider.again = 0.01
     async with running(loop, decider):
         await until(lambda: writer.rounds == 3)
+
+
+def event(name: str) -> RecordEvent:
+    about = ObjectMeta(name=name, uid=name)
+    return RecordEvent(
+        target=Target.RESOURCE_CLAIM, about=about, warning=True, reason="R", action="A", note="", occurrence=""
+    )
+
+
+async def test_events_are_recorded_when_they_come_and_again_now_and_then_while_they_hold_on(
+    loop: Loop, recorder: Recorder, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = event("first"), event("second")
+    decider.waiting_events = [first]
+    async with running(loop, decider):
+        await until(lambda: recorder.events == [first])
+        decider.new_events, decider.waiting_events = [second], [first, second]
+        changes.happened()
+        await until(lambda: recorder.events == [first, second])
+        monkeypatch.setattr(module, "_BETWEEN_REPORTS", 0.0)
+        changes.happened()
+        await until(lambda: recorder.events == [first, second, first, second])
+
+
+async def test_an_object_that_cannot_be_decided_on_is_named(
+    writer: Writer, recorder: Recorder, decider: Decider, changes: Changes
+) -> None:
+    metrics = Metrics()
+    loop = Loop(writer, recorder, metrics, changes)
+    decider.failing = [Failure("NodeSharing", "n1", ValueError("65 GPUs"))]
+    with capture_logs() as logs:
+        async with running(loop, decider):
+            await until(lambda: loop.is_ready)
+    (line,) = [line for line in logs if line["event"] == "cannot decide on object"]
+    assert (line["kind"], line["object"], str(line["exc_info"])) == ("NodeSharing", "n1", "65 GPUs")
+    assert b"gpusharing_undecidable_objects 1.0" in metrics.exposition()

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from building import NOW, class_of, decided, node_sharing, policy, world
+from building.from_nothing import decide
 from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing.api.sharing.node_sharing import NodeSharing
@@ -23,7 +24,6 @@ from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Stage, Target
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
@@ -42,7 +42,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store((*WATCHED, *guards.KINDS), on_change=lambda **_: None)
+    return Store((*WATCHED, *guards.KINDS), on_change=lambda *_, **__: None)
 
 
 @pytest_asyncio.fixture

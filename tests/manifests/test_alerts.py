@@ -170,6 +170,8 @@ CASES: Final = (
         20,
         2,
     ),
+    Case("GpuSharingUndecidable", "none", {"gpusharing_undecidable_objects": "0x60"}, 30, 0),
+    Case("GpuSharingUndecidable", "one", {"gpusharing_undecidable_objects": "0x5 1x50"}, 12, 1),
     Case("GpuSharingDecisionsLag", "a moment", {"gpusharing_loop_lag_seconds": "0x5 200 0x50"}, 30, 0),
     Case("GpuSharingDecisionsLag", "behind", {"gpusharing_loop_lag_seconds": "0+60x60"}, 10, 1),
     Case("GpuSharingAgentDown", "up", {'up{job="gpusharing-agent",node="n"}': "1x60"}, 30, 0),

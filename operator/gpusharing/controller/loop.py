@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Protocol
 
 import structlog
 
 from gpusharing.controller.metrics import Metrics
-from gpusharing.core.intents import Intent
+from gpusharing.core.decision.incremental import Failure
+from gpusharing.core.intents import Intent, RecordEvent
 from gpusharing.kube.clock import now
 from gpusharing.kube.retry import Backoff
 
@@ -20,6 +21,8 @@ _SETTLE: Final = 0.05
 # Other work waits no longer than this and one step: probes, the lease, watches and writes.
 _SLICE: Final = 0.01
 _BETWEEN_FOLDS: Final = 0.5
+# Of thousands of claims that wait, not all Events are recorded at once: those that hold on are handed over again.
+_BETWEEN_REPORTS: Final = 60.0
 _BACKOFF: Final = Backoff(0.5, 30.0)
 _STUCK_AFTER: Final = 180.0
 
@@ -35,6 +38,20 @@ class Decides(Protocol):
     def pending(self) -> Sequence[Intent]:
         """All writes that are decided and not yet seen in the API."""
 
+    def take_events(self) -> Sequence[RecordEvent]:
+        """Events that came since they were taken last."""
+
+    @property
+    def waiting_events(self) -> Sequence[RecordEvent]:
+        """All that hold on."""
+
+    def take_failures(self) -> Sequence[Failure]:
+        """What could not be decided on since they were taken last, each of which stays as it was."""
+
+    @property
+    def failing(self) -> Collection[object]:
+        """All that cannot be decided on."""
+
     def next_in(self, *, now: str) -> float | None:
         """In how many seconds to look again although nothing has changed."""
 
@@ -43,15 +60,21 @@ class Writes(Protocol):
     def want(self, intents: Sequence[Intent], /) -> None: ...
 
 
+class Records(Protocol):
+    def record(self, event: RecordEvent, /) -> None: ...
+
+
 class Loop:
-    def __init__(self, writer: Writes, metrics: Metrics, changes: "Changes") -> None:
+    def __init__(self, writer: Writes, recorder: Records, metrics: Metrics, changes: "Changes") -> None:
         self._writer = writer
+        self._recorder = recorder
         self._metrics = metrics
         self._changes = changes
         self._is_deciding = False
         self._progressed_at: float | None = None
         """None before it runs."""
         self._folded_at = float("-inf")
+        self._reported_at = float("-inf")
         self._has_succeeded = False
 
     @property
@@ -101,6 +124,7 @@ class Loop:
         pending = decider.pending
         self._metrics.decided(seconds + time.perf_counter() - began)
         self._writer.want(pending)
+        self._report(decider)
         return min((wait for wait in (fold_in or None, decider.next_in(now=moment)) if wait is not None), default=None)
 
     async def _decide(self, decider: Decides, moment: str) -> float:
@@ -113,6 +137,16 @@ class Loop:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
         return seconds + time.perf_counter() - began
+
+    def _report(self, decider: Decides) -> None:
+        events = decider.take_events()
+        if time.monotonic() - self._reported_at > _BETWEEN_REPORTS:
+            self._reported_at, events = time.monotonic(), decider.waiting_events
+        for event in events:
+            self._recorder.record(event)
+        for failure in decider.take_failures():
+            log.error("cannot decide on object", kind=failure.kind, object=failure.name, exc_info=failure.error)
+        self._metrics.undecidable(len(decider.failing))
 
 
 class Changes:

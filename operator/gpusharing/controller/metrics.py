@@ -15,7 +15,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from gpusharing.core.intents import Write
+from gpusharing.core.intents import Intent
 from gpusharing.kube.kinds import Kind
 
 
@@ -61,6 +61,11 @@ class Metrics:
         self._events = Counter(
             "gpusharing_events", "Events that decisions asked for", ["result"], registry=self._registry
         )
+        self._undecidable = Gauge(
+            "gpusharing_undecidable_objects",
+            "Objects that could not be decided on, which stay as they are",
+            registry=self._registry,
+        )
         self._objects = Gauge("gpusharing_objects", "Objects in the store", ["kind"], registry=self._registry)
         self._lag = Gauge(
             "gpusharing_loop_lag_seconds", "Age of the oldest change that no decision has seen", registry=self._registry
@@ -77,7 +82,7 @@ class Metrics:
             self._decisions.labels(result=result)
         for event_result in EventResult:
             self._events.labels(result=event_result)
-        for intent in get_args(Write):
+        for intent in get_args(Intent):
             for outcome in Result:
                 self._intents.labels(kind=intent.__name__, result=outcome)
 
@@ -88,8 +93,11 @@ class Metrics:
     def could_not_decide(self) -> None:
         self._decisions.labels(result="failed").inc()
 
-    def applied(self, intent: Write, result: Result) -> None:
+    def applied(self, intent: Intent, result: Result) -> None:
         self._intents.labels(kind=type(intent).__name__, result=result).inc()
+
+    def undecidable(self, objects: int) -> None:
+        self._undecidable.set(objects)
 
     def recorded(self, result: EventResult) -> None:
         self._events.labels(result=result).inc()

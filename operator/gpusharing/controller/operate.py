@@ -30,14 +30,13 @@ from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.following import FOLLOWED
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.one_step import OneStep
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
-from gpusharing.core.state.node_view import Setup
+from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
@@ -69,9 +68,12 @@ async def operate(
     credentials = await client_credentials.load(kubeconfig)
     metrics, changes = Metrics(), Changes()
 
-    def on_change(*, before: Any | None, after: Any | None) -> None:
-        decider.present.take(before, after)
-        if decider.present.has_changed:
+    def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
+        if decider.state.has_changed:
             changes.happened()
 
     known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
@@ -90,7 +92,7 @@ async def operate(
         events = Events(api, controller=_NAME, instance=socket.gethostname())
         recorder = EventRecorder(events, metrics)
         writer = Writer(api, store, recorder, metrics)
-        loop = Loop(writer, metrics, changes)
+        loop = Loop(writer, recorder, metrics, changes)
         metrics.watch_store(handlers.WATCHED, store.count)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
@@ -121,7 +123,7 @@ async def operate(
                 audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
                 follows = [following.follow(api, store, kind, versions[kind]) for kind in FOLLOWED]
                 writes = writer.run(), recorder.run()
-                for work in (loop.run(OneStep(decider)), *writes, *audits, *follows, *guards.following(api, store)):
+                for work in (loop.run(decider), *writes, *audits, *follows, *guards.following(api, store)):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(

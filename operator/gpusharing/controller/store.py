@@ -23,8 +23,8 @@ _Key = tuple[str, str]
 
 
 class OnChange(Protocol):
-    def __call__(self, *, before: Any | None, after: Any | None) -> None:
-        """An object has come (there was none before), changed, or gone (there is none after)."""
+    def __call__(self, kind: type[Any], /, *, before: Any | None, after: Any | None) -> None:
+        """An object of this type has come (there was none before), changed, or gone (there is none after)."""
 
 
 class Store:
@@ -132,10 +132,10 @@ class Store:
         key = _key(_metadata(item))
         before = self._objects[kind].get(key)
         self._objects[kind][key] = item
-        self._on_change(before=before, after=item)
+        self._on_change(kind.model, before=before, after=item)
 
     def _forget(self, kind: Kind[Any], key: _Key) -> None:
-        self._on_change(before=self._objects[kind].pop(key), after=None)
+        self._on_change(kind.model, before=self._objects[kind].pop(key), after=None)
 
 
 def _metadata(item: Any) -> ObjectMeta:

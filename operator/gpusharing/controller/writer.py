@@ -29,7 +29,6 @@ from gpusharing.core.intents import (
     ReplaceSpec,
     Stage,
     Target,
-    Write,
     stage,
 )
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
@@ -65,7 +64,7 @@ class _State(Enum):
 @dataclass(slots=True, eq=False)
 class _Pending:
     key: _Key
-    intent: Write
+    intent: Intent
     stage: Stage
     state: _State = _State.READY
     is_wanted: bool = True
@@ -110,15 +109,10 @@ class Writer:
 
     def want(self, intents: Iterable[Intent]) -> None:
         """Takes all that is pending; whatever else is queued is dropped."""
-        writes: dict[_Key, Write] = {}
-        for intent in intents:
-            if isinstance(intent, RecordEvent):
-                self._recorder.record(intent)
-            else:
-                writes[_key(intent)] = intent
-        for pending in [pending for key, pending in self._pending.items() if key not in writes]:
+        wanted = {_key(intent): intent for intent in intents}
+        for pending in [pending for key, pending in self._pending.items() if key not in wanted]:
             self._drop(pending)
-        new = [intent for key, intent in writes.items() if self._put(key, intent)]
+        new = [intent for key, intent in wanted.items() if self._put(key, intent)]
         self._announce(new)
         self._work_on()
 
@@ -134,7 +128,7 @@ class Writer:
 
     # ------------------------------------------------------------------------------------------------------ the queue
 
-    def _put(self, key: _Key, intent: Write) -> bool:
+    def _put(self, key: _Key, intent: Intent) -> bool:
         """Whether it is another intent than the one before."""
         pending = self._pending.get(key)
         if pending is None:
@@ -249,7 +243,7 @@ class Writer:
                 raise
             self._store.gone(kind, {"metadata": {"name": name, "namespace": namespace, "uid": _uid(pending.intent)}})
 
-    async def _result(self, intent: Write) -> Result:
+    async def _result(self, intent: Intent) -> Result:
         verb, (kind, _, name) = type(intent).__name__, _key(intent)
         try:
             await self._send(intent)
@@ -267,7 +261,7 @@ class Writer:
             return Result.WRITTEN
         return Result.FAILED
 
-    async def _send(self, intent: Write) -> None:
+    async def _send(self, intent: Intent) -> None:
         kind = self._kind(intent)
         match intent:
             case ReplaceSpec(before=before, spec=spec):
@@ -293,7 +287,7 @@ class Writer:
             case Delete(before=metadata):
                 await self._api.delete(kind, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
 
-    def _kind(self, intent: Write) -> Kind[Any]:
+    def _kind(self, intent: Intent) -> Kind[Any]:
         match intent:
             case ReplaceSpec():
                 return NODE_SHARINGS
@@ -304,8 +298,8 @@ class Writer:
 
     # --------------------------------------------------------------------------------------------------------- Events
 
-    def _announce(self, writes: Iterable[Write]) -> None:
-        specs = [write for write in writes if isinstance(write, ReplaceSpec) and write.notices]
+    def _announce(self, intents: Iterable[Intent]) -> None:
+        specs = [intent for intent in intents if isinstance(intent, ReplaceSpec) and intent.notices]
         if specs:
             policies = {policy.metadata.name: policy.metadata for policy in self._store.all(SHARING_POLICIES)}
             self._record(draining_events(specs, policies))
@@ -315,7 +309,7 @@ class Writer:
             self._recorder.record(event)
 
 
-def _key(intent: Write) -> _Key:
+def _key(intent: Intent) -> _Key:
     match intent:
         case ReplaceSpec(before=before):
             return _Key(NODE_SHARINGS.kind, "", before.metadata.name)
@@ -327,7 +321,7 @@ def _key(intent: Write) -> _Key:
             return _Key(target, metadata.namespace, metadata.name)
 
 
-def _version(intent: Write) -> str:
+def _version(intent: Intent) -> str:
     """Of the object that the decision was made on; none of what is to be created."""
     match intent:
         case ReplaceSpec(before=before):
@@ -340,7 +334,7 @@ def _version(intent: Write) -> str:
             return metadata.resource_version
 
 
-def _uid(intent: Write) -> str:
+def _uid(intent: Intent) -> str:
     match intent:
         case ReplaceSpec(before=before):
             return before.metadata.uid

@@ -1,4 +1,4 @@
-"""What decisions ask for: writes of objects, and Events. Each by itself: the failure of one stops no other."""
+"""What decisions ask for. Each is one write to the API, by itself: the failure of one stops no other."""
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -90,15 +90,14 @@ class Delete:
     before: ObjectMeta
 
 
-Write = ReplaceSpec | PatchStatus | Create | Patch | Delete
-Intent = Write | RecordEvent
+Intent = ReplaceSpec | PatchStatus | Create | Patch | Delete
 
 
-def stage(write: Write) -> Stage:
-    match write:
+def stage(intent: Intent) -> Stage:
+    match intent:
         case ReplaceSpec():
             return Stage.NODES
         case PatchStatus():
             return Stage.STATUSES
         case Create() | Patch() | Delete():
-            return write.stage
+            return intent.stage

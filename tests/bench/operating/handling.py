@@ -25,12 +25,11 @@ from gpusharing.controller import handlers, kopf_settings, listing
 from gpusharing.controller.following import FOLLOWED, follow
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.one_step import OneStep
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.core.decision.incremental import Decider
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.state.node_view import Setup
+from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
+from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
 from gpusharing.kube.transport import Api, open_session
@@ -49,6 +48,9 @@ class Pretending:
                     self._store.written(NODE_SHARINGS, before.model_copy(update=_written(before, spec=spec)))
                 case PatchStatus(policy, status):
                     self._store.written(SHARING_POLICIES, policy.model_copy(update=_written(policy, status=status)))
+
+    def record(self, _: RecordEvent) -> None:
+        pass
 
 
 def _written(before: Any, **changes: Any) -> dict[str, Any]:
@@ -79,10 +81,13 @@ async def handle(kubeconfig: Path, how: str) -> None:
     credentials = await client_credentials.load(kubeconfig)
     decider, changes, stopwatch = Decider(Setup(driver=DRIVER, minor=MINOR)), Changes(), Stopwatch()
 
-    def on_change(*, before: Any | None, after: Any | None) -> None:
+    def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
         stopwatch.saw(after)
-        decider.present.take(before, after)
-        if decider.present.has_changed:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
+        if decider.state.has_changed:
             changes.happened()
 
     store = Store(handlers.WATCHED, on_change=on_change)
@@ -102,7 +107,8 @@ async def handle(kubeconfig: Path, how: str) -> None:
             for kind, version in versions.items()
             if kind not in handled
         ]
-        loop = tasks.create_task(Loop(Pretending(store), Metrics(), changes).run(OneStep(decider)))
+        pretending = Pretending(store)
+        loop = tasks.create_task(Loop(pretending, pretending, Metrics(), changes).run(decider))
         kopfs = tasks.create_task(kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop))
         for _ in handled:
             await relists.next()

@@ -23,7 +23,8 @@ from building import (
     uuid,
     world,
 )
-from building.cluster import agents_act, apply, pods_are_evicted, with_claims, with_policies, writes
+from building.cluster import agents_act, apply, pods_are_evicted, with_claims, with_policies
+from building.from_nothing import World, decide
 from building.worlds import claims, worlds
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import ConditionStatus
@@ -32,11 +33,9 @@ from gpusharing.api.sharing.node_spec import NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import NodeCount, SharingPolicyStatus
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.events.policy_events import status_events
 from gpusharing.core.intents import Create, Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.reasons import ConditionType
-from gpusharing.core.state.node_view import World
 
 BEFORE_APPROVALS = "2026-11-18T12:59:59Z"
 """An hour after NOW, what has been closing since then may be withdrawn."""
@@ -186,7 +185,7 @@ def test_the_way_of_a_policy_onto_a_node_and_off_it() -> None:
 @given(worlds())
 def test_what_was_decided_and_written_needs_no_second_writing(at: World) -> None:
     written = apply(at, decide(at, now=NOW))
-    assert writes(decide(written, now=LATER)) == []
+    assert decide(written, now=LATER) == []
 
 
 @given(worlds())

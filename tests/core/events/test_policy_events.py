@@ -7,13 +7,12 @@ import pytest
 
 from building import EXCLUSIVE, NOW, claim, node_sharing, policy, result, time_slicing, world
 from building.cluster import agents_act, apply, with_claims, with_policies
+from building.from_nothing import World, decide
 from gpusharing.api.meta import Condition, ConditionStatus, ObjectMeta
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Disruption, Rollout
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.events.policy_events import draining_events, status_events
 from gpusharing.core.intents import RecordEvent, ReplaceSpec
-from gpusharing.core.state.node_view import World
 
 NODES = [f"n{number}" for number in range(5)]
 

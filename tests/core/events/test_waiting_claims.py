@@ -9,32 +9,27 @@ import pytest
 
 from building import NOW, claim, class_of, node, node_sharing, policy, time_slicing, world
 from building.cluster import agents_act, apply, with_policies
+from building.from_nothing import World, decide, events
 from building.guards import bound, installed
-from core.decision.test_incremental import Kept
+from building.incremental import Incremental, by_object
 from gpusharing.api.dra import Namespace, ResourceClaim
 from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core.decision.from_nothing import decide
-from gpusharing.core.intents import Intent, RecordEvent, Target
-from gpusharing.core.state.node_view import World
+from gpusharing.core.intents import RecordEvent, Target
 
 NOWHERE = policy("nowhere", nodes={"pool": "x"}, offers=time_slicing(3))
 WAITS = claim("c1", allocated=False, classes=["nowhere-timeslicing"], made_for="p1")
 
 
-def recorded(intents: Iterable[Intent]) -> list[RecordEvent]:
-    return [intent for intent in intents if isinstance(intent, RecordEvent)]
+def told(found: Iterable[RecordEvent]) -> list[str]:
+    return [f"{event.target} {event.about.name}" for event in found]
 
 
-def told(intents: Iterable[Intent]) -> list[str]:
-    return [f"{event.target} {event.about.name}" for event in recorded(intents)]
-
-
-def occurrences(intents: Iterable[Intent]) -> set[tuple[str, str, str]]:
+def occurrences(found: Iterable[RecordEvent]) -> set[tuple[str, str, str]]:
     """What makes each another Event than those before."""
-    return {(event.about.uid, event.reason, event.occurrence) for event in recorded(intents)}
+    return {(event.about.uid, event.reason, event.occurrence) for event in found}
 
 
 def at(*claims: ResourceClaim) -> World:
@@ -47,9 +42,9 @@ def at(*claims: ResourceClaim) -> World:
 
 
 def test_claim_and_pod_are_told_which_policy_has_nothing_and_why() -> None:
-    intents = decide(at(WAITS), now=NOW)
-    assert told(intents) == ["ResourceClaim c1", "Pod p1"]
-    [notice, _] = recorded(intents)
+    found = events(at(WAITS), now=NOW)
+    assert told(found) == ["ResourceClaim c1", "Pod p1"]
+    [notice, _] = found
     assert notice.reason == "PolicyHasNoGpus"
     assert notice.note == (
         "device class nowhere-timeslicing is for GPUs of SharingPolicy nowhere, which has none (NoMatchingNodes): its "
@@ -67,14 +62,14 @@ def test_it_stays_one_event_while_the_reason_is_the_same() -> None:
     shared, above = policy("shared", offers=time_slicing(4)), policy("above", priority=1, offers=time_slicing(8))
     of = world(policies=[shared, above], node_sharings=[node_sharing("n1")], claims=[WAITS_FOR_SHARED])
     of = settled(replace(of, classes=CLASSES))
-    first = occurrences(decide(of, now=NOW))
+    first = occurrences(events(of, now=NOW))
     assert {reason for _, reason, _ in first} == {"PolicyHasNoGpus"}
-    notes = {event.note for event in recorded(decide(of, now=NOW))}
+    notes = {event.note for event in events(of, now=NOW)}
     for name in ("n2", "n3"):
         of = replace(of, node_sharings={**of.node_sharings, name: node_sharing(name)})
         of = settled(replace(of, nodes={**of.nodes, name: node(name)}))
-        assert occurrences(decide(of, now=NOW)) == first
-        assert {event.note for event in recorded(decide(of, now=NOW))} == notes
+        assert occurrences(events(of, now=NOW)) == first
+        assert {event.note for event in events(of, now=NOW)} == notes
 
 
 WAITS_FOR_SHARED = claim("c1", allocated=False, classes=["shared-timeslicing"], made_for="p1")
@@ -90,8 +85,8 @@ def settled(of: World) -> World:
 def test_another_reason_is_another_event() -> None:
     edited = policy("nowhere", generation=2, accepted=False)
     before, now = after(at(WAITS)), with_policies(after(at(WAITS)), edited)
-    assert told(decide(now, now=NOW)) == ["ResourceClaim c1", "Pod p1"]
-    assert not occurrences(decide(now, now=NOW)) & occurrences(decide(before, now=NOW))
+    assert told(events(now, now=NOW)) == ["ResourceClaim c1", "Pod p1"]
+    assert not occurrences(events(now, now=NOW)) & occurrences(events(before, now=NOW))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +106,7 @@ def test_another_reason_is_another_event() -> None:
 )
 def test_what_is_no_pod_gets_no_event(owner: dict[str, str]) -> None:
     waits = replace(WAITS, metadata=replace(WAITS.metadata, owner_references=(owner,)))
-    assert told(decide(at(waits), now=NOW)) == ["ResourceClaim c1"]
+    assert told(events(at(waits), now=NOW)) == ["ResourceClaim c1"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +119,7 @@ def test_what_is_no_pod_gets_no_event(owner: dict[str, str]) -> None:
     ],
 )
 def test_others_are_not_told(item: ResourceClaim) -> None:
-    assert told(decide(at(item), now=NOW)) == []
+    assert told(events(at(item), now=NOW)) == []
 
 
 def test_where_there_are_gpus_it_is_the_schedulers_to_say() -> None:
@@ -135,7 +130,7 @@ def test_where_there_are_gpus_it_is_the_schedulers_to_say() -> None:
         claims=[WAITS],
         classes=[class_of("nowhere")],
     )
-    assert told(decide(somewhere, now=NOW)) == []
+    assert told(events(somewhere, now=NOW)) == []
 
 
 def in_force(now: SharingPolicy) -> World:
@@ -198,17 +193,15 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
 )
 def test_what_a_policy_in_force_does_not_give_is_said(world: World, expected: Mapping[str, Sequence[str]]) -> None:
     found: dict[str, list[str]] = {}
-    for intent in decide(world, now=NOW):
-        if isinstance(intent, RecordEvent) and intent.target is Target.RESOURCE_CLAIM:
-            found.setdefault(intent.reason, []).append(intent.about.name)
-    assert found == expected
+    for event in events(world, now=NOW):
+        if event.target is Target.RESOURCE_CLAIM:
+            found.setdefault(event.reason, []).append(event.about.name)
+    assert {reason: sorted(names) for reason, names in found.items()} == expected
 
 
 def test_both_say_what_to_do() -> None:
     notes = {
-        intent.reason: intent.note
-        for intent in decide(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
-        if isinstance(intent, RecordEvent)
+        event.reason: event.note for event in events(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
     }
     assert notes == {
         "WayNotOffered": (
@@ -224,7 +217,7 @@ def test_both_say_what_to_do() -> None:
 
 def test_they_are_kept_up_to_date() -> None:
     at = in_force(policy("p", offers=BOTH))
-    kept = Kept(at)
+    kept = Incremental(at)
     steps: list[Callable[[World], World]] = [
         lambda of: edited(of, offers=SHARED, tenants=FOR_SEARCH),
         lambda of: replace(of, namespaces={**of.namespaces, "other": TENANT}),
@@ -235,5 +228,6 @@ def test_they_are_kept_up_to_date() -> None:
         at = step(at)
         for _ in range(3):
             kept.become(at)
-            assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+            assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+            assert by_object(kept.decider.waiting_events) == by_object(events(kept.world, now=NOW))
             at = agents_act(after(kept.world))

@@ -79,6 +79,9 @@ class Candidates:
             candidate.name: candidate.tenants for candidate in self.in_order if candidate.tenants is not None
         }
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
     def replacing(self, candidate: Candidate) -> "Candidates":
         """With this one in the place of the one of its name."""
         return Candidates({**self.by_name, candidate.name: candidate}.values())

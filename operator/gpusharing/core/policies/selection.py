@@ -57,9 +57,10 @@ class Selector:
             for candidate in candidates
             if candidate.objection is None and candidate.policy.spec.nodes.matches(view.labels)
         ]
-        everything = Selection(wanted=tuple(gpu.uuid for gpu in view.gpus), failed={})
+        statuses = [gpu.status for gpu in view.gpus.values()]
+        everything = Selection(wanted=tuple(gpu.uuid for gpu in statuses), failed={})
         if any(candidate.selectors for candidate in wanting):
-            self._gpus = {status.uuid: self._gpu(status) for status in view.gpus}
+            self._gpus = {status.uuid: self._gpu(status) for status in statuses}
         return {candidate.name: self._select(candidate) if candidate.selectors else everything for candidate in wanting}
 
     def _gpu(self, status: GpuStatus) -> _Gpu:

@@ -24,7 +24,7 @@ _ENGINES: Final = {
 
 
 def supply(gpu: Divisible) -> Draw:
-    """Does not depend on what is offered, so that the counters' slice, where there is one, does not change while the GPU is the same."""
+    """Does not depend on what is offered: the counters' slice, where there is one, changes only with the GPU."""
     return _supply(gpu.memory_mib, gpu.mig)
 
 

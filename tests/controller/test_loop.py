@@ -8,6 +8,7 @@ from gpusharing.controller import loop as module
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.core.intents import Intent
+from harness.eventually import PATIENCE
 
 
 class Applier:
@@ -44,7 +45,7 @@ class Decider:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 (what is waited for knows no events)
             await asyncio.sleep(0.005)
 

@@ -17,14 +17,15 @@ import pytest
 from gpusharing import sim
 from gpusharing.sim import cuda, mps
 from harness.ending import end_all
+from harness.eventually import PATIENCE
 from harness.scratch import programs_below
 
 TIMEOUT = 20
 NO_DAEMON = "Cannot find MPS control daemon process\n"
 
 
-def eventually(condition: Callable[[], object], within: float = 10) -> None:
-    deadline = time.monotonic() + within
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"
         time.sleep(0.01)

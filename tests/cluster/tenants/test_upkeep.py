@@ -22,7 +22,7 @@ from cluster.tenants.bed import (
     pod,
     request,
 )
-from harness.eventually import eventually
+from harness.eventually import PATIENCE, eventually
 from harness.gpu_cluster import MANIFESTS
 from harness.workloads import policy
 
@@ -37,7 +37,7 @@ def tenants(team: str, **more: Any) -> dict[str, Any]:
     return {"namespaces": {"matchLabels": {"team": team}}, **more}
 
 
-async def becomes(person: Person, path: str, check: Callable[[Any], object], *, within: float = 20) -> None:
+async def becomes(person: Person, path: str, check: Callable[[Any], object], *, within: float = PATIENCE) -> None:
     """Until what is there passes; an absent object is None."""
 
     async def look() -> None:
@@ -199,7 +199,7 @@ async def test_the_example(bed: Bed) -> None:
     try:
         await bed.control_plane.kubectl("apply", "--filename=-", stdin=rest)
         for name in ("by-claim", "by-resource"):
-            pods = ("--for=condition=PodScheduled", f"pod/{name}", f"--namespace={namespace}", "--timeout=30s")
+            pods = ("--for=condition=PodScheduled", f"pod/{name}", f"--namespace={namespace}", "--timeout=60s")
             await bed.control_plane.kubectl("wait", *pods)
     finally:
         await bed.control_plane.kubectl("delete", "pods", "--all", f"--namespace={namespace}", "--force")

@@ -22,7 +22,8 @@ class Traces:
     """When, as processes' starts are told."""
 
     def remaining(self) -> list[str]:
-        processes = {(pid, _start(pid)) for pid in _pids()} & self.processes
+        # Of those that have ended, whoever is the first process here may not have taken note yet.
+        processes = {(pid, _start(pid)) for pid in _pids() if _stat(pid)[0] != "Z"} & self.processes
         # The number of a namespace that has gone is given to the next one: whoever began later has another one.
         then = [pid for pid in _pids() if int(_start(pid) or self.taken + 1) <= self.taken]
         namespaces = {name for pid in then for name in _namespaces(pid)} & self.namespaces

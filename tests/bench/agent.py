@@ -101,7 +101,7 @@ async def memory_and_start(cluster: GpuCluster) -> list[Figure]:
         await cluster.agent.stop()
         began = time.perf_counter()
         await cluster.agent.start()
-        await reachable(cluster.node.kubelet_root)
+        await reachable(cluster.node.kubelet_root, within=30)
         starts.append(time.perf_counter() - began)
     return [
         absolute("agent, resident memory after all this", memory, "MiB", at_most=MEMORY_MIB),

@@ -1,6 +1,6 @@
 """What was made last, for as long as it would be made of the same things."""
 
-from gpusharing.core.memo import Kept
+from gpusharing.core.memo import Kept, Last
 
 
 def test_only_what_is_made_of_other_things_is_made_anew() -> None:
@@ -41,3 +41,15 @@ def test_they_come_in_the_order_in_which_they_are_asked_for() -> None:
     kept: Kept[tuple[int], int] = Kept()
     kept.all(lambda of: of[0], {"a": (1,), "b": (2,)})
     assert kept.all(lambda of: of[0], {"b": (2,), "a": (1,)}) == [2, 1]
+
+
+def test_one_thing_is_made_anew_only_of_other_things() -> None:
+    last: Last[tuple[int], str] = Last()
+    made: list[int] = []
+
+    def make(of: tuple[int]) -> str:
+        made.append(of[0])
+        return f"of {of[0]}"
+
+    assert [last.get(make, (number,)) for number in (1, 1, 2, 1)] == ["of 1", "of 1", "of 2", "of 1"]
+    assert made == [1, 2, 1]

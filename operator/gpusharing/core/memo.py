@@ -36,3 +36,17 @@ class Kept(Generic[T, V]):
 
     def _values(self) -> list[V]:
         return [made for _, made in self._made.values()]
+
+
+class Last(Generic[T, V]):
+    """Of one thing."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        self._made: tuple[T, V] | None = None
+
+    def get(self, make: Callable[[T], V], of: T) -> V:
+        if self._made is None or self._made[0] != of:
+            self._made = of, make(of)
+        return self._made[1]

@@ -1,6 +1,7 @@
 """The conditions of a policy, and the reasons that they can have: closed lists, for programs build on them."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class ConditionType(StrEnum):
@@ -50,6 +51,7 @@ class DegradedReason(StrEnum):
 
     NOT_DEGRADED = "NotDegraded"
     GUARD_MISSING = "GuardMissing"
+    GUARDS_FULL = "GuardsFull"
     CLASS_NOT_OURS = "ClassNotOurs"
     EXTENDED_RESOURCE_TAKEN = "ExtendedResourceTaken"
     QUOTA_NOT_OURS = "QuotaNotOurs"
@@ -62,3 +64,11 @@ class DegradedReason(StrEnum):
     ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     SLOW_SCHEDULER = "SlowScheduler"
+
+
+class Degradation(NamedTuple):
+    """What is wrong with a policy beside its nodes."""
+
+    reason: DegradedReason
+    message: str
+    """The fact, and what to do."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.core.cluster.cluster_decision import Cluster, cluster_decision
+from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.decision.node_decision import Memory, changes, decision, wanted
 from gpusharing.core.events.waiting_claims import classes_of, waiting_notices
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
@@ -49,7 +49,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
     ]
     for view in views:
         intents += decisions[view.name].taint_rules
-    cluster = cluster_decision(
+    cluster = ClusterDecider().decide(
         Cluster(
             candidates=candidates.in_order,
             classes=world.classes,
@@ -64,8 +64,8 @@ def decide(world: World, *, now: str) -> list[Intent]:
     statuses = {candidate.name: candidate.policy.status for candidate in candidates.in_order}
     for candidate in candidates.in_order:
         name = candidate.name
-        complaints, untold = cluster.complaints.get(name, ()), name in cluster.untold
-        status = policy_status(candidate, tallies[name], complaints, untold=untold, minor=world.minor, now=now)
+        degradations, untold = cluster.degradations.get(name, ()), name in cluster.guards_pending
+        status = policy_status(candidate, tallies[name], degradations, untold=untold, minor=world.minor, now=now)
         if candidate.is_readable and status != candidate.policy.status:
             statuses[name] = status
             intents.append(PatchStatus(candidate.policy, status))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecision, cluster_decision
+from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider, ClusterDecision
 from gpusharing.core.decision.node_decision import (
     Memory,
     NodeDecision,
@@ -59,6 +59,7 @@ class Decider:
     def __init__(self, setup: Setup) -> None:
         self.present = Present(setup)
         self._setup = setup
+        self._cluster_decider = ClusterDecider()
         self._forget()
 
     def decide(self, *, now: str) -> list[Intent]:
@@ -291,9 +292,9 @@ class Decider:
         if policy is None:
             return
         candidate = replace(self._candidates.by_name[name], policy=policy)
-        complaints, untold = self._cluster.complaints.get(name, ()), name in self._cluster.untold
+        degradations, untold = self._cluster.degradations.get(name, ()), name in self._cluster.guards_pending
         status = policy_status(
-            candidate, self._tallies[name], complaints, untold=untold, minor=self._setup.minor, now=now
+            candidate, self._tallies[name], degradations, untold=untold, minor=self._setup.minor, now=now
         )
         if candidate.is_readable and status != policy.status:
             self._unsaid[name] = PatchStatus(policy, status)
@@ -304,7 +305,7 @@ class Decider:
         return {name: policy.status for name, policy in self.present.policies.items()} | unsaid
 
     def _decide_cluster(self) -> ClusterDecision:
-        return cluster_decision(
+        return self._cluster_decider.decide(
             Cluster(
                 candidates=self._candidates.in_order,
                 classes=self.present.classes,

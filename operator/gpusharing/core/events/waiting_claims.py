@@ -13,7 +13,7 @@ from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
 from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.core.cluster.device_classes import of_way
+from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.intents import Target, Tell
 from gpusharing.core.policies.policy import Candidate
 from gpusharing.core.verdicts.tenancy import in_words
@@ -70,7 +70,7 @@ def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicy
     if status.gpus is not None and not status.gpus.won and ready and ready.status is ConditionStatus.FALSE:
         return _Why("PolicyHasNoGpus", f"{meant}, which has none: {ready.reason}: {ready.message}")
     way = next((way for way in Sharing if names.policy_class(candidate.name, way) == name), None)
-    if way and _is_wholly_in_force(candidate, status) and of_way(candidate.policy.spec.offers, way) is None:
+    if way and _is_wholly_in_force(candidate, status) and for_mode(candidate.policy.spec.offers, way) is None:
         return _Why("WayNotOffered", f"{meant} as {way}, which offers them in other ways (spec.offers): ask for these")
     return None
 

@@ -15,12 +15,12 @@ from gpusharing.api.sharing.policy_status import (
     SharingPolicyStatus,
 )
 from gpusharing.api.sharing.rollout import RolloutMode
-from gpusharing.core.complaints import Complaint
 from gpusharing.core.policies.policy import Candidate, Objection
 from gpusharing.core.reasons import (
     AcceptedReason,
     ConditionType,
     ConflictedReason,
+    Degradation,
     DegradedReason,
     ProgressingReason,
     ReadyReason,
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 def policy_status(
     candidate: Candidate,
     tally: Tally,
-    complaints: Sequence[Complaint] = (),
+    degradations: Sequence[Degradation] = (),
     *,
     untold: bool = False,
     minor: int,
@@ -62,7 +62,7 @@ def policy_status(
         ConditionType.READY: ready,
         ConditionType.PROGRESSING: _progressing(candidate, tally),
         ConditionType.CONFLICTED: _conflicted(tally),
-        ConditionType.DEGRADED: _degraded(tally, complaints, minor),
+        ConditionType.DEGRADED: _degraded(tally, degradations, minor),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
     is_planned = candidate.objection is None and policy.spec.rollout.mode is RolloutMode.PLAN
@@ -80,7 +80,9 @@ def policy_status(
         clients=ClientCount(current=tally.clients, max=tally.places),
         lagging=tuple(tally.lagging.first(_MOST_LAGGING)),
         plan=plan(tally.planned.first(tally.planned.count)) if is_planned else None,
-        last_ready=_last_ready(policy) if ready.reason == ReadyReason.READY else policy.status.last_ready,
+        last_ready=_last_ready(policy)
+        if ready.reason == ReadyReason.READY and not candidate.rests
+        else policy.status.last_ready,
     )
 
 
@@ -180,8 +182,8 @@ def _conflicted(tally: Tally) -> Finding:
     return Finding(ConditionStatus.TRUE, ConflictedReason.LOST_GPUS, message)
 
 
-def _degraded(tally: Tally, complaints: Sequence[Complaint], minor: int) -> Finding:
-    found = [*complaints, *_degradations(tally, minor)]
+def _degraded(tally: Tally, degradations: Sequence[Degradation], minor: int) -> Finding:
+    found = [*degradations, *_degradations(tally, minor)]
     if not found:
         return Finding(ConditionStatus.FALSE, DegradedReason.NOT_DEGRADED)
     return Finding(ConditionStatus.TRUE, found[0][0], "; ".join(message for _, message in found))

@@ -14,9 +14,10 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.cluster import device_classes
-from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, Upkeep, upkeep
+from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, GuardUpdate, update_guards
 from gpusharing.core.intents import Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
+from gpusharing.core.reasons import DegradedReason
 
 TENANTS = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
 CREATED = Classes(extended_resources=ExtendedResources(time_slicing="example.com/gpu"))
@@ -28,17 +29,17 @@ SEARCH_ENTRY = '"search": [["In", "team=search"]]'
 LIMITED_ENTRY = '"limited": {"maxThreads": ["50"]}'
 
 
-def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> Upkeep:
+def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> GuardUpdate:
     candidates = [examine(item, minor=MINOR) for item in policies]
-    return upkeep(
+    return update_guards(
         candidates,
-        device_classes.plan(candidates, {}).classes,
+        device_classes.plan_classes(candidates, {}).classes,
         installed() if guards is None else guards,
         bound() if bindings is None else bindings,
     )
 
 
-def told(decided: Upkeep) -> dict[str, dict[str, str]]:
+def told(decided: GuardUpdate) -> dict[str, dict[str, str]]:
     """Of the guards that are written: their generated variables."""
     found: dict[str, dict[str, str]] = {}
     for intent in decided.intents:
@@ -49,7 +50,14 @@ def told(decided: Upkeep) -> dict[str, dict[str, str]]:
     return found
 
 
-def after(decided: Upkeep, guards: Guards) -> Guards:
+def missing_of(decided: GuardUpdate) -> str:
+    """Of the guards, as the policy with tenants says it."""
+    [degradation] = decided.degradations["search"]
+    assert degradation.reason is DegradedReason.GUARD_MISSING
+    return degradation.message.partition(" is not installed")[0]
+
+
+def after(decided: GuardUpdate, guards: Guards) -> Guards:
     patched = {
         intent.before.name: replace(
             guards[intent.before.name], spec=guards[intent.before.name].spec | intent.body["spec"]
@@ -84,8 +92,8 @@ def test_what_they_are_told() -> None:
             ),
         },
     }
-    assert decided.missing == ()
-    assert decided.untold == {"limited", "search"}
+    assert decided.degradations == {}
+    assert decided.pending == {"limited", "search"}
 
 
 def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
@@ -103,7 +111,7 @@ def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
 
 def test_what_they_know_they_are_not_told_again() -> None:
     guards = after(kept(LIMITED, SEARCH), installed())
-    assert kept(LIMITED, SEARCH, guards=guards) == Upkeep(intents=(), missing=(), untold=frozenset())
+    assert kept(LIMITED, SEARCH, guards=guards) == GuardUpdate(degradations={})
 
 
 def test_they_forget_who_is_gone_or_for_everybody_now() -> None:
@@ -112,7 +120,7 @@ def test_they_forget_who_is_gone_or_for_everybody_now() -> None:
         decided = kept(*policies, guards=guards)
         assert set(told(decided)) == {"gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"}
         assert {text for texts in told(decided).values() for text in texts.values()} == {"{}"}
-        assert decided.untold == frozenset()
+        assert decided.pending == frozenset()
 
 
 OTHERS = Tenants(namespaces=LabelSelector(match_labels={"team": "ads"}))
@@ -129,7 +137,7 @@ OTHERS = Tenants(namespaces=LabelSelector(match_labels={"team": "ads"}))
 )
 def test_a_mistake_changes_nothing_of_what_they_know(suspended: SharingPolicy) -> None:
     guards = after(kept(SEARCH), installed())
-    assert kept(suspended, guards=guards) == Upkeep(intents=(), missing=(), untold=frozenset())
+    assert kept(suspended, guards=guards) == GuardUpdate(degradations={})
     # Nor does it hold up others.
     decided = kept(LIMITED, suspended, guards=guards)
     assert told(decided)["gpusharing-claims"] == {
@@ -140,16 +148,16 @@ def test_a_mistake_changes_nothing_of_what_they_know(suspended: SharingPolicy) -
         ),
     }
     # And one that was never in force is unknown.
-    assert kept(suspended) == Upkeep(intents=(), missing=(), untold=frozenset())
+    assert kept(suspended) == GuardUpdate(degradations={})
 
 
 @pytest.mark.parametrize("missing", ["gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"])
-def test_without_one_of_them_its_policies_are_untold_and_the_others_told(missing: str) -> None:
+def test_without_one_of_them_its_policies_are_pending_and_the_others_told(missing: str) -> None:
     guards = {name: guard for name, guard in installed().items() if name != missing}
     decided = kept(OPEN, SEARCH, guards=guards)
     assert set(told(decided)) == set(guards)
-    assert decided.missing == (f"ValidatingAdmissionPolicy {missing}",)
-    assert decided.untold == {"search"}
+    assert missing_of(decided) == f"ValidatingAdmissionPolicy {missing}"
+    assert decided.pending == {"search"}
 
 
 @pytest.mark.parametrize(
@@ -167,8 +175,8 @@ def test_one_that_is_not_as_it_was_installed_is_as_good_as_none(edit: dict[str, 
     wall = guards["gpusharing-allocation"]
     edited = {**guards, "gpusharing-allocation": replace(wall, spec=wall.spec | edit)}
     decided = kept(SEARCH, guards=edited)
-    assert decided.missing == ("ValidatingAdmissionPolicy gpusharing-allocation",)
-    assert decided.untold == {"search"}
+    assert missing_of(decided) == "ValidatingAdmissionPolicy gpusharing-allocation"
+    assert decided.pending == {"search"}
     # What can be told it is told all the same: what it knew before may let more in.
     assert ("gpusharing-allocation" in told(decided)) == ("variables" not in edit)
 
@@ -190,14 +198,14 @@ def test_one_that_was_made_to_hold_fewer_is_as_good_as_none(addition: dict[str, 
     pods = guards["gpusharing-pods"]
     narrow = pods.spec | {"matchConstraints": pods.spec["matchConstraints"] | addition}
     decided = kept(SEARCH, guards={**guards, pods.metadata.name: replace(pods, spec=narrow)})
-    assert decided.missing == ("ValidatingAdmissionPolicy gpusharing-pods",)
+    assert missing_of(decided) == "ValidatingAdmissionPolicy gpusharing-pods"
 
 
 @pytest.mark.parametrize("missing", ["gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"])
 def test_one_that_nothing_binds_is_as_good_as_none(missing: str) -> None:
     decided = kept(OPEN, SEARCH, bindings={name: binding for name, binding in bound().items() if name != missing})
-    assert decided.missing == (f"ValidatingAdmissionPolicyBinding {missing}",)
-    assert decided.untold == {"search"}
+    assert missing_of(decided) == f"ValidatingAdmissionPolicyBinding {missing}"
+    assert decided.pending == {"search"}
     # It knows what to do when it is bound again.
     assert set(told(decided)) == set(installed())
 
@@ -216,8 +224,8 @@ def test_a_binding_that_is_not_as_it_was_installed_is_as_good_as_none(edit: dict
     bindings = bound()
     binding = bindings["gpusharing-allocation"]
     decided = kept(SEARCH, bindings={**bindings, binding.metadata.name: replace(binding, spec=binding.spec | edit)})
-    assert decided.missing == ("ValidatingAdmissionPolicyBinding gpusharing-allocation",)
-    assert decided.untold == {"search"}
+    assert missing_of(decided) == "ValidatingAdmissionPolicyBinding gpusharing-allocation"
+    assert decided.pending == {"search"}
 
 
 def test_what_the_api_server_adds_is_no_edit() -> None:
@@ -226,7 +234,7 @@ def test_what_the_api_server_adds_is_no_edit() -> None:
     constraints = wall.spec["matchConstraints"]
     rules = [{**rule, "scope": "*"} for rule in constraints["resourceRules"]]
     added = {"matchConstraints": {**constraints, "resourceRules": rules, "namespaceSelector": {}, "objectSelector": {}}}
-    assert kept(SEARCH, guards={**guards, wall.metadata.name: replace(wall, spec=wall.spec | added)}).missing == ()
+    assert kept(SEARCH, guards={**guards, wall.metadata.name: replace(wall, spec=wall.spec | added)}).degradations == {}
 
 
 def test_the_guard_of_namespaces_is_told_where_it_is_installed() -> None:

@@ -1,7 +1,7 @@
-"""The wall: what the scheduler gives to a claim, whatever class, resource, toleration or old claim led there.
+"""The allocation guard: what the scheduler gives to a claim, whatever class, resource, toleration or old claim led there.
 
-Devices for tenants are published in pools <node>/<policy>. One that is not known here is for nobody: nothing is open
-while the operator is behind.
+Reserved devices are published in pools <node>/<policy>. A policy that is not known here is refused to everybody: nothing
+is open while the operator is behind, or where its tenants have no room here.
 """
 
 from typing import Any, Final
@@ -53,8 +53,9 @@ def allocation() -> list[dict[str, Any]]:
         validations=[
             forbidden(
                 "size(variables.unknown) == 0",
-                "'device ' + variables.results[0].pool + '/' + variables.results[0].device + ' is for the tenants of "
-                "SharingPolicy ' + variables.unknown.join(', ') + ', of whom admission knows nothing (yet)'",
+                "'device ' + variables.results[0].pool + '/' + variables.results[0].device + ' is reserved for tenants of "
+                "SharingPolicy ' + variables.unknown.join(', ') + ', which this guard does not know (yet): see the "
+                "conditions of that policy'",
             ),
             validation,
         ],

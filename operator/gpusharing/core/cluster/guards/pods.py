@@ -34,6 +34,6 @@ def pods() -> list[dict[str, Any]]:
             **variables,
         },
         validations=[validation],
-        # It is not the wall, and could stop every pod of the cluster.
+        # The allocation guard holds them all the same, and this one could stop every pod of the cluster.
         fails_closed=False,
     )

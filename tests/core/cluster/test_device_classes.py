@@ -188,8 +188,8 @@ def test_one_that_is_not_ours_is_left_alone_and_reported(foreign: DeviceClass) -
             "thirds": [
                 Degradation(
                     DegradedReason.CLASS_NOT_OURS,
-                    "device class thirds-timeslicing exists and was not made for this policy: delete or rename it, or rename this "
-                    "policy",
+                    "device class thirds-timeslicing exists and was not made for this policy: delete or rename it, or "
+                    "rename this policy",
                 )
             ]
         },

@@ -135,7 +135,7 @@ class Decider:
         by_name = dict(self._candidates.by_name)
         for name in names:
             before, policy = by_name.get(name), self.present.policies.get(name)
-            if before and policy and _says_the_same(before.policy, policy):
+            if before and policy and _says_the_same(before, policy):
                 continue
             edited += [before] if before else []
             if policy is None:
@@ -326,7 +326,11 @@ def _parts(node: _Node | None) -> Mapping[str, Part]:
     return parts(node.rollout, node.wish.selected_by) if node else {}
 
 
-def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:
-    """Its status is our own doing."""
-    metadata = replace(after.metadata, resource_version=before.metadata.resource_version)
-    return before.metadata == metadata and before.spec == after.spec
+def _says_the_same(before: Candidate, after: SharingPolicy) -> bool:
+    """Its status is our own doing, but has the tenants of a suspended policy."""
+    metadata = replace(after.metadata, resource_version=before.policy.metadata.resource_version)
+    return (
+        before.policy.metadata == metadata
+        and before.policy.spec == after.spec
+        and before.tenants == replace(before, policy=after).tenants
+    )

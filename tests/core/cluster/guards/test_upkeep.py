@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from building import MINOR, policy, time_slicing
 from building.guards import bound, installed, variables
@@ -14,7 +16,16 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.cluster import device_classes
-from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, GuardUpdate, update_guards
+from gpusharing.core.cluster.guards import literals
+from gpusharing.core.cluster.guards.form import GENERATED
+from gpusharing.core.cluster.guards.upkeep import (
+    MOST_OF_ONE_POLICY,
+    MOST_TOGETHER,
+    Bindings,
+    Guards,
+    GuardUpdate,
+    update_guards,
+)
 from gpusharing.core.intents import Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
 from gpusharing.core.reasons import DegradedReason
@@ -241,3 +252,112 @@ def test_the_guard_of_namespaces_is_told_where_it_is_installed() -> None:
     decided = kept(SEARCH, guards=installed(with_namespaces=True))
     assert told(decided)["gpusharing-namespaces"] == {"tenants": literal(SEARCH_ENTRY)}
     assert isinstance(decided.intents[0].before, ObjectMeta)  # type: ignore[union-attr]
+
+
+def large(name: str, characters: int, **more: Any) -> SharingPolicy:
+    """Its entry among the tenants takes so many characters."""
+    entry = literals.size({name: literals.of([["In", "team="]])})
+    tenants = Tenants(namespaces=LabelSelector(match_labels={"team": "x" * (characters - entry)}))
+    return policy(name, tenants=tenants, classes=CREATED, **more)
+
+
+def known(guards: Guards, guard: str, variable: str) -> set[str]:
+    return set(literals.read(variables(guards[f"gpusharing-{guard}"])[variable]))
+
+
+def full(decided: GuardUpdate) -> dict[str, str]:
+    return {
+        name: item.message
+        for name, items in decided.degradations.items()
+        for item in items
+        if item.reason is DegradedReason.GUARDS_FULL
+    }
+
+
+def test_one_that_is_too_large_is_left_out_of_all_guards_and_mutes_nobody() -> None:
+    everywhere = installed(with_namespaces=True)
+    at_most, giant = large("a", MOST_OF_ONE_POLICY), large("giant", MOST_OF_ONE_POLICY + 1, priority=9)
+    decided = kept(giant, at_most, SEARCH, guards=everywhere)
+    guards = after(decided, everywhere)
+    for guard in ("allocation", "claims", "pods", "namespaces"):
+        assert known(guards, guard, "tenants") == {"a", "search"}
+    for guard, variable in (("claims", "classes"), ("pods", "resources")):
+        assert "giant" not in variables(guards[f"gpusharing-{guard}"])[variable]
+    assert full(decided) == {
+        "giant": "spec.tenants takes 4,097 characters in the admission policies, and one policy may take 4,096: no new "
+        "claim gets its reserved GPUs. Use fewer or shorter requirements in spec.tenants.namespaces"
+    }
+    again = kept(giant, at_most, SEARCH, guards=guards)
+    assert again == GuardUpdate(pending=frozenset({"giant"}), degradations=decided.degradations)
+
+
+def test_what_was_known_of_one_that_has_become_too_large_is_taken_back() -> None:
+    guards = after(kept(SEARCH, LIMITED), installed())
+    guards = after(kept(large("search", MOST_OF_ONE_POLICY + 1), LIMITED, guards=guards), guards)
+    assert known(guards, "allocation", "tenants") == set()
+    assert known(guards, "claims", "classes") == {"limited-timeslicing"}
+    assert known(guards, "pods", "resources") == set()
+
+
+def test_the_room_is_given_by_rank() -> None:
+    fitting = MOST_TOGETHER // MOST_OF_ONE_POLICY
+    crowd = [large(f"p{number:02}", MOST_OF_ONE_POLICY) for number in range(fitting + 2)]
+    first = large("z-first", MOST_OF_ONE_POLICY, priority=1)
+    decided = kept(*crowd, first, SEARCH)
+    guards = after(decided, installed())
+    names = [f"p{number:02}" for number in range(fitting - 1)]
+    # What is smaller may still have room.
+    assert known(guards, "allocation", "tenants") == {"z-first", "search", *names}
+    assert full(decided) == dict.fromkeys(
+        [f"p{number:02}" for number in range(fitting - 1, fitting + 2)],
+        "spec.tenants takes 4,096 characters in the admission policies, and policies of higher rank leave fewer of "
+        "90,000: no new claim gets its reserved GPUs. Delete or shorten policies with tenants, or raise spec.priority",
+    )
+    # One that is taken back makes room at once, in the same write.
+    decided = kept(*crowd[1:], first, SEARCH, guards=guards)
+    assert known(after(decided, guards), "allocation", "tenants") == {"z-first", "search", *names[1:], "p20"}
+
+
+def test_what_is_known_of_suspended_policies_takes_room_first() -> None:
+    crowd = [large(f"p{number:02}", MOST_OF_ONE_POLICY) for number in range(MOST_TOGETHER // MOST_OF_ONE_POLICY)]
+    guards = after(kept(*crowd), installed())
+    paused = [
+        item.model_copy(update={"spec": item.spec.model_copy(update={"rollout": Rollout(paused=True)})})
+        for item in crowd
+    ]
+    decided = kept(large("a", MOST_OF_ONE_POLICY, priority=9), *paused, guards=guards)
+    assert set(full(decided)) == {"a"}
+    assert decided.intents == ()
+
+
+sizes = st.integers(60, 6_000)
+crowds = st.lists(
+    st.builds(
+        lambda number, size, priority, paused: large(
+            f"p{number:02}", size, priority=priority, rollout=Rollout(paused=paused)
+        ),
+        st.integers(0, 40),
+        sizes,
+        st.integers(0, 2),
+        st.booleans(),
+    ),
+    max_size=40,
+    unique_by=lambda item: item.metadata.name,
+)
+
+
+@given(st.lists(crowds, min_size=1, max_size=3))
+def test_whatever_comes_a_policy_is_known_to_all_guards_or_to_none(history: list[list[SharingPolicy]]) -> None:
+    guards = installed(with_namespaces=True)
+    for policies in history:
+        decided = kept(*policies, guards=guards)
+        guards = after(decided, guards)
+        for guard in guards.values():
+            assert all(
+                len(variables(guard)[name]) < MOST_TOGETHER + 10 for name in variables(guard) if name in GENERATED
+            )
+        expected = known(guards, "allocation", "tenants")
+        assert {expected == known(guards, guard, "tenants") for guard in ("claims", "pods", "namespaces")} == {True}
+        guarded = {item.metadata.name for item in policies if not item.spec.rollout.paused}
+        assert guarded - expected == set(full(decided))
+        assert kept(*policies, guards=guards).pending == set(full(decided))

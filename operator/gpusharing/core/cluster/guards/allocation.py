@@ -1,7 +1,7 @@
-"""The allocation guard: what the scheduler gives to a claim, whatever class, resource, toleration or old claim led there.
+"""The allocation guard: looks at what the scheduler gives to a claim, whatever class or toleration led there.
 
-Reserved devices are published in pools <node>/<policy>. A policy that is not known here is refused to everybody: nothing
-is open while the operator is behind, or where its tenants have no room here.
+Reserved devices are published in pools <node>/<policy>. Those of a policy that is not known here are refused to
+everybody: nothing is open while the operator is behind, or where there is no room for the policy.
 """
 
 from typing import Any, Final
@@ -53,8 +53,8 @@ def allocation() -> list[dict[str, Any]]:
         validations=[
             forbidden(
                 "size(variables.unknown) == 0",
-                "'device ' + variables.results[0].pool + '/' + variables.results[0].device + ' is reserved for tenants of "
-                "SharingPolicy ' + variables.unknown.join(', ') + ', which this guard does not know (yet): see the "
+                "'device ' + variables.results[0].pool + '/' + variables.results[0].device + ' is reserved for tenants "
+                "of SharingPolicy ' + variables.unknown.join(', ') + ', which this guard does not know (yet): see the "
                 "conditions of that policy'",
             ),
             validation,

@@ -35,8 +35,8 @@ _VARIABLES: Final = {
 KEPT: Final = tuple(_VARIABLES)
 """The guards whose literals the operator writes."""
 
-# Characters of one variable. CEL reads no expression of more than 100,000, and a guard that does not fit is refused whole:
-# it would go on letting in whom any policy let in before.
+# Characters of one variable. CEL reads at most 100,000, and a guard with more is refused as a whole: it would go on
+# letting in everybody whom a policy has dropped since.
 MOST_OF_ONE_POLICY: Final = 4_096
 MOST_TOGETHER: Final = 90_000
 
@@ -136,9 +136,9 @@ def _fitting(
         elif any(sizes[variable] + own[variable] > MOST_TOGETHER for variable in own):
             full[candidate.name] = _no_room(largest)
         else:
-            for variable in own:
+            for variable, size in own.items():
                 wanted[variable] |= entries[variable]
-                sizes[variable] += own[variable]
+                sizes[variable] += size
     return wanted, full
 
 
@@ -195,8 +195,8 @@ def _patch(guard: ValidatingAdmissionPolicy, texts: Mapping[str, Any]) -> Patch:
 def _guard_missing(guards: Sequence[str]) -> Degradation:
     message = (
         f"{listed(guards)} is not installed as in manifests/base, or the operator may not read it: apply "
-        "manifests/base. Until then the scheduler may give reserved GPUs to anybody, the agents refuse all but tenants, "
-        "and no new device classes are made"
+        "manifests/base. Until then the scheduler may give reserved GPUs to anybody, but the agents refuse all but "
+        "tenants, and no new device classes are made"
     )
     return Degradation(DegradedReason.GUARD_MISSING, message)
 

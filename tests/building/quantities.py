@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-# `tests/cluster/tenants/test_quantities.py` compares with a real one.
+# `tests/cluster/tenants/test_upkeep.py` compares with a real one.
 STORED = {
     0: "0",
     1: "1",

@@ -17,7 +17,7 @@ _DEVICES: Final = "object.status.allocation.devices"
 _NEWLY_ALLOCATED: Final = (
     "has(object.status.allocation) && !(has(oldObject.status) && has(oldObject.status.allocation))"
 )
-_FOR_TENANTS: Final = f"r.driver == '{names.DEFAULT_DRIVER}' && r.pool.contains('/')"
+_FOR_TENANTS: Final = f"r.driver == '{names.DRIVER}' && r.pool.contains('/')"
 
 
 def allocation() -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def allocation() -> list[dict[str, Any]]:
             **LABELS,
             # What a class sets is the platform team's.
             "configs": f"(has({_DEVICES}.config) ? dyn(object).status.allocation.devices.config : [])"
-            f".filter(c, c.source == 'FromClaim' && has(c.opaque) && c.opaque.driver == '{names.DEFAULT_DRIVER}')"
+            f".filter(c, c.source == 'FromClaim' && has(c.opaque) && c.opaque.driver == '{names.DRIVER}')"
             ".map(c, c.opaque.parameters)",
             **SETTINGS,
             **variables,

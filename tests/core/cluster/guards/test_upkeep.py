@@ -86,21 +86,16 @@ def literal(*entries: str) -> str:
 def test_what_they_are_told() -> None:
     decided = kept(LIMITED, OPEN, SEARCH)
     known = {"tenants": literal(SEARCH_ENTRY), "limits": literal(LIMITED_ENTRY)}
+    classes = literal(
+        '"limited-timeslicing": "limited"', '"search-exclusive": "search"', '"search-timeslicing": "search"'
+    )
     assert told(decided) == {
         "gpusharing-allocation": known,
-        "gpusharing-claims": known
-        | {
-            "classes": literal(
-                '"limited-timeslicing": "limited"', '"search-exclusive": "search"', '"search-timeslicing": "search"'
-            ),
-        },
+        "gpusharing-claims": known | {"classes": classes},
         "gpusharing-pods": {
             "tenants": literal(SEARCH_ENTRY),
-            "resources": literal(
-                '"deviceclass.resource.kubernetes.io/search-exclusive": "search"',
-                '"deviceclass.resource.kubernetes.io/search-timeslicing": "search"',
-                '"example.com/gpu": "search"',
-            ),
+            "classes": classes,
+            "resources": literal('"example.com/gpu": "search"'),
         },
     }
     assert decided.degradations == {}
@@ -281,7 +276,7 @@ def test_one_that_is_too_large_is_left_out_of_all_guards_and_mutes_nobody() -> N
     guards = after(decided, everywhere)
     for guard in ("allocation", "claims", "pods", "namespaces"):
         assert known(guards, guard, "tenants") == {"a", "search"}
-    for guard, variable in (("claims", "classes"), ("pods", "resources")):
+    for guard, variable in (("claims", "classes"), ("pods", "classes"), ("pods", "resources")):
         assert "giant" not in variables(guards[f"gpusharing-{guard}"])[variable]
     assert full(decided) == {
         "giant": "spec.tenants takes 4,097 characters in the admission policies, and one policy may take 4,096: no new "

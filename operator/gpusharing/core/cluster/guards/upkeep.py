@@ -28,7 +28,7 @@ REQUIRED: Final = (ALLOCATION, CLAIMS, PODS)
 _VARIABLES: Final = {
     ALLOCATION: {GENERATED.tenants, GENERATED.limits},
     CLAIMS: {GENERATED.tenants, GENERATED.limits, GENERATED.classes},
-    PODS: {GENERATED.tenants, GENERATED.resources},
+    PODS: {GENERATED.tenants, GENERATED.classes, GENERATED.resources},
     NAMESPACES: {GENERATED.tenants},
 }
 
@@ -149,15 +149,9 @@ def _entries(policy: SharingPolicy, classes: Sequence[PolicyClass]) -> ByVariabl
         GENERATED.limits: {name: literals.limits(policy)} if _is_limited(policy) else {},
         GENERATED.classes: {item.name: literals.of(name) for item in classes},
         GENERATED.resources: {
-            resource: literals.of(name) for item in classes if _is_restricted(policy) for resource in _resources(item)
+            item.resource: literals.of(name) for item in classes if item.resource and _is_restricted(policy)
         },
     }
-
-
-def _resources(item: PolicyClass) -> list[str]:
-    # By this name every class can be asked for.
-    implicit = f"deviceclass.resource.kubernetes.io/{item.name}"
-    return [implicit, item.resource] if item.resource else [implicit]
 
 
 def _known(guard: ValidatingAdmissionPolicy, variables: Iterable[str]) -> ByVariable:

@@ -24,6 +24,7 @@ from building import (
     world,
 )
 from building import claim as build_claim
+from building.from_nothing import World
 from building.guards import bound, installed
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import LabelSelector
@@ -35,8 +36,7 @@ from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 from gpusharing.api.sharing.policy_status import LastReady, SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Allowance, Quota, Tenants
-from gpusharing.core.rollout.disturbance import EVICT
-from gpusharing.core.state.node_view import World
+from gpusharing.core.rollout.gpu_change import EVICT
 
 NODES = ("n1", "n2", "n3")
 POLICIES = ("a", "b", "c")

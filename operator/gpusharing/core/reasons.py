@@ -50,6 +50,8 @@ class DegradedReason(StrEnum):
     """The weightiest first: the message has all of them."""
 
     NOT_DEGRADED = "NotDegraded"
+    INTERNAL_ERROR = "InternalError"
+    """The operator cannot decide on a node, or on the policy itself. Everything stays as it was."""
     GUARD_MISSING = "GuardMissing"
     GUARDS_FULL = "GuardsFull"
     CLASS_NOT_OURS = "ClassNotOurs"
@@ -66,9 +68,9 @@ class DegradedReason(StrEnum):
     SLOW_SCHEDULER = "SlowScheduler"
 
 
-class Degradation(NamedTuple):
-    """What is wrong with a policy beside its nodes."""
+class Complaint(NamedTuple):
+    """Something that degrades a policy, whatever its nodes do."""
 
     reason: DegradedReason
     message: str
-    """The fact, and what to do."""
+    """Says what to do, too."""

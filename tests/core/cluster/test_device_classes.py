@@ -6,6 +6,7 @@ import pytest
 
 from building import DRIVER, EXCLUSIVE, MINOR, NOW, policy, time_slicing, world
 from building.cluster import apply
+from building.from_nothing import decide
 from gpusharing.api.dra import DeviceClass, DeviceClassSpec
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.classes import Classes, ExtendedResources
@@ -21,10 +22,9 @@ from gpusharing.api.sharing.offers import (
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout, RolloutMode
 from gpusharing.core.cluster import device_classes
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
-from gpusharing.core.reasons import Degradation, DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 
 EVERY_WAY = Offers(
     exclusive=ExclusiveOffer(),
@@ -73,16 +73,16 @@ def device_class(
 
 def decided(
     *policies: SharingPolicy, existing: tuple[DeviceClass, ...] = ()
-) -> tuple[list[Intent], dict[str, list[Degradation]]]:
+) -> tuple[list[Intent], dict[str, list[Complaint]]]:
     plan = device_classes.plan_classes(
         [examine(item, minor=MINOR) for item in policies], {item.metadata.name: item for item in existing}
     )
-    degradations = {name: list(found) for name, found in plan.degradations.items() if found}
-    return device_classes.class_intents(plan, DRIVER, guards_pending=frozenset()), degradations
+    complaints = {name: list(found) for name, found in plan.complaints.items() if found}
+    return device_classes.class_intents(plan, DRIVER, guards_pending=frozenset()), complaints
 
 
 def test_there_is_one_for_each_way_that_is_offered() -> None:
-    intents, degradations = decided(
+    intents, complaints = decided(
         policy("thirds", offers=EVERY_WAY, classes=named(time_slicing="example.com/gpu-shared"))
     )
     assert intents == [
@@ -105,7 +105,7 @@ def test_there_is_one_for_each_way_that_is_offered() -> None:
             ("mig", "MIG", {}),
         )
     ]
-    assert degradations == {}
+    assert complaints == {}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ EDITED = (
 
 @pytest.mark.parametrize("edited", EDITED)
 def test_an_edited_one_is_put_right(edited: DeviceClass) -> None:
-    intents, degradations = decided(policy("thirds", classes=CREATED), existing=(edited,))
+    intents, complaints = decided(policy("thirds", classes=CREATED), existing=(edited,))
     assert intents == [
         Patch(
             target=Target.DEVICE_CLASS,
@@ -155,7 +155,7 @@ def test_an_edited_one_is_put_right(edited: DeviceClass) -> None:
             },
         )
     ]
-    assert degradations == {}
+    assert complaints == {}
 
 
 @pytest.mark.parametrize("edited", EDITED)
@@ -186,7 +186,7 @@ def test_one_that_is_not_ours_is_left_alone_and_reported(foreign: DeviceClass) -
         [],
         {
             "thirds": [
-                Degradation(
+                Complaint(
                     DegradedReason.CLASS_NOT_OURS,
                     "device class thirds-timeslicing exists and was not made for this policy: delete or rename it, or "
                     "rename this policy",
@@ -206,9 +206,9 @@ def test_one_of_a_way_that_is_not_offered_any_more_stays_and_is_kept_right() -> 
 
 def test_who_wants_none_any_more_has_none_but_keeps_those_of_others() -> None:
     foreign = device_class("thirds-mps", "MPS", of=None)
-    intents, degradations = decided(policy("thirds", classes=Classes(create=False)), existing=(GOOD, foreign))
+    intents, complaints = decided(policy("thirds", classes=Classes(create=False)), existing=(GOOD, foreign))
     assert intents == [Delete(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, before=GOOD.metadata)]
-    assert degradations == {}
+    assert complaints == {}
 
 
 def resources(intents: list[Intent]) -> dict[str, str | None]:
@@ -228,16 +228,16 @@ A = policy("a", priority=1, classes=named(time_slicing=SHARED))
 B = policy("b", priority=2, classes=named(time_slicing=SHARED))
 
 
-def taken(policy: str, by: str) -> Degradation:
+def taken(policy: str, by: str) -> Complaint:
     message = (
         f"extended resource example.com/gpu already belongs to device class {by}: choose another name for "
         f"{policy}-timeslicing in spec.classes.extendedResources"
     )
-    return Degradation(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
 
 
 @pytest.mark.parametrize(
-    ("existing", "written", "degradations"),
+    ("existing", "written", "complaints"),
     [
         # Who comes first by rank, as on a GPU.
         ((), {"b-timeslicing": SHARED, "a-timeslicing": None}, {"a": [taken("a", "b-timeslicing")]}),
@@ -265,19 +265,19 @@ def taken(policy: str, by: str) -> Degradation:
     ],
 )
 def test_an_extended_resource_leads_to_one_class(
-    existing: tuple[DeviceClass, ...], written: dict[str, str | None], degradations: dict[str, list[Degradation]]
+    existing: tuple[DeviceClass, ...], written: dict[str, str | None], complaints: dict[str, list[Complaint]]
 ) -> None:
     intents, found = decided(A, B, existing=existing)
     assert resources(intents) == written
-    assert found == degradations
-    assert decided(B, A, existing=existing)[1] == degradations
+    assert found == complaints
+    assert decided(B, A, existing=existing)[1] == complaints
 
 
 def test_two_ways_of_one_policy_cannot_have_the_same_name() -> None:
     both = policy("thirds", offers=time_slicing(exclusive=True), classes=named(exclusive=SHARED, time_slicing=SHARED))
-    intents, degradations = decided(both)
+    intents, complaints = decided(both)
     assert resources(intents) == {"thirds-exclusive": SHARED, "thirds-timeslicing": None}
-    assert degradations == {"thirds": [taken("thirds", "thirds-exclusive")]}
+    assert complaints == {"thirds": [taken("thirds", "thirds-exclusive")]}
 
 
 def test_what_is_written_is_written_once() -> None:

@@ -20,7 +20,7 @@ from gpusharing.core.cluster import quotas as module
 from gpusharing.core.cluster.quotas import QuotaDecider, QuotaDecision
 from gpusharing.core.intents import Create, Delete, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
-from gpusharing.core.reasons import Degradation, DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 
 TEAM = LabelSelector(match_labels={"team": "search"})
 TENANTS = Tenants(namespaces=TEAM, quota=Quota(time_slicing=16, mps=0))
@@ -190,7 +190,7 @@ def test_one_that_is_not_ours_is_left_alone_and_reported() -> None:
     )
     assert decided(SEARCH, namespaces=named, existing=foreign) == (
         [],
-        {"search": [Degradation(DegradedReason.QUOTA_NOT_OURS, message)]},
+        {"search": [Complaint(DegradedReason.QUOTA_NOT_OURS, message)]},
     )
 
 

@@ -10,10 +10,10 @@ from gpusharing.core.cluster.device_classes import class_intents, plan_classes
 from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, update_guards
 from gpusharing.core.cluster.quotas import QuotaDecider, Quotas
 from gpusharing.core.intents import Intent
-from gpusharing.core.memo import Last
+from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import Candidate
-from gpusharing.core.reasons import Degradation
-from gpusharing.core.state.node_view import Setup
+from gpusharing.core.reasons import Complaint
+from gpusharing.core.state.cluster_state import Setup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +33,15 @@ class Cluster:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDecision:
     intents: Sequence[Intent] = ()
-    degradations: Mapping[str, Sequence[Degradation]] = field(default_factory=dict)
+    complaints: Mapping[str, Sequence[Complaint]] = field(default_factory=dict)
     """By policy."""
     guards_pending: frozenset[str] = frozenset()
     """Policies whose current tenants have not reached the guards yet."""
 
     def differs_for(self, other: "ClusterDecision") -> set[str]:
         """The policies of which it says something else."""
-        named = self.degradations.keys() | other.degradations.keys()
-        return {name for name in named if self.degradations.get(name) != other.degradations.get(name)} | (
+        named = self.complaints.keys() | other.complaints.keys()
+        return {name for name in named if self.complaints.get(name) != other.complaints.get(name)} | (
             self.guards_pending ^ other.guards_pending
         )
 
@@ -53,11 +53,11 @@ class ClusterDecider:
     """Remembers its last decision, so that the label of a namespace costs nothing of classes and guards."""
 
     def __init__(self) -> None:
-        self._of_policies: Final[Last[_OfPolicies, ClusterDecision]] = Last()
+        self._of_policies: Final[Memo[_OfPolicies, ClusterDecision]] = Memo()
         self._quotas: Final = QuotaDecider()
 
     def decide(self, cluster: Cluster) -> ClusterDecision:
-        decided = self._of_policies.get(
+        decided = self._of_policies.one(
             _classes_and_guards,
             (
                 tuple(cluster.candidates),
@@ -71,7 +71,7 @@ class ClusterDecider:
         quotas = self._quotas.decide(cluster.candidates, cluster.namespaces, cluster.quotas)
         return ClusterDecision(
             intents=[*decided.intents, *quotas.intents],
-            degradations=_joined(decided.degradations, quotas.degradations),
+            complaints=_joined(decided.complaints, quotas.complaints),
             guards_pending=decided.guards_pending,
         )
 
@@ -83,14 +83,14 @@ def _classes_and_guards(things: _OfPolicies) -> ClusterDecision:
     return ClusterDecision(
         # Nobody is let in before the guards know of it.
         intents=[*update.intents, *class_intents(planned, driver, guards_pending=update.pending)],
-        degradations=_joined(update.degradations, planned.degradations),
+        complaints=_joined(update.complaints, planned.complaints),
         guards_pending=update.pending,
     )
 
 
-def _joined(*found: Mapping[str, Sequence[Degradation]]) -> Mapping[str, Sequence[Degradation]]:
-    joined: defaultdict[str, list[Degradation]] = defaultdict(list)
+def _joined(*found: Mapping[str, Sequence[Complaint]]) -> Mapping[str, Sequence[Complaint]]:
+    joined: defaultdict[str, list[Complaint]] = defaultdict(list)
     for by_policy in found:
-        for policy, degradations in by_policy.items():
-            joined[policy] += degradations
+        for policy, complaints in by_policy.items():
+            joined[policy] += complaints
     return joined

@@ -19,7 +19,7 @@ from gpusharing.api.sharing.tenants import Quota
 from gpusharing.core.cluster import ownership
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import Candidate, rank
-from gpusharing.core.reasons import Degradation, DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 
 _FIELDS: Final = {
     Sharing.EXCLUSIVE: "exclusive",
@@ -54,7 +54,7 @@ class PlannedClasses:
     classes: tuple[PolicyClass, ...]
     unwanted: tuple[DeviceClass, ...]
     """Ours, of policies with classes.create: false."""
-    degradations: Mapping[str, Sequence[Degradation]]
+    complaints: Mapping[str, Sequence[Complaint]]
     """By policy."""
 
 
@@ -67,7 +67,7 @@ def plan_classes(candidates: Sequence[Candidate], existing: Mapping[str, DeviceC
     """The classes of suspended policies stay as they are."""
     planned: list[PolicyClass] = []
     unwanted: list[DeviceClass] = []
-    degradations: defaultdict[str, list[Degradation]] = defaultdict(list)
+    complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
     # An extended resource goes to the policy of the highest rank.
     for candidate in sorted(candidates, key=rank):
         if candidate.rests:
@@ -84,15 +84,15 @@ def plan_classes(candidates: Sequence[Candidate], existing: Mapping[str, DeviceC
                 unwanted += [found.before] if found.before and is_ours else []
             elif found.before is not None and not is_ours:
                 if is_offered:
-                    degradations[candidate.name].append(_not_ours(found))
+                    complaints[candidate.name].append(_not_ours(found))
             elif is_offered or is_ours:
                 planned.append(found)
-    classes = tuple(_with_resources(planned, existing, degradations))
-    return PlannedClasses(classes=classes, unwanted=tuple(unwanted), degradations=degradations)
+    classes = tuple(_with_resources(planned, existing, complaints))
+    return PlannedClasses(classes=classes, unwanted=tuple(unwanted), complaints=complaints)
 
 
 def _with_resources(
-    planned: Sequence[PolicyClass], existing: Mapping[str, DeviceClass], degradations: dict[str, list[Degradation]]
+    planned: Sequence[PolicyClass], existing: Mapping[str, DeviceClass], complaints: dict[str, list[Complaint]]
 ) -> Iterator[PolicyClass]:
     """Kubernetes gives an extended resource to the newest class that names it; here whoever has it keeps it."""
     wanted = {item.name: item.wanted_resource for item in planned}
@@ -105,7 +105,7 @@ def _with_resources(
         resource = item.wanted_resource
         holder = holders.setdefault(resource, item.name) if resource else item.name
         if holder != item.name:
-            degradations[item.policy.metadata.name].append(_taken(item, holder))
+            complaints[item.policy.metadata.name].append(_taken(item, holder))
         yield PolicyClass(
             policy=item.policy,
             sharing=item.sharing,
@@ -163,16 +163,16 @@ def selector(policy: str, sharing: Sharing, driver: str) -> str:
     )
 
 
-def _not_ours(item: PolicyClass) -> Degradation:
+def _not_ours(item: PolicyClass) -> Complaint:
     message = (
         f"device class {item.name} exists and was not made for this policy: delete or rename it, or rename this policy"
     )
-    return Degradation(DegradedReason.CLASS_NOT_OURS, message)
+    return Complaint(DegradedReason.CLASS_NOT_OURS, message)
 
 
-def _taken(item: PolicyClass, holder: str) -> Degradation:
+def _taken(item: PolicyClass, holder: str) -> Complaint:
     message = (
         f"extended resource {item.wanted_resource} already belongs to device class {holder}: choose another name for "
         f"{item.name} in spec.classes.extendedResources"
     )
-    return Degradation(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)

@@ -13,9 +13,9 @@ from gpusharing.core import quantities
 from gpusharing.core.cluster import ownership
 from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
-from gpusharing.core.memo import Kept, Last
+from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import Candidate
-from gpusharing.core.reasons import Degradation, DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.core.text import listed
 
 Quotas = Mapping[tuple[str, str], ResourceQuota]
@@ -24,7 +24,7 @@ Quotas = Mapping[tuple[str, str], ResourceQuota]
 
 class QuotaDecision(NamedTuple):
     intents: Sequence[Intent]
-    degradations: Mapping[str, Sequence[Degradation]]
+    complaints: Mapping[str, Sequence[Complaint]]
     """By policy."""
 
 
@@ -56,24 +56,24 @@ class QuotaDecider:
     """Remembers the decision on each namespace: there are hundreds, and one changes at a time."""
 
     def __init__(self) -> None:
-        self._limited: Final[Last[tuple[tuple[Candidate, ...]], tuple[_Limited, ...]]] = Last()
-        self._grouped: Final[Last[tuple[Quotas], Mapping[str, tuple[ResourceQuota, ...]]]] = Last()
-        self._found: Final[Kept[_InNamespace, _Found]] = Kept()
+        self._limited: Final[Memo[tuple[tuple[Candidate, ...]], tuple[_Limited, ...]]] = Memo()
+        self._grouped: Final[Memo[tuple[Quotas], Mapping[str, tuple[ResourceQuota, ...]]]] = Memo()
+        self._found: Final[Memo[_InNamespace, _Found]] = Memo()
 
     def decide(
         self, candidates: Sequence[Candidate], namespaces: Mapping[str, Namespace], existing: Quotas
     ) -> QuotaDecision:
         """The quotas of suspended policies stay as they are."""
-        limited = self._limited.get(_limits, (tuple(candidates),))
+        limited = self._limited.one(_limits, (tuple(candidates),))
         # A copy: the caller's mapping may change under it.
-        quotas = self._grouped.get(_by_namespace, (dict(existing),))
+        quotas = self._grouped.one(_by_namespace, (dict(existing),))
         things = {
             name: _InNamespace(limited, namespaces.get(name), quotas.get(name, ()))
             for name in sorted(namespaces.keys() | quotas.keys())
         }
         intents: list[Intent] = []
         not_ours: defaultdict[str, list[str]] = defaultdict(list)
-        for namespace, found in zip(things, self._found.all(_in_namespace, things), strict=True):
+        for namespace, found in zip(things, self._found.map(_in_namespace, things), strict=True):
             intents += found.intents
             for policy in found.not_ours:
                 not_ours[policy].append(namespace)
@@ -165,9 +165,9 @@ def _repair(quota: ResourceQuota, policy: SharingPolicy, hard: Mapping[str, str]
     )
 
 
-def _not_ours(policy: str, namespaces: Sequence[str]) -> Degradation:
+def _not_ours(policy: str, namespaces: Sequence[str]) -> Complaint:
     message = (
         f"ResourceQuota {quota_name(policy)} exists and was not made for this policy: delete or rename it in "
         f"{listed(namespaces)}"
     )
-    return Degradation(DegradedReason.QUOTA_NOT_OURS, message)
+    return Complaint(DegradedReason.QUOTA_NOT_OURS, message)

@@ -63,9 +63,9 @@ def told(decided: GuardUpdate) -> dict[str, dict[str, str]]:
 
 def missing_of(decided: GuardUpdate) -> str:
     """Of the guards, as the policy with tenants says it."""
-    [degradation] = decided.degradations["search"]
-    assert degradation.reason is DegradedReason.GUARD_MISSING
-    return degradation.message.partition(" is not installed")[0]
+    [complaint] = decided.complaints["search"]
+    assert complaint.reason is DegradedReason.GUARD_MISSING
+    return complaint.message.partition(" is not installed")[0]
 
 
 def after(decided: GuardUpdate, guards: Guards) -> Guards:
@@ -98,7 +98,7 @@ def test_what_they_are_told() -> None:
             "resources": literal('"example.com/gpu": "search"'),
         },
     }
-    assert decided.degradations == {}
+    assert decided.complaints == {}
     assert decided.pending == {"limited", "search"}
 
 
@@ -117,7 +117,7 @@ def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
 
 def test_what_they_know_they_are_not_told_again() -> None:
     guards = after(kept(LIMITED, SEARCH), installed())
-    assert kept(LIMITED, SEARCH, guards=guards) == GuardUpdate(degradations={})
+    assert kept(LIMITED, SEARCH, guards=guards) == GuardUpdate(complaints={})
 
 
 def test_they_forget_who_is_gone_or_for_everybody_now() -> None:
@@ -143,7 +143,7 @@ OTHERS = Tenants(namespaces=LabelSelector(match_labels={"team": "ads"}))
 )
 def test_a_mistake_changes_nothing_of_what_they_know(suspended: SharingPolicy) -> None:
     guards = after(kept(SEARCH), installed())
-    assert kept(suspended, guards=guards) == GuardUpdate(degradations={})
+    assert kept(suspended, guards=guards) == GuardUpdate(complaints={})
     # Nor does it hold up others.
     decided = kept(LIMITED, suspended, guards=guards)
     assert told(decided)["gpusharing-claims"] == {
@@ -154,7 +154,7 @@ def test_a_mistake_changes_nothing_of_what_they_know(suspended: SharingPolicy) -
         ),
     }
     # And one that was never in force is unknown.
-    assert kept(suspended) == GuardUpdate(degradations={})
+    assert kept(suspended) == GuardUpdate(complaints={})
 
 
 @pytest.mark.parametrize("missing", ["gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"])
@@ -240,7 +240,7 @@ def test_what_the_api_server_adds_is_no_edit() -> None:
     constraints = wall.spec["matchConstraints"]
     rules = [{**rule, "scope": "*"} for rule in constraints["resourceRules"]]
     added = {"matchConstraints": {**constraints, "resourceRules": rules, "namespaceSelector": {}, "objectSelector": {}}}
-    assert kept(SEARCH, guards={**guards, wall.metadata.name: replace(wall, spec=wall.spec | added)}).degradations == {}
+    assert kept(SEARCH, guards={**guards, wall.metadata.name: replace(wall, spec=wall.spec | added)}).complaints == {}
 
 
 def test_the_guard_of_namespaces_is_told_where_it_is_installed() -> None:
@@ -263,7 +263,7 @@ def known(guards: Guards, guard: str, variable: str) -> set[str]:
 def full(decided: GuardUpdate) -> dict[str, str]:
     return {
         name: item.message
-        for name, items in decided.degradations.items()
+        for name, items in decided.complaints.items()
         for item in items
         if item.reason is DegradedReason.GUARDS_FULL
     }
@@ -283,7 +283,7 @@ def test_one_that_is_too_large_is_left_out_of_all_guards_and_mutes_nobody() -> N
         "claim gets its reserved GPUs. Use fewer or shorter requirements in spec.tenants.namespaces"
     }
     again = kept(giant, at_most, SEARCH, guards=guards)
-    assert again == GuardUpdate(pending=frozenset({"giant"}), degradations=decided.degradations)
+    assert again == GuardUpdate(pending=frozenset({"giant"}), complaints=decided.complaints)
 
 
 def test_what_was_known_of_one_that_has_become_too_large_is_taken_back() -> None:

@@ -20,7 +20,7 @@ from gpusharing.core.cluster.guards.namespaces import NAMESPACES
 from gpusharing.core.cluster.guards.pods import PODS
 from gpusharing.core.intents import Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import Candidate, rank
-from gpusharing.core.reasons import Degradation, DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.core.text import listed
 
 REQUIRED: Final = (ALLOCATION, CLAIMS, PODS)
@@ -51,7 +51,7 @@ class GuardUpdate:
     intents: tuple[Intent, ...] = ()
     pending: frozenset[str] = frozenset()
     """Policies of which the guards do not know yet what they say now."""
-    degradations: Mapping[str, Sequence[Degradation]]
+    complaints: Mapping[str, Sequence[Complaint]]
     """By policy."""
 
 
@@ -77,14 +77,14 @@ def update_guards(
         rendered = texts | {variable: literals.render(after[variable]) for variable in after}
         if rendered != texts:
             patches.append(_patch(guards[name], rendered))
-    degradations: defaultdict[str, list[Degradation]] = defaultdict(list)
+    complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
     if missing := _missing(guards, bindings):
         pending |= guarded.keys()
         for policy in guarded:
-            degradations[policy].append(_guard_missing(missing))
-    for policy, degradation in full.items():
-        degradations[policy].append(degradation)
-    return GuardUpdate(intents=tuple(patches), pending=frozenset(pending), degradations=degradations)
+            complaints[policy].append(_guard_missing(missing))
+    for policy, complaint in full.items():
+        complaints[policy].append(complaint)
+    return GuardUpdate(intents=tuple(patches), pending=frozenset(pending), complaints=complaints)
 
 
 def _needs_guards(policy: SharingPolicy) -> bool:
@@ -112,7 +112,7 @@ def _missing(guards: Guards, bindings: Bindings) -> tuple[str, ...]:
 
 def _fitting(
     by_rank: Sequence[Candidate], classes: Sequence[PolicyClass], *, taken: Iterable[ByVariable]
-) -> tuple[Mapping[str, dict[str, str]], Mapping[str, Degradation]]:
+) -> tuple[Mapping[str, dict[str, str]], Mapping[str, Complaint]]:
     """By variable, the entries that have room beside those that are `taken`; and the policies that have none.
 
     Such a policy is left out of all guards, also where it was known before. Reserved devices of a policy that the
@@ -123,7 +123,7 @@ def _fitting(
         variable: max((literals.size(entries.get(variable, {})) for entries in taken), default=0)
         for variable in GENERATED
     }
-    full: dict[str, Degradation] = {}
+    full: dict[str, Complaint] = {}
     by_policy: defaultdict[str, list[PolicyClass]] = defaultdict(list)
     for item in classes:
         by_policy[item.policy.metadata.name].append(item)
@@ -186,29 +186,29 @@ def _patch(guard: ValidatingAdmissionPolicy, texts: Mapping[str, Any]) -> Patch:
     )
 
 
-def _guard_missing(guards: Sequence[str]) -> Degradation:
+def _guard_missing(guards: Sequence[str]) -> Complaint:
     message = (
         f"{listed(guards)} is not installed as in manifests/base, or the operator may not read it: apply "
         "manifests/base. Until then the scheduler may give reserved GPUs to anybody, but the agents refuse all but "
         "tenants, and no new device classes are made"
     )
-    return Degradation(DegradedReason.GUARD_MISSING, message)
+    return Complaint(DegradedReason.GUARD_MISSING, message)
 
 
-def _too_large(size: int) -> Degradation:
+def _too_large(size: int) -> Complaint:
     message = (
         f"spec.tenants takes {size:,} characters in the admission policies, and one policy may take "
         f"{MOST_OF_ONE_POLICY:,}: {_UNTIL_THEN}. Use fewer or shorter requirements in spec.tenants.namespaces"
     )
-    return Degradation(DegradedReason.GUARDS_FULL, message)
+    return Complaint(DegradedReason.GUARDS_FULL, message)
 
 
-def _no_room(size: int) -> Degradation:
+def _no_room(size: int) -> Complaint:
     message = (
         f"spec.tenants takes {size:,} characters in the admission policies, and policies of higher rank leave fewer of "
         f"{MOST_TOGETHER:,}: {_UNTIL_THEN}. Delete or shorten policies with tenants, or raise spec.priority"
     )
-    return Degradation(DegradedReason.GUARDS_FULL, message)
+    return Complaint(DegradedReason.GUARDS_FULL, message)
 
 
 _UNTIL_THEN: Final = "no new claim gets its reserved GPUs"

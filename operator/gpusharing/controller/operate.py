@@ -15,6 +15,7 @@ import kopf
 import structlog
 
 from gpusharing import __version__
+from gpusharing.api import names
 from gpusharing.controller import (
     audit,
     following,
@@ -52,7 +53,6 @@ _NAME: Final = "gpusharing-operator"
 async def operate(
     *,
     kubeconfig: Path | None,
-    driver: str,
     idle_wait: float = IDLE_WAIT,
     listen: Address,
     lease: LeaseName,
@@ -107,12 +107,17 @@ async def operate(
             )
         )
         kubernetes = await patiently(lambda: server_version.require_supported(api))
-        log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
+        log.info("connected", server=credentials.server, kubernetes=kubernetes.program)
         server_version.report_unknown_cel(kubernetes, metrics)
         # Nothing is known before the first list.
         rules = await patiently(lambda: taint_rules.served(api))
         decider = Decider(
-            Setup(driver=driver, minor=kubernetes.minor, idle_wait=idle_wait, has_taint_rules=rules is not None)
+            Setup(
+                driver=names.DRIVER,
+                minor=kubernetes.minor,
+                idle_wait=idle_wait,
+                has_taint_rules=rules is not None,
+            )
         )
         async with elector.leading():
             if rules is not None:

@@ -59,11 +59,7 @@ async def operate(
     lease_duration: int,
 ) -> None:
     """Runs until SIGTERM or SIGINT, or until another one leads: LeaseLostError."""
-    # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
-    gc.set_threshold(50_000, 20, 100)
-    # Kopf reads JSON by the standard library. Opaque parameters of a claim may be nested five thousand levels deep, and
-    # one such claim must not end the watch of all of them.
-    sys.setrecursionlimit(20_000)
+    _set_up_interpreter()
     _end_by_signal()
     credentials = await client_credentials.load(kubeconfig)
     metrics, changes = Metrics(), Changes()
@@ -151,6 +147,14 @@ def _readiness(elector: Elector, loop: Loop) -> Readiness:
     if elector.stands_by:
         return Readiness.STANDING_BY
     return Readiness.READY if elector.leads and loop.is_ready else Readiness.NOT_READY
+
+
+def _set_up_interpreter() -> None:
+    # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
+    gc.set_threshold(50_000, 20, 100)
+    # Kopf reads JSON by the standard library. Opaque parameters of a claim may be nested five thousand levels deep, and
+    # one such claim must not end the watch of all of them.
+    sys.setrecursionlimit(20_000)
 
 
 def _end_by_signal() -> None:

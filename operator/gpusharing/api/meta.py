@@ -61,6 +61,10 @@ class Identity:
     uid: str
     resource_version: str
 
+    @property
+    def display_name(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class PartialObjectMetadata:

@@ -36,11 +36,11 @@ from gpusharing.api.sharing.policy_spec import CelSelector, DeviceSelector, GpuS
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core import offers as core_offers
+from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.intents import Create
-from gpusharing.core.inventory import Gpu
-from gpusharing.core.taint_rules import Place, rule_intents
-from gpusharing.core.world import NodeView, World
+from gpusharing.core.publishing.attributes import board_attributes
+from gpusharing.core.state.node_view import NodeView, World
+from gpusharing.core.verdicts.taint_rules import Place, rule_intents
 
 DRIVER: Final = "gpu.nvidia.com"
 NOW: Final = "2026-11-18T12:00:00Z"
@@ -124,7 +124,7 @@ def gpu_status(slot: int = 0, *, node: str = "n1", in_force: PolicyReference | N
         minor=slot,
         model="NVIDIA H100 80GB HBM3",
         memory="81559Mi",
-        attributes=core_offers.board_attributes(gpu(slot, uuid=uuid(slot, node))),
+        attributes=board_attributes(gpu(slot, uuid=uuid(slot, node))),
         policy=in_force,
         published=(PublishedDevice(device=names.whole_device(slot)),) if in_force else (),
     )

@@ -18,11 +18,11 @@ from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.node_status import ClaimStatus
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import SharingPolicy
-from gpusharing.core import allocation
-from gpusharing.core.disturbance import gpu_views, in_the_way
+from gpusharing.core.claims import allocation
+from gpusharing.core.devices.offered import AS_FOUND
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell
-from gpusharing.core.offers import AS_FOUND
-from gpusharing.core.world import World, node_views
+from gpusharing.core.rollout.disturbance import gpu_views, in_the_way
+from gpusharing.core.state.node_view import World, node_views
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from building import DRIVER
 from gpusharing.controller.store import Store
-from gpusharing.core.world import World
+from gpusharing.core.state.node_view import World
 from gpusharing.kube import kinds
 
 

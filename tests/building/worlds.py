@@ -31,8 +31,8 @@ from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core.disturbance import EVICT
-from gpusharing.core.world import World
+from gpusharing.core.rollout.disturbance import EVICT
+from gpusharing.core.state.node_view import World
 
 NODES = ("n1", "n2", "n3")
 POLICIES = ("a", "b", "c")

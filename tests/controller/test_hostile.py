@@ -17,9 +17,9 @@ from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_spec import ClaimSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.controller.store import Store
-from gpusharing.core.decider import Decider
+from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.world import Setup
+from gpusharing.core.state.node_view import Setup
 from gpusharing.kube import kinds
 from gpusharing.kube.kinds import Kind
 

@@ -26,7 +26,7 @@ from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decide import decide
+from gpusharing.core.decision.from_nothing import decide
 from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.events import Events

@@ -12,8 +12,8 @@ import pytest_asyncio
 from building import boards, gpu_status
 from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.api.sharing.node_status import NodeSharingStatus
-from gpusharing.core import models
-from gpusharing.core.quotas import quota_name
+from gpusharing.core.cluster.quotas import quota_name
+from gpusharing.core.devices import reported_models
 from gpusharing.core.reasons import (
     AcceptedReason,
     ConditionType,
@@ -164,7 +164,7 @@ def of_h100s(offers: Mapping[str, Any], **spec: Any) -> Callable[[Everybody], Aw
         board = boards.board("H100-80GB")
         update = {"mig_profiles": boards.profile_names(board), "model": board.product_name}
         gpu = gpu_status(0).model_copy(update=update)
-        report = NodeSharingStatus(observed_generation=1, gpus=(gpu,), models=models.described([board]))
+        report = NodeSharingStatus(observed_generation=1, gpus=(gpu,), models=reported_models.described([board]))
         await they.make_node("n1", report=report)
         await they.apply_policy("p", offers=offers, **spec)
 

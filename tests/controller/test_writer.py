@@ -17,7 +17,7 @@ from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decide import decide
+from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind

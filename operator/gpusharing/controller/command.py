@@ -11,7 +11,7 @@ from gpusharing.api import names
 from gpusharing.controller import kopf_settings
 from gpusharing.controller.operate import operate
 from gpusharing.controller.server_version import UnsupportedVersionError
-from gpusharing.core.narrowing import IDLE_WAIT
+from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
 from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import CredentialsError

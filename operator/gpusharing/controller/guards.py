@@ -6,7 +6,7 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.controller.store import Store
-from gpusharing.core.guards.upkeep import KEPT, REQUIRED
+from gpusharing.core.cluster.guards.upkeep import KEPT, REQUIRED
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES, Kind
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError

@@ -33,10 +33,10 @@ from gpusharing.controller.patience import patiently
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decider import Decider
+from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
-from gpusharing.core.narrowing import IDLE_WAIT
-from gpusharing.core.world import Setup
+from gpusharing.core.publishing.narrowing import IDLE_WAIT
+from gpusharing.core.state.node_view import Setup
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName

@@ -9,18 +9,7 @@ import structlog
 from gpusharing.controller.backoff import Backoff
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.store import Store
-from gpusharing.core.intents import (
-    Create,
-    Delete,
-    Intent,
-    Patch,
-    PatchStatus,
-    ReplaceSpec,
-    Stage,
-    Target,
-    Tell,
-    stage,
-)
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Stage, Target, Tell, stage
 from gpusharing.kube import kinds
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind

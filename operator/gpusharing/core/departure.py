@@ -1,7 +1,7 @@
 """Who has to delete what, so that a claim gives back what it holds: for the end of messages."""
 
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.core.listed import listed
+from gpusharing.core.text import listed
 
 
 def how_to_leave(claim: ResourceClaim) -> str:

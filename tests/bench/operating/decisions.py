@@ -11,10 +11,10 @@ from building import DRIVER, MINOR, NOW, claim, gpu_status, node, node_sharing, 
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.core.decider import Decider
+from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
-from gpusharing.core.present import Known
-from gpusharing.core.world import Setup
+from gpusharing.core.state.cluster_state import Known
+from gpusharing.core.state.node_view import Setup
 
 _CLAIMS_OF_A_NODE: Final = 10
 _CHANGED: Final = 100

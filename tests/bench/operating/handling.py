@@ -27,9 +27,9 @@ from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
-from gpusharing.core.decider import Decider
+from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.world import Setup
+from gpusharing.core.state.node_view import Setup
 from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
 from gpusharing.kube.transport import Api, open_session

@@ -1,0 +1,218 @@
+"""What one node adds to the status of each policy."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, RefusalReason
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.policy_status import LaggingNode
+from gpusharing.core.memo import Kept
+from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.selection import Selection
+from gpusharing.core.rollout.disturbance import Hold, failure, not_evicted
+from gpusharing.core.rollout.gpu_change import GpuChange, NodeRollout, is_changing, takes_up_a_place
+from gpusharing.core.rollout.plan import NodePlan
+from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.state.touched import Touched
+from gpusharing.core.status.lagging import Late, is_late, lagging
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeShare:
+    """A node as one policy sees it: numbers, and sentences about it that may stand in a message."""
+
+    selected: bool
+    won: int = 0
+    """GPUs."""
+    coming: int = 0
+    """GPUs that it wins when its change has begun here."""
+    counted: bool = False
+    """Whether GPUs that were won are offered in ways that exclude each other, by counters."""
+    places: int = 0
+    """Claims that the GPUs won can hold at the same time."""
+    clients: int = 0
+    """Claims' devices on GPUs on which the policy is in force."""
+    lost: tuple[str, ...] = ()
+    """GPUs that others won: which, to whom, why."""
+    failed: tuple[str, ...] = ()
+    """GPUs on which a selector failed, and how."""
+    refused: tuple[tuple[RefusalReason, str], ...] = ()
+    """What the GPUs won cannot carry."""
+    lagging: LaggingNode | None = None
+    """Why what was won here is not in force yet."""
+    held_back: bool = False
+    """Whether it stays as it was for now."""
+    changing: bool = False
+    """Whether work is evicted or GPUs are cut anew."""
+    failing: tuple[str, ...] = ()
+    """GPUs that cannot be used, or not in this way, and why."""
+    stops: bool = False
+    """Whether that takes up one of the places of nodes that may be unavailable."""
+    not_evicted: tuple[str, ...] = ()
+    """Who is in the way, is to be evicted, and will not be."""
+    planned: NodePlan | None = None
+    """What would be done if the policy did not rest."""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.selected and self.won > 0 and self.lagging is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """All that was decided for a node."""
+
+    spec: NodeSharingSpec
+    admitted: tuple[GpuSharing, ...]
+    """How each of the reported GPUs is to be now, without those who hold it."""
+    rollout: NodeRollout
+    held_back: Collection[str]
+    """Policies that may not begin here yet."""
+    selected_by: AbstractSet[str]
+    """Policies that select the node."""
+    selections: Mapping[str, Selection]
+    plans: Mapping[str, NodePlan]
+
+
+class _Case(NamedTuple):
+    """All that a GPU's share is made of."""
+
+    decided: GpuSharing
+    """Without those who hold it."""
+    change: GpuChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GpuShare:
+    """A GPU as policies see it."""
+
+    case: _Case
+    policy: str | None
+    """Who has it."""
+    to: str | None
+    """Who gets it in the end."""
+    counted: bool
+    places: int
+    late: bool
+    waiting: bool
+    changing: bool
+    failure: str | None
+    stops: bool
+    not_evicted: tuple[Hold, ...]
+
+
+KeptShares: TypeAlias = Kept[_Case, _GpuShare]
+
+
+def node_shares(
+    candidates: Mapping[str, Candidate],
+    view: NodeView,
+    outcome: Outcome,
+    kept: KeptShares,
+    touched: Touched | None = None,
+) -> Mapping[str, NodeShare]:
+    """By policy; only those to which the node is something. `kept`: what was said of each GPU last time. `touched`:
+    since then."""
+    clients = _clients_by_policy(view, outcome.spec)
+    cases = {
+        gpu.uuid: _Case(gpu, change)
+        for gpu, change in zip(outcome.admitted, outcome.rollout.changes, strict=True)
+        if touched is None or gpu.uuid in touched.gpus
+    }
+    # Those that the agent does not report are kept in mind, and are nothing that anybody has.
+    gpus = tuple((kept.some if touched else kept.all)(_gpu_share, cases))
+    concerned = (
+        {gpu.policy.name for gpu in outcome.spec.gpus if gpu.policy}
+        | {loser.policy for gpu in outcome.admitted for loser in gpu.losers}
+        | {change.policy for change in outcome.rollout.changes}
+        | clients.keys()
+    )
+    return {
+        policy: _share(policy, view, outcome, gpus, clients=clients[policy])
+        for policy in candidates.keys() & (outcome.selected_by | concerned)
+    }
+
+
+def _gpu_share(case: _Case) -> _GpuShare:
+    entry, change = case
+    return _GpuShare(
+        case=case,
+        policy=entry.policy.name if entry.policy else None,
+        to=change.after.policy.name if change.after.policy else None,
+        counted=entry.offers is not None and _is_counted(entry.offers),
+        places=_places(entry),
+        late=is_late(entry, change.gpu),
+        waiting=not change.has_begun,
+        changing=is_changing(entry, change.gpu),
+        failure=failure(change.gpu.status),
+        stops=takes_up_a_place(entry, change.after, change.gpu),
+        not_evicted=not_evicted(entry, change.gpu),
+    )
+
+
+def _share(policy: str, view: NodeView, outcome: Outcome, gpus: Sequence[_GpuShare], *, clients: int) -> NodeShare:
+    selection = outcome.selections.get(policy)
+    won = [gpu for gpu in gpus if gpu.policy == policy]
+    return NodeShare(
+        selected=policy in outcome.selected_by,
+        won=len(won),
+        coming=sum(gpu.to == policy != gpu.policy for gpu in gpus),
+        counted=any(gpu.counted for gpu in won),
+        places=sum(gpu.places for gpu in won),
+        clients=clients,
+        lost=tuple(
+            f"{gpu.case.decided.uuid} of {view.name} to {gpu.policy or 'nobody'} ({loser.reason})"
+            for gpu in gpus
+            for loser in gpu.case.decided.losers
+            if loser.policy == policy
+        ),
+        failed=tuple(f"{uuid} of {view.name}: {why}" for uuid, why in selection.failed.items()) if selection else (),
+        refused=tuple(
+            (refusal.reason, f"{gpu.case.decided.uuid} of {view.name}: {refusal.message}")
+            for gpu in won
+            for refusal in gpu.case.decided.refused
+        ),
+        lagging=lagging(
+            view.name,
+            late=[Late(gpu.case.decided, gpu.case.change.gpu) for gpu in won if gpu.late],
+            waiting=[gpu.case.change for gpu in gpus if gpu.waiting and gpu.case.change.policy == policy],
+            held=policy in outcome.held_back,
+        ),
+        held_back=policy in outcome.held_back,
+        changing=any(gpu.changing for gpu in won),
+        failing=tuple(
+            f"{gpu.case.decided.uuid} of {view.name}: {gpu.failure}" for gpu in won if gpu.failure is not None
+        ),
+        stops=any(gpu.stops for gpu in won),
+        not_evicted=tuple(
+            f"claim {hold.claim} on {hold.device} of {view.name}" for gpu in won for hold in gpu.not_evicted
+        ),
+        planned=outcome.plans.get(policy),
+    )
+
+
+def _clients_by_policy(view: NodeView, decided: NodeSharingSpec) -> Counter[str]:
+    """Of the policies in force, not of those to come."""
+    in_force = {gpu.uuid: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
+    clients: Counter[str] = Counter()
+    for gpu in decided.gpus:
+        if gpu.allocated and gpu.uuid in in_force:
+            clients[in_force[gpu.uuid]] += len(gpu.allocated)
+    return clients
+
+
+def _is_counted(offers: Offers) -> bool:
+    cut_on_demand = offers.mig is not None and offers.mig.layout is None
+    ways = (offers.exclusive, offers.time_slicing, offers.mps, offers.mig)
+    return cut_on_demand or sum(way is not None for way in ways) > 1
+
+
+def _places(gpu: GpuSharing) -> int:
+    if gpu.offers is None:
+        return 1
+    shared = [offer.max_clients for offer in (gpu.offers.time_slicing, gpu.offers.mps) if offer]
+    cut = [sum(gpu.offers.mig.layout.values())] if gpu.offers.mig and gpu.offers.mig.layout else []
+    return max([*shared, *cut, 1])

@@ -1,0 +1,401 @@
+"""Kept up to date, the decision is the one that is made from nothing."""
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import (
+    LATER,
+    NOW,
+    claim,
+    class_of,
+    gpu_status,
+    node,
+    node_sharing,
+    policy,
+    result,
+    taint_rule,
+    time_slicing,
+    world,
+)
+from building.cluster import agents_act, apply, with_claims, with_policies
+from building.worlds import NODES, POLICIES, claims, node_sharings, policies, worlds
+from gpusharing.api.dra import DeviceTaintRule, Namespace
+from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.sharing.gpu_status import PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.core.decision import incremental as module
+from gpusharing.core.decision.from_nothing import decide
+from gpusharing.core.decision.incremental import Decider
+from gpusharing.core.decision.node_decision import decision
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Target, Tell
+from gpusharing.core.publishing.narrowing import IDLE_WAIT
+from gpusharing.core.state.node_view import NodeView, World
+from gpusharing.core.state.touched import Touched
+from gpusharing.core.timestamps import seconds
+
+Step = Callable[[World], World]
+
+MOMENTS = (NOW, "2026-11-18T12:00:01Z", "2026-11-18T12:30:00Z", LATER, "2026-11-18T14:00:00Z")
+
+
+# Some of them closing, for longer than the operator waits or not.
+published = st.lists(
+    st.builds(
+        PublishedDevice,
+        device=st.sampled_from(["gpu-0", "gpu-0-timeslicing", "gpu-1-timeslicing"]),
+        closing_since=st.sampled_from([None, None, "2026-11-18T11:00:00Z", NOW]),
+    ),
+    max_size=2,
+    unique_by=lambda item: item.device,
+).map(tuple)
+
+
+def _told(world: World) -> Mapping[tuple[str, str], Tell]:
+    return {
+        (uid, note): _TOLD.setdefault(
+            (uid, note),
+            Tell(
+                target=Target.RESOURCE_CLAIM,
+                about=ObjectMeta(name="any", uid=uid),
+                warning=True,
+                reason="any",
+                action="any",
+                note=note,
+            ),
+        )
+        for uid, notes in world.told.items()
+        for note in notes
+    }
+
+
+_TOLD: dict[tuple[str, str], Tell] = {}
+
+
+class Kept:
+    """A decider that is told of each change, as the store tells it."""
+
+    def __init__(self, at: World) -> None:
+        self.decider = Decider(at.setup)
+        self.world = World(driver=at.driver, minor=at.minor, policies={}, nodes={}, node_sharings={}, claims={})
+        self.become(at)
+
+    def become(self, at: World) -> None:
+        kinds: list[Callable[[World], Mapping[Any, Any]]] = [
+            lambda of: of.policies,
+            lambda of: of.nodes,
+            lambda of: of.node_sharings,
+            lambda of: of.claims,
+            lambda of: of.namespaces,
+            lambda of: of.classes,
+            lambda of: of.guards,
+            lambda of: of.bindings,
+            lambda of: of.quotas,
+            lambda of: of.taint_rules or {},
+            _told,
+        ]
+        for kind in kinds:
+            before, after = kind(self.world), kind(at)
+            for name in before.keys() - after.keys():
+                self.decider.present.drop(before[name])
+            for name, item in after.items():
+                if before.get(name) is not item:
+                    self.decider.present.put(item)
+        # What was told to whom does not wait any more is forgotten.
+        self.world = replace(at, told={uid: {*notes} for uid, notes in self.decider.present.told.items()})
+
+
+def without(field: str, name: str) -> Step:
+    def drop(at: World) -> World:
+        rest: Any = {field: {key: item for key, item in getattr(at, field).items() if key != name}}
+        return replace(at, **rest)
+
+    return drop
+
+
+def with_sharing(name: str, seed: st.DataObject) -> Step:
+    def put(at: World) -> World:
+        sharing = seed.draw(node_sharings(name, list(at.policies.values())))
+        gpus = tuple(gpu.model_copy(update={"published": seed.draw(published)}) for gpu in sharing.status.gpus)
+        sharing = sharing.model_copy(update={"status": sharing.status.model_copy(update={"gpus": gpus})})
+        return replace(at, node_sharings={**at.node_sharings, name: sharing})
+
+    return put
+
+
+def with_node(name: str, labels: Mapping[str, str]) -> Step:
+    return lambda at: replace(at, nodes={**at.nodes, name: node(name, **labels)})
+
+
+def with_namespace(name: str, labels: Mapping[str, str]) -> Step:
+    namespace = Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+    return lambda at: replace(at, namespaces={**at.namespaces, name: namespace})
+
+
+def with_taint_rule(rule: DeviceTaintRule) -> Step:
+    return lambda at: (
+        at if at.taint_rules is None else replace(at, taint_rules={**at.taint_rules, rule.metadata.name: rule})
+    )
+
+
+def step(data: st.DataObject) -> Step:
+    name = st.sampled_from(NODES)
+    steps: list[Callable[[], Step]] = [
+        lambda: lambda at: with_policies(at, data.draw(policies)),
+        lambda: without("policies", data.draw(st.sampled_from(POLICIES))),
+        lambda: with_sharing(data.draw(name), data),
+        lambda: without("node_sharings", data.draw(name)),
+        lambda: with_node(data.draw(name), data.draw(st.sampled_from([{}, {"pool": "x"}]))),
+        lambda: without("nodes", data.draw(name)),
+        lambda: lambda at: with_claims(at, data.draw(claims())),
+        lambda: without("claims", data.draw(st.sampled_from(["uid-c1", "uid-c2"]))),
+        lambda: agents_act,
+        lambda: lambda at: apply(at, decide(at, now=NOW)),
+        lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {}]))),
+        lambda: without("namespaces", data.draw(st.sampled_from(["team", "default"]))),
+        lambda: with_taint_rule(taint_rule(data.draw(st.sampled_from(["gpu-0", "gpu-0-timeslicing"])))),
+    ]
+    return data.draw(st.sampled_from(steps))()
+
+
+@given(worlds(), st.data())
+def test_after_any_history_it_is_what_is_decided_from_nothing(at: World, data: st.DataObject) -> None:
+    kept = Kept(at)
+    for now in MOMENTS:
+        assert kept.decider.decide(now=now) == decide(kept.world, now=now)
+        for _ in range(data.draw(st.integers(0, 3))):
+            kept.become(step(data)(kept.world))
+
+
+@given(worlds())
+def test_nothing_is_decided_again_when_nothing_has_changed(at: World) -> None:
+    kept = Kept(at)
+    for _ in range(3):
+        kept.become(agents_act(apply(kept.world, kept.decider.decide(now=NOW))))
+    assert kept.decider.decide(now=NOW) == []
+    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
+
+
+def decisions_on_nodes(of: Callable[[], object]) -> list[str]:
+    """The nodes that were decided on meanwhile."""
+    seen: list[str] = []
+
+    def noted(candidates: Any, view: NodeView, *rest: Any, **named: Any) -> Any:
+        seen.append(view.name)
+        return decision(candidates, view, *rest, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "decision", noted)
+        of()
+    return seen
+
+
+def settled() -> Kept:
+    kept = Kept(
+        world(
+            policies=[policy("everywhere"), policy("here", nodes={"pool": "x"}, priority=1)],
+            nodes=[node("n3", pool="x")],
+            node_sharings=[node_sharing(name) for name in NODES],
+        )
+    )
+    for _ in range(3):
+        kept.become(agents_act(apply(kept.world, kept.decider.decide(now=NOW))))
+    assert kept.decider.decide(now=NOW) == []
+    return kept
+
+
+def write(kept: Kept, intents: Iterable[Intent]) -> None:
+    """What was decided of nodes, unless they have changed since. It comes back as other objects that say the same."""
+    for intent in intents:
+        if isinstance(intent, ReplaceSpec):
+            before, name = intent.before, intent.before.metadata.name
+            if kept.world.node_sharings[name] is before:
+                written = before.model_copy(update={"spec": intent.spec.model_copy(deep=True)})
+                kept.become(replace(kept.world, node_sharings={**kept.world.node_sharings, name: written}))
+
+
+HELD = claim("c1", result("gpu-0-timeslicing", pool="n2"))
+
+
+def test_what_was_decided_is_not_decided_on_again_when_it_comes_back() -> None:
+    kept = settled()
+    for change in (lambda at: with_claims(at, HELD), without("claims", "uid-c1")):
+        kept.become(change(kept.world))
+        assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n2"]
+        write(kept, kept.decider.decide(now=NOW))
+        assert kept.decider.present.has_changed
+        assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
+        assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def _with_status(at: NodeSharing) -> NodeSharing:
+    gpu, *others = at.status.gpus
+    gpus = (gpu.model_copy(update={"memory": "48Gi"}), *others)
+    return at.model_copy(update={"status": at.status.model_copy(update={"gpus": gpus})})
+
+
+def _with_spec(at: NodeSharing) -> NodeSharing:
+    return at.model_copy(update={"spec": at.spec.model_copy(update={"claims": ()})})
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        lambda at: replace(at, node_sharings={**at.node_sharings, "n2": _with_status(at.node_sharings["n2"])}),
+        lambda at: replace(at, node_sharings={**at.node_sharings, "n2": _with_spec(at.node_sharings["n2"])}),
+        lambda at: with_claims(at, claim("c2", result("gpu-1-timeslicing", pool="n2"))),
+        lambda at: with_claims(at, claim("c1", result("gpu-1-timeslicing", pool="n2"))),
+        without("claims", "uid-c1"),
+        with_node("n2", {"pool": "x"}),
+        with_namespace("default", {"team": "x"}),
+        with_taint_rule(taint_rule("gpu-0-timeslicing", pool="n2")),
+        lambda at: with_policies(at, policy("everywhere", generation=2, offers=time_slicing(7))),
+    ],
+    ids=["status", "spec", "claim", "allocation", "release", "labels", "namespace", "rule", "policy"],
+)
+@pytest.mark.parametrize("first", ["write", "change"])
+def test_what_others_did_meanwhile_is_decided_on(meanwhile: Step, first: str) -> None:
+    """Whether it comes before the answer to our write or after it."""
+    kept = settled()
+    kept.become(with_claims(kept.world, HELD))
+    decided = kept.decider.decide(now=NOW)
+    if first == "write":
+        write(kept, decided)
+        kept.become(meanwhile(kept.world))
+    else:
+        kept.become(meanwhile(kept.world))
+        write(kept, decided)
+    assert "n2" in decisions_on_nodes(lambda: kept.decider.decide(now=NOW))
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_a_claim_that_was_denied_is_decided_on_again() -> None:
+    """What was allowed before is not promised any more, so that there may be more to say."""
+    kept = settled()
+    early = claim("early", result("gpu-0", pool="n2"))
+    kept.become(with_claims(kept.world, early, claim("late", result("gpu-0-timeslicing", pool="n2"))))
+    write(kept, kept.decider.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n2"]
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+EDITED = policy("here", nodes={"pool": "x"}, priority=1, generation=2, offers=time_slicing(7))
+
+
+def test_a_node_whose_gpus_are_given_in_another_way_is_decided_on_again() -> None:
+    """What has begun there is no longer what has to wait for its turn."""
+    kept = settled()
+    kept.become(with_policies(kept.world, EDITED))
+    write(kept, kept.decider.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n3"]
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_what_happens_on_one_gpu_is_nothing_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = settled()
+    for number, gpu in enumerate((0, 0, 1)):
+        kept.become(with_claims(kept.world, claim(f"c{number}", result(f"gpu-{gpu}-timeslicing", pool="n2"))))
+    write(kept, kept.decider.decide(now=NOW))
+    kept.decider.decide(now=NOW)
+    seen: list[AbstractSet[str]] = []
+
+    def noted(*args: Any, touched: Touched | None, **named: Any) -> Any:
+        assert touched is not None
+        seen.append(touched.claims)
+        return decision(*args, touched=touched, **named)
+
+    monkeypatch.setattr(module, "decision", noted)
+    kept.become(without("claims", "uid-c1")(kept.world))
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert seen == [{"uid-c0", "uid-c1"}]
+
+
+@pytest.mark.parametrize(
+    ("change", "decided"),
+    [
+        (lambda at: at, []),
+        (lambda at: with_claims(at, claim("c1", result("gpu-0-timeslicing", pool="n2"))), ["n2"]),
+        (lambda at: with_claims(at, claim("c1", allocated=False)), []),
+        (lambda at: with_claims(at, claim("c1", result(driver="other"))), []),
+        (lambda at: with_claims(at, claim("c1", result(pool="n1"), result(pool="n3/here"))), ["n1", "n3"]),
+        (lambda at: with_policies(at, EDITED), ["n3"]),
+        (without("policies", "here"), ["n3"]),
+        (lambda at: with_policies(at, policy("new", nodes={"pool": "y"})), []),
+        (with_node("n1", {}), []),
+        (with_node("n1", {"pool": "x"}), ["n1"]),
+        (without("nodes", "n1"), []),
+    ],
+)
+def test_a_change_costs_the_nodes_that_it_concerns(change: Step, decided: list[str]) -> None:
+    kept = settled()
+    kept.become(change(kept.world))
+    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == decided
+    # And those that were spared are as they would be decided on.
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_what_agents_say_in_a_claim_is_no_change() -> None:
+    kept = settled()
+    held = claim("c1", result("gpu-0-timeslicing"))
+    kept.become(with_claims(kept.world, held))
+    kept.decider.decide(now=NOW)
+    told = replace(
+        held,
+        metadata=replace(held.metadata, resource_version="2"),
+        status=replace(held.status, devices=({"driver": "other"},)),
+    )
+    kept.become(with_claims(kept.world, told))
+    assert not kept.decider.present.has_changed
+
+
+def test_a_status_of_ours_concerns_no_node() -> None:
+    kept = Kept(world(policies=[policy()], node_sharings=[node_sharing()]))
+    statuses = [intent for intent in kept.decider.decide(now=NOW) if isinstance(intent, PatchStatus)]
+    kept.become(apply(kept.world, statuses))
+    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
+
+
+def test_a_pod_may_be_told_again_when_one_of_its_claims_waits_no_longer() -> None:
+    """What it was told is forgotten with that claim, and the other one waits still."""
+    waits = claim("c1", allocated=False, classes=("a-timeslicing",), made_for="p1")
+    other = claim("c2", allocated=False, classes=("a-timeslicing",), made_for="p1")
+    nowhere = policy("a", nodes={"pool": "y"}, offers=time_slicing(4))
+    kept = Kept(with_claims(world(policies=[nowhere], classes=[class_of("a")]), waits, other))
+    intents = kept.decider.decide(now=NOW)
+    kept.become(apply(kept.world, [intent for intent in intents if isinstance(intent, PatchStatus | Tell)]))
+    kept.decider.decide(now=NOW)
+    assert "uid-p1" in kept.decider.present.told
+    kept.become(with_claims(kept.world, claim("c2", allocated=False, made_for="p1")))
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_time_alone_is_looked_at_when_its_moment_has_come() -> None:
+    closing = PublishedDevice(device="gpu-0-timeslicing", closing_since=NOW)
+    withdrawing = gpu_status(0, node="n2").model_copy(update={"published": (closing,)})
+    kept = Kept(world(node_sharings=[node_sharing("n1"), node_sharing("n2", gpus=[withdrawing])]))
+    kept.become(apply(kept.world, kept.decider.decide(now=NOW)))
+    assert kept.decider.decide(now=NOW) == []
+    assert kept.decider.next_in(now=NOW) == IDLE_WAIT
+    assert seconds(LATER) - seconds(NOW) == IDLE_WAIT
+    [intent] = kept.decider.decide(now=LATER)
+    assert isinstance(intent, ReplaceSpec)
+    assert intent.spec.gpus[0].close_approved == ("gpu-0-timeslicing",)
+    assert kept.decider.next_in(now=LATER) is None
+
+
+def test_a_decision_that_fails_is_made_from_nothing_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(world(policies=[policy()], node_sharings=[node_sharing("n1"), node_sharing("n2")]))
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("a world that nobody thought of")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "policy_status", broken)
+        with pytest.raises(RuntimeError):
+            kept.decider.decide(now=NOW)
+    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)

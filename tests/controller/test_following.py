@@ -10,6 +10,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
+from building import DRIVER
 from gpusharing.controller.following import FOLLOWED, follow
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
@@ -27,7 +28,7 @@ def claim(name: str, version: int, **labels: str) -> dict[str, Any]:
 class Followed:
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.store = Store(FOLLOWED, on_change=lambda **_: None)
+        self.store = Store(FOLLOWED, driver=DRIVER, on_change=lambda **_: None)
 
     async def knows(self, **expected: int) -> None:
         async def check() -> None:

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from building import hostile
 from gpusharing.kube import transport
 from gpusharing.kube.kinds import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from gpusharing.kube.reading import LARGEST_OBJECT
 from gpusharing.kube.transport import Api, ApiError, UnreachableError, UnreadableError, open_session
 from kube.conftest import Answer, Script, breaks, credentials, hangs, refuses, says
 
@@ -296,7 +297,7 @@ async def test_object_that_is_too_large_hides_no_other(
 
 
 async def test_answer_that_is_too_large(api: Api, script: Script) -> None:
-    script.then(says(CLAIM | {"x": "x" * (transport.LARGEST_OBJECT + 1)}), says(CLAIM))
+    script.then(says(CLAIM | {"x": "x" * (LARGEST_OBJECT + 1)}), says(CLAIM))
     with pytest.raises(UnreadableError, match="has more than 12 MiB as JSON"):
         await _get(api)
     await _get(api)
@@ -325,11 +326,11 @@ def watched(*lines: bytes) -> Answer:
         pytest.param(b'"ADDED"', "?", id="no event"),
         pytest.param(
             b'{"type":"ADDED","object":{"metadata":{"name":"b","namespace":"n","uid":"u"},"x":"'
-            + b"<" * transport.LARGEST_OBJECT,
+            + b"<" * LARGEST_OBJECT,
             "n/b",
             id="too long",
         ),
-        pytest.param(b"x" * (transport.LARGEST_OBJECT + 1), "?", id="too long, of nobody"),
+        pytest.param(b"x" * (LARGEST_OBJECT + 1), "?", id="too long, of nobody"),
     ],
 )
 async def test_event_that_cannot_be_read_hides_no_other(api: Api, script: Script, line: bytes, name: str) -> None:

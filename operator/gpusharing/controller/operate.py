@@ -42,6 +42,7 @@ from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.unreadable import Unreadables
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +74,8 @@ async def operate(
             changes.happened()
 
     known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
-    store = Store(known, on_change=on_change)
+    unreadables = Unreadables()
+    store = Store(known, driver=driver, on_change=on_change, unreadables=unreadables)
     relists = Relists(known, credentials.server)
     user_agent = f"{_NAME}/{__version__}"
 
@@ -84,11 +86,12 @@ async def operate(
             Api(electors, credentials.server, user_agent=user_agent), lease, me=me, duration=lease_duration
         )
         session = await ours.enter_async_context(open_session(credentials, elector.fence))
-        api = Api(session, credentials.server, user_agent=user_agent)
+        api = Api(session, credentials.server, user_agent=user_agent, unreadables=unreadables)
         events = Events(api, controller=_NAME, instance=socket.gethostname())
         writer = Writer(api, store, events, metrics)
         loop = Loop(writer, metrics, changes)
         metrics.watch_store(handlers.WATCHED, store.count)
+        metrics.watch_unreadables(unreadables.counts)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
         metrics.watch_settled(lambda: loop.is_ready)

@@ -11,8 +11,10 @@ from typing import Any, Protocol, TypeVar
 import pydantic
 import structlog
 
+from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.core.claims import allocation
 from gpusharing.core.intents import Tell
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.unreadable import Unreadables, display_name
@@ -31,9 +33,15 @@ class OnChange(Protocol):
 
 class Store:
     def __init__(
-        self, watched: Collection[Kind[Any]], *, on_change: OnChange, unreadables: Unreadables | None = None
+        self,
+        watched: Collection[Kind[Any]],
+        *,
+        driver: str,
+        on_change: OnChange,
+        unreadables: Unreadables | None = None,
     ) -> None:
         self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
+        self._driver = driver
         self._on_change = on_change
         self.unreadables = unreadables or Unreadables()
 
@@ -134,7 +142,9 @@ class Store:
             return item.made_of(known.spec, known.status)
         return item
 
-    def _put(self, kind: Kind[T], item: T) -> None:
+    def _put(self, kind: Kind[T], item: Any) -> None:
+        if isinstance(item, ResourceClaim):
+            item = allocation.kept(item, self._driver)
         key = _key(_metadata(item))
         before = self._objects[kind].get(key)
         self._objects[kind][key] = item

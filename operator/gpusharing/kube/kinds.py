@@ -104,7 +104,9 @@ class Kind(Generic[T]):
 
     def as_json(self) -> "Kind[dict[str, Any]]":
         """The same kind with its objects left as JSON: for those who go on where one of them cannot be read."""
-        return replace(self, model=_RawObject, unreadable=None)
+        as_json: Any = replace(self, model=_RawObject, unreadable=None)
+        kind: Kind[dict[str, Any]] = as_json
+        return kind
 
     @cached_property
     def _adapter(self) -> pydantic.TypeAdapter[T]:

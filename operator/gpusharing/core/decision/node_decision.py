@@ -26,6 +26,7 @@ from gpusharing.core.state.touched import Touched
 from gpusharing.core.status.contribution import KeptShares, NodeShare, Outcome, node_shares
 from gpusharing.core.verdicts.conflicts import losses
 from gpusharing.core.verdicts.occupancy import KeptOccupancy, next_approval, with_occupancy
+from gpusharing.core.verdicts.spec_size import fitted
 from gpusharing.core.verdicts.taint_rules import rule_intents
 from gpusharing.core.verdicts.tenancy import Registry
 from gpusharing.core.verdicts.verdicts import KeptEntries, claim_entries
@@ -162,7 +163,7 @@ def decision(
     spared = None if lost or memory.had_losses else touched
     memory.had_losses = bool(lost)
     claims = claim_entries(view, admitted, registry, lost, setup.driver, kept=memory.entries, touched=spared)
-    spec = NodeSharingSpec(gpus=gpus + _missing(view), claims=claims)
+    spec = fitted(NodeSharingSpec(gpus=gpus + _missing(view), claims=claims), view, setup.driver)
     if spec == view.sharing.spec:
         spec = view.sharing.spec
     outcome = Outcome(

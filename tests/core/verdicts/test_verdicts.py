@@ -112,6 +112,24 @@ def test_a_denied_claim_says_why_for_each_device() -> None:
     assert entry.settings == (plain("gpu-0", "c"),)
 
 
+def test_what_many_requests_are_refused_for_is_said_once() -> None:
+    results = [result("gpu-0-timeslicing", request=f"r{number}") for number in range(32)]
+    item = claim("c1", *results, configs=[config(gpu_config({"strategy": "MPS"}))])
+    [entry] = entries([item], MEDIUM)
+    assert entry.reason == (
+        "requests r0, r1, r2 and 29 more: config of the claim: sharing.strategy is MPS, but device gpu-0-timeslicing "
+        "is shared in time slices: use TimeSlicing, or remove the config"
+    )
+
+
+def test_a_reason_is_as_long_as_the_api_takes_it() -> None:
+    results = [result(f"gpu-{number}", request=f"r{number}") for number in range(32)]
+    cut = [config(gpu_config(kind="MigDeviceConfig"), requests=[f"r{number}" for number in range(32)])]
+    [entry] = entries([claim("c1", *results, configs=cut)], None)
+    assert entry.reason is not None
+    assert (len(entry.reason), entry.reason[-1]) == (1024, "…")
+
+
 def test_a_reason_can_be_written_whatever_the_claim_says() -> None:
     parameters = gpu_config() | {"\ud800" * 5_000: 1}
     [entry] = entries([claim(configs=[config(parameters)])], None)

@@ -67,7 +67,7 @@ class OwnedMeta(LabelledMeta):
 
 
 def _labels_if_few(value: Any) -> Any:
-    return None if isinstance(value, dict) and len(value) > _MOST_LABELS else value or {}
+    return None if isinstance(value, dict) and len(value) > _MOST_LABELS else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)

@@ -116,8 +116,10 @@ def edited(at: World, **spec: Any) -> World:
 SHARED = time_slicing(3)
 BOTH = time_slicing(3, exclusive=True)
 FOR_SEARCH = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
+UNKNOWN = Namespace(metadata=NamespaceMeta(name="other", labels=None))
 TENANT = Namespace(metadata=NamespaceMeta(name="other", labels={"team": "search"}))
 EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
+FOR_SEARCH_ALONE = in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH))
 
 
 @pytest.mark.parametrize(
@@ -125,10 +127,7 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
     [
         (in_force(policy("p", offers=BOTH)), {}),
         (in_force(policy("p", offers=SHARED)), {"WayNotOffered": EXCLUSIVE_ASKED}),
-        (
-            in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)),
-            {"NotATenant": ["exclusive-other", "timeslicing-other"]},
-        ),
+        (FOR_SEARCH_ALONE, {"NotATenant": ["exclusive-other", "timeslicing-other"]}),
         (
             in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)),
             {"NotATenant": ["timeslicing-other"], "WayNotOffered": EXCLUSIVE_ASKED},
@@ -140,7 +139,8 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
         (edited(in_force(policy("p", offers=BOTH)), rollout=Rollout(paused=True)), {}),
         (edited(in_force(policy("p", offers=BOTH)), offers=BOTH, tenants=FOR_SEARCH, rollout=Rollout(paused=True)), {}),
         # Of a namespace that is not known yet, nobody knows whether it is a tenant.
-        (replace(in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)), namespaces={}), {}),
+        (replace(FOR_SEARCH_ALONE, namespaces={}), {}),
+        (replace(FOR_SEARCH_ALONE, namespaces={**FOR_SEARCH_ALONE.namespaces, "other": UNKNOWN}), {}),
     ],
     ids=itertools.count(),
 )

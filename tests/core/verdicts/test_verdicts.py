@@ -19,8 +19,8 @@ from building import (
     result,
     time_slicing,
 )
-from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import LabelSelector
+from gpusharing.api.dra import Namespace, ResourceClaim
+from gpusharing.api.meta import LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.device_settings import DeviceSettings, MemorySettings, SettingSources
 from gpusharing.api.sharing.gpu_status import MemoryWallSupport
 from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing, NodeSharingSpec, Verdict
@@ -37,7 +37,7 @@ from gpusharing.api.sharing.offers import (
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.claims import allocation
-from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.state.node_view import NodeView, labels_of
 from gpusharing.core.verdicts.conflicts import Loss
 from gpusharing.core.verdicts.tenancy import Registry
 from gpusharing.core.verdicts.verdicts import claim_entries
@@ -247,6 +247,13 @@ def test_a_tenant_is_allowed() -> None:
 
 def test_of_an_unknown_namespace_nothing_is_said() -> None:
     assert judged(THEIRS, namespaces={}) is None
+
+
+def test_a_namespace_of_too_many_labels_is_unknown() -> None:
+    unknown = Namespace(metadata=NamespaceMeta(name="other", labels=None))
+    namespaces = labels_of({"other": unknown, "mine": Namespace(metadata=NamespaceMeta(name="mine"))}, [THEIRS])
+    assert namespaces == {}
+    assert judged(THEIRS, namespaces=namespaces) is None
 
 
 def test_who_becomes_a_tenant_is_allowed_then() -> None:

@@ -41,9 +41,9 @@ def spec_of(
     claims = tuple(client(slot, number) for slot in range(_GPUS) for number in range(clients))
     gpus = tuple(decided(slot, tenants_only if slot < restricted else shared) for slot in range(_GPUS))
     sharing = node_sharing(gpus=[gpu_status(slot) for slot in range(_GPUS)])
-    view = NodeView(sharing=sharing, labels={}, claims=claims, namespaces={"n" * 63: {"team": "x"}})
+    view = NodeView(sharing=sharing, labels={}, driver=DRIVER, claims=claims, namespaces={"n" * 63: {"team": "x"}})
     registry = Registry({tenants_only.metadata.name: _TENANTS.namespaces}, view.namespaces)
-    return NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, registry, {}, DRIVER)), view
+    return NodeSharingSpec(gpus=gpus, claims=claim_entries(view, gpus, registry, {})), view
 
 
 def size(spec: NodeSharingSpec) -> int:
@@ -52,7 +52,7 @@ def size(spec: NodeSharingSpec) -> int:
 
 def test_what_fits_stays_as_it_is() -> None:
     spec, view = spec_of(8)
-    assert fitted(spec, view, DRIVER) is spec
+    assert fitted(spec, view) is spec
 
 
 @pytest.mark.parametrize("restricted", [0, 2])
@@ -60,7 +60,7 @@ def test_what_fits_stays_as_it_is() -> None:
 def test_as_many_as_a_node_can_have_fit(restricted: int, parameters: object) -> None:
     spec, view = spec_of(256, restricted=restricted, parameters=parameters)
     assert size(spec) > 2**20
-    short = fitted(spec, view, DRIVER)
+    short = fitted(spec, view)
     assert size(short) <= LARGEST_SPEC
     said = {entry.uid: entry for entry in short.claims}
     for slot in range(restricted):
@@ -73,8 +73,8 @@ def test_as_many_as_a_node_can_have_fit(restricted: int, parameters: object) -> 
 
 def test_no_more_is_left_out_than_has_to_be() -> None:
     spec, view = spec_of(256, longest=False)
-    short = fitted(spec, view, DRIVER)
+    short = fitted(spec, view)
     assert size(spec) > LARGEST_SPEC
     assert LARGEST_SPEC * 0.99 < size(short) <= LARGEST_SPEC
     assert len(short.claims) == len(spec.claims)
-    assert fitted(short, view, DRIVER) == short
+    assert fitted(short, view) == short

@@ -4,10 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeAlias
 
 from gpusharing.api import names, strict_json
-from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing.node_spec import ClaimSharing, NodeSharingSpec, Verdict
 from gpusharing.api.text import clip
-from gpusharing.core.claims import allocation
 from gpusharing.core.state.node_view import NodeView
 
 LARGEST_SPEC: Final = 768 * 2**10
@@ -17,12 +15,12 @@ _SHORT_REASON: Final = 100
 _Shorten: TypeAlias = Callable[[ClaimSharing], ClaimSharing | None]
 
 
-def fitted(spec: NodeSharingSpec, view: NodeView, driver: str) -> NodeSharingSpec:
+def fitted(spec: NodeSharingSpec, view: NodeView) -> NodeSharingSpec:
     """Agents resolve the settings of claims on open GPUs themselves. The verdicts on restricted GPUs stay: their claims
     are not prepared without."""
     if _at_most(spec) <= LARGEST_SPEC:
         return spec
-    is_open = _open(spec, view, driver)
+    is_open = _open(spec, view)
 
     def without_settings(entry: ClaimSharing) -> ClaimSharing:
         can_do_without = entry.uid in is_open and entry.verdict is Verdict.ALLOWED
@@ -54,18 +52,13 @@ def _shortened(claims: Sequence[ClaimSharing], shorten: _Shorten, excess: int) -
     return found, excess
 
 
-def _open(spec: NodeSharingSpec, view: NodeView, driver: str) -> Collection[str]:
+def _open(spec: NodeSharingSpec, view: NodeView) -> Collection[str]:
     """By uid, claims that hold no device that is for tenants alone."""
-    restricted = {gpu.uuid for gpu in spec.gpus if gpu.restricted}
-    slots = {gpu.slot for gpu in view.gpus if gpu.uuid in restricted}
-
-    def is_restricted(claim: ResourceClaim) -> bool:
-        return any(
-            names.policy_of_pool(result.pool) is not None or names.slot_of_device(result.device) in slots
-            for result in allocation.results_on(claim, view.name, driver)
-        )
-
-    return {claim.metadata.uid for claim in view.claims if not is_restricted(claim)}
+    slots = {view.gpus[gpu.uuid].status.slot for gpu in spec.gpus if gpu.restricted and gpu.uuid in view.gpus}
+    restricted = {
+        hold.uid for hold in view.holds if hold.slot in slots or names.policy_of_pool(hold.place.pool) is not None
+    }
+    return {entry.uid for entry in spec.claims} - restricted
 
 
 def _size(value: Any) -> int:

@@ -26,10 +26,10 @@ from gpusharing.controller import (
     taint_rules,
 )
 from gpusharing.controller.endpoints import Readiness, serving
+from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.following import FOLLOWED
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.patience import patiently
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
@@ -41,8 +41,8 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, open_session
-from gpusharing.kube.unreadable import Unreadables
 
 log = structlog.get_logger(__name__)
 
@@ -77,8 +77,7 @@ async def operate(
             changes.happened()
 
     known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
-    unreadables = Unreadables()
-    store = Store(known, driver=driver, on_change=on_change, unreadables=unreadables)
+    store = Store(known, driver=driver, on_change=on_change, unreadables=metrics.unreadables)
     relists = Relists(known, credentials.server)
     user_agent = f"{_NAME}/{__version__}"
 
@@ -89,15 +88,15 @@ async def operate(
             Api(electors, credentials.server, user_agent=user_agent), lease, me=me, duration=lease_duration
         )
         session = await ours.enter_async_context(open_session(credentials, elector.fence))
-        api = Api(session, credentials.server, user_agent=user_agent, unreadables=unreadables)
-        events = Events(api, controller=_NAME, instance=socket.gethostname())
-        writer = Writer(api, store, events, metrics)
-        loop = Loop(writer, metrics, changes)
+        api = Api(session, credentials.server, user_agent=user_agent, unreadables=metrics.unreadables)
+        recorder = EventRecorder(Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
+        writer = Writer(api, store, recorder, metrics)
+        loop = Loop(writer, recorder, metrics, changes)
         metrics.watch_store(handlers.WATCHED, store.count)
-        metrics.watch_unreadables(unreadables.counts)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
-        metrics.watch_settled(lambda: loop.is_ready)
+        metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
+        metrics.watch_failing(writer.kinds, writer.failing)
         await ours.enter_async_context(
             serving(
                 listen,
@@ -123,7 +122,8 @@ async def operate(
             async with asyncio.TaskGroup() as tasks:
                 audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
                 follows = [following.follow(api, store, kind, versions[kind]) for kind in FOLLOWED]
-                for work in (loop.run(decider), *audits, *follows, *guards.following(api, store)):
+                writes = writer.run(), recorder.run()
+                for work in (loop.run(decider), *writes, *audits, *follows, *guards.following(api, store)):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(

@@ -134,7 +134,7 @@ def decided_on(objects: Sequence[Object]) -> Answer:
         elif before is not None:
             decider.state.remove(kind, key_of(before))
 
-    store = Store(WATCHED, driver=DRIVER, on_change=take)
+    store = Store(WATCHED, on_change=take)
     with capture_logs() as logged:
         for kind, value in objects:
             store.seen(kind, json.loads(json.dumps(value)))

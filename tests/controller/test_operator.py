@@ -361,7 +361,7 @@ async def test_a_conflict_is_left_to_the_next_decision(
     credentials = await client_credentials.load(operator.kubeconfig)
     async with open_session(credentials) as session:
         api, metrics = Api(session, credentials.server, user_agent="test"), Metrics()
-        store = Store((*WATCHED, *guards.KINDS), driver=DRIVER, on_change=lambda *_, **__: None)
+        store = Store((*WATCHED, *guards.KINDS), on_change=lambda *_, **__: None)
         recorder = EventRecorder(Events(api, controller="test", instance="test"), metrics)
         writer = Writer(api, store, recorder, metrics)
         task = asyncio.create_task(writer.run())

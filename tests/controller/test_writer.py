@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from building import DRIVER, NOW, class_of, decided, node_sharing, policy, world
+from building import NOW, class_of, decided, node_sharing, policy, world
 from building.from_nothing import decide
 from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
@@ -43,7 +43,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store((*WATCHED, *guards.KINDS), driver=DRIVER, on_change=lambda *_, **__: None)
+    return Store((*WATCHED, *guards.KINDS), on_change=lambda *_, **__: None)
 
 
 @pytest_asyncio.fixture

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import pydantic
 import structlog
 
+from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
@@ -35,12 +36,10 @@ class Store:
         self,
         watched: Collection[Kind[Any]],
         *,
-        driver: str,
         on_change: OnChange,
         unreadables: Unreadables | None = None,
     ) -> None:
         self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
-        self._driver = driver
         self._on_change = on_change
         self.unreadables = unreadables or Unreadables()
 
@@ -142,7 +141,7 @@ class Store:
 
     def _put(self, kind: Kind[T], item: Any) -> None:
         if isinstance(item, ResourceClaim):
-            item = allocation.kept(item, self._driver)
+            item = allocation.kept(item, names.DRIVER)
         key = _key(_metadata(item))
         before = self._objects[kind].get(key)
         self._objects[kind][key] = item

@@ -143,14 +143,15 @@ class Api:
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         return await self._request(kind.decode, "GET", kind.path(name, namespace), retry=True)
 
-    def pages(self, kind: Kind[T], *, field_selector: str = "") -> AsyncIterator[Page[T]]:
+    def pages(self, kind: Kind[T], *, field_selector: str = "", label_selector: str = "") -> AsyncIterator[Page[T]]:
         """All objects of a kind, page by page; the last page has the version to watch from."""
+        selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
 
         def decode(data: bytes) -> Page[T]:
             page = decode_page(data)
             return Page(tuple(self._readable(kind, page.items)), page.resource_version, page.continue_token)
 
-        return self._pages(decode, kind, field_selector=field_selector, size=PAGE_SIZE)
+        return self._pages(decode, kind, selectors, size=PAGE_SIZE)
 
     def _readable(self, kind: Kind[T], items: Iterable[Any]) -> Iterator[T]:
         for item in items:
@@ -161,11 +162,12 @@ class Api:
             else:
                 yield value
 
-    async def identities(self, kind: Kind[Any]) -> tuple[list[Identity], str]:
+    async def identities(self, kind: Kind[Any], *, label_selector: str = "") -> tuple[list[Identity], str]:
         """Which objects of a kind there are, in which versions, and the version of this list."""
         items: list[Identity] = []
         version = ""
-        async for page in self._pages(decode_identities, kind, accept=_METADATA_ONLY, size=_IDENTITIES):
+        selectors = {"labelSelector": label_selector}
+        async for page in self._pages(decode_identities, kind, selectors, accept=_METADATA_ONLY, size=_IDENTITIES):
             items += page.items
             version = page.resource_version
         return items, version
@@ -174,14 +176,14 @@ class Api:
         self,
         decode: Callable[[bytes], Page[R]],
         kind: Kind[Any],
+        selectors: Mapping[str, str],
         *,
-        field_selector: str = "",
         accept: str = _JSON,
         size: int,
     ) -> AsyncIterator[Page[R]]:
         token, limit = "", size
         while True:
-            query = _query(limit=str(limit), fieldSelector=field_selector, **{"continue": token})
+            query = _query(limit=str(limit), **selectors, **{"continue": token})
             most = PAGE_BYTES if limit > 1 else LARGEST_OBJECT
             try:
                 data = await self._request(bytes, "GET", kind.path(), query, accept=accept, retry=True, most=most)
@@ -211,11 +213,11 @@ class Api:
         self.unreadables.skip(kind.kind, reading.name_in(error.head.partition(b'"items"')[2]), error.message)
         return page
 
-    async def list(self, kind: Kind[T], *, field_selector: str = "") -> tuple[list[T], str]:
+    async def list(self, kind: Kind[T], *, field_selector: str = "", label_selector: str = "") -> tuple[list[T], str]:
         """All objects of a kind, and the version to watch from."""
         items: list[T] = []
         version = ""
-        async for page in self.pages(kind, field_selector=field_selector):
+        async for page in self.pages(kind, field_selector=field_selector, label_selector=label_selector):
             items += page.items
             version = page.resource_version
         return items, version
@@ -246,7 +248,7 @@ class Api:
                 raise
 
     async def watch(
-        self, kind: Kind[T], resource_version: str, *, field_selector: str = ""
+        self, kind: Kind[T], resource_version: str, *, field_selector: str = "", label_selector: str = ""
     ) -> AsyncIterator[tuple[str, Any]]:
         """Events (type, object as JSON) from a version on, until the server ends the watch. Those are left out whose
         objects cannot be told from others."""
@@ -256,6 +258,7 @@ class Api:
             resourceVersion=resource_version,
             timeoutSeconds=str(WATCH_LENGTH + random.randrange(60)),  # noqa: S311 (spreads reconnects)
             fieldSelector=field_selector,
+            labelSelector=label_selector,
         )
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=WATCH_SILENCE)
         try:

@@ -73,7 +73,7 @@ async def operate(
             changes.happened()
 
     known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
-    store = Store(known, on_change=on_change)
+    store = Store(known, on_change=on_change, unreadables=metrics.unreadables)
     relists = Relists(known, credentials.server)
     user_agent = f"{_NAME}/{__version__}"
 
@@ -84,9 +84,8 @@ async def operate(
             Api(electors, credentials.server, user_agent=user_agent), lease, me=me, duration=lease_duration
         )
         session = await ours.enter_async_context(open_session(credentials, elector.fence))
-        api = Api(session, credentials.server, user_agent=user_agent)
-        events = Events(api, controller=_NAME, instance=socket.gethostname())
-        recorder = EventRecorder(events, metrics)
+        api = Api(session, credentials.server, user_agent=user_agent, unreadables=metrics.unreadables)
+        recorder = EventRecorder(Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
         writer = Writer(api, store, recorder, metrics)
         loop = Loop(writer, recorder, metrics, changes)
         metrics.watch_store(handlers.WATCHED, store.count)

@@ -108,6 +108,7 @@ async def operate(
         )
         kubernetes = await patiently(lambda: server_version.require_supported(api))
         log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
+        server_version.report_unknown_cel(kubernetes, metrics)
         # Nothing is known before the first list.
         rules = await patiently(lambda: taint_rules.served(api))
         decider = Decider(

@@ -172,7 +172,8 @@ async def test_a_decision_that_fails_is_made_again_with_a_backoff(
         await until(lambda: loop.is_ready)
         decider.is_broken, decider.again = True, 0.0
         wanted, tried = list(writer.wanted), len(decider.moments)
-        began, taken = time.monotonic(), []
+        began = time.monotonic()
+        taken: list[float] = []
         while len(taken) < 3:
             changes.happened()
             await asyncio.sleep(0.01)

@@ -265,11 +265,12 @@ async def test_list_goes_on_where_the_page_ended(api: Api, script: Script) -> No
 
     empty = {"metadata": {"resourceVersion": "9"}, "items": None}
     script.then(says(page("a", "t1")), says(page("b", "t2")), says(empty))
-    items, version = await api.list(RESOURCE_CLAIMS, field_selector="metadata.name=x")
+    items, version = await api.list(RESOURCE_CLAIMS, field_selector="metadata.name=x", label_selector="mine")
     assert [item.metadata.name for item in items] == ["a", "b"]
     assert version == "9"
     assert [received.query.get("continue") for received in script.received] == [None, "t1", "t2"]
-    assert {received.query["fieldSelector"] for received in script.received} == {"metadata.name=x"}
+    selectors = {(received.query["fieldSelector"], received.query["labelSelector"]) for received in script.received}
+    assert selectors == {("metadata.name=x", "mine")}
 
 
 async def test_page_that_has_expired_is_an_error(api: Api, script: Script) -> None:

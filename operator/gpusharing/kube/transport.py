@@ -116,15 +116,19 @@ class Api:
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         return await self._request(kind.decode, "GET", kind.path(name, namespace), retry=True)
 
-    def pages(self, kind: Kind[T], *, field_selector: str = "") -> AsyncIterator[Page[T]]:
+    def pages(self, kind: Kind[T], *, field_selector: str = "", label_selector: str = "") -> AsyncIterator[Page[T]]:
         """All objects of a kind, page by page; the last page has the version to watch from."""
-        return self._pages(kind.decode_page, kind.path(), field_selector=field_selector)
+        selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
+        return self._pages(kind.decode_page, kind.path(), selectors)
 
-    async def identities(self, kind: Kind[Any]) -> tuple[list[Identity], str]:
+    async def identities(self, kind: Kind[Any], *, label_selector: str = "") -> tuple[list[Identity], str]:
         """Which objects of a kind there are, in which versions, and the version of this list."""
         items: list[Identity] = []
         version = ""
-        async for page in self._pages(decode_identities, kind.path(), accept=_METADATA_ONLY, size=_IDENTITIES):
+        selectors = {"labelSelector": label_selector}
+        async for page in self._pages(
+            decode_identities, kind.path(), selectors, accept=_METADATA_ONLY, size=_IDENTITIES
+        ):
             items += page.items
             version = page.resource_version
         return items, version
@@ -133,14 +137,14 @@ class Api:
         self,
         decode: Callable[[bytes], Page[R]],
         path: str,
+        selectors: Mapping[str, str],
         *,
-        field_selector: str = "",
         accept: str = _JSON,
         size: int = PAGE_SIZE,
     ) -> AsyncIterator[Page[R]]:
         token = ""
         while True:
-            query = _query(limit=str(size), fieldSelector=field_selector, **{"continue": token})
+            query = _query(limit=str(size), **selectors, **{"continue": token})
             page = await self._request(decode, "GET", path, query, accept=accept, retry=True)
             token = page.continue_token
             yield page
@@ -149,11 +153,11 @@ class Api:
             if not token:
                 return
 
-    async def list(self, kind: Kind[T], *, field_selector: str = "") -> tuple[list[T], str]:
+    async def list(self, kind: Kind[T], *, field_selector: str = "", label_selector: str = "") -> tuple[list[T], str]:
         """All objects of a kind, and the version to watch from."""
         items: list[T] = []
         version = ""
-        async for page in self.pages(kind, field_selector=field_selector):
+        async for page in self.pages(kind, field_selector=field_selector, label_selector=label_selector):
             items += page.items
             version = page.resource_version
         return items, version
@@ -184,7 +188,7 @@ class Api:
                 raise
 
     async def watch(
-        self, kind: Kind[T], resource_version: str, *, field_selector: str = ""
+        self, kind: Kind[T], resource_version: str, *, field_selector: str = "", label_selector: str = ""
     ) -> AsyncIterator[tuple[str, Any]]:
         """Events (type, object as JSON) from a version on, until the server ends the watch."""
         query = _query(
@@ -193,6 +197,7 @@ class Api:
             resourceVersion=resource_version,
             timeoutSeconds=str(WATCH_LENGTH + random.randrange(60)),  # noqa: S311 (spreads reconnects)
             fieldSelector=field_selector,
+            labelSelector=label_selector,
         )
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=WATCH_SILENCE)
         try:

@@ -89,8 +89,8 @@ def test_without_guards_a_policy_with_tenants_says_so_and_opens_no_door() -> Non
     assert message == (
         "ValidatingAdmissionPolicy gpusharing-allocation, ValidatingAdmissionPolicyBinding gpusharing-allocation, "
         "ValidatingAdmissionPolicy gpusharing-claims and 3 more is not installed as in manifests/base, or the operator "
-        "may not read it: apply manifests/base. Until then its GPUs are prepared for nobody but its tenants, and there "
-        "are no new classes"
+        "may not read it: apply manifests/base. Until then the scheduler may give reserved GPUs to anybody, but the "
+        "agents refuse all but tenants, and no new device classes are made"
     )
     # Whoever has no tenants has no need of them.
     open_ = settled(replace(at_first(guards=False), policies={"open": policy("open", classes=Classes())}))

@@ -13,7 +13,7 @@ from gpusharing.api.sharing.gpu_models import GpuModel
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Refusal, RefusalReason
 from gpusharing.api.sharing.offers import Offers
-from gpusharing.core.cluster.device_classes import of_way
+from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.devices import reported_models
 from gpusharing.core.events.on_write import notices
 from gpusharing.core.intents import Intent, RecordEvent
@@ -203,7 +203,7 @@ def _closed(gpu: GpuSharing, before: GpuSharing | None, error: Exception) -> Gpu
     refused = tuple(
         Refusal(sharing=sharing, reason=RefusalReason.INTERNAL_ERROR, message=message)
         for sharing in Sharing
-        if gpu.offers and of_way(gpu.offers, sharing)
+        if gpu.offers and for_mode(gpu.offers, sharing)
     )
     had = before.offers if before and before.policy and gpu.policy and before.policy.name == gpu.policy.name else None
     return gpu.model_copy(update={"offers": had or Offers(), "refused": refused})

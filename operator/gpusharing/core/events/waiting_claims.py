@@ -14,7 +14,7 @@ from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
 from gpusharing.api.meta import ConditionStatus, LabelSelector
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.core.cluster.device_classes import of_way
+from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.events import pods
 from gpusharing.core.intents import RecordEvent, Target
 from gpusharing.core.policies.policy import Candidate
@@ -64,7 +64,7 @@ def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicy
         note = f"{meant}, which has none ({ready.reason}): its condition Ready says what to do"
         return Why("PolicyHasNoGpus", note, f"{name} {ready.reason}")
     way = next((way for way in Sharing if names.policy_class(candidate.name, way) == name), None)
-    if way and _is_wholly_in_force(candidate, status) and of_way(candidate.policy.spec.offers, way) is None:
+    if way and _is_wholly_in_force(candidate, status) and for_mode(candidate.policy.spec.offers, way) is None:
         note = (
             f"device class {name} requests {way} on GPUs of SharingPolicy {candidate.name}, which does not offer {way}"
         )

@@ -13,7 +13,7 @@ from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatus
 from gpusharing.controller import guards
-from gpusharing.controller.handlers import WATCHED
+from gpusharing.controller.following import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import kopf
+from gpusharing.controller.relists import Relists
 
 from bench.operating.process import resident_mib
 from building import DRIVER, MINOR
@@ -25,7 +26,6 @@ from gpusharing.controller import handlers, kopf_settings, listing
 from gpusharing.controller.following import FOLLOWED, follow
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec

@@ -9,12 +9,12 @@ from typing import TypeAlias
 import aiohttp
 import pytest
 import pytest_asyncio
+from gpusharing.agent.http import Answer, Pages, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.conftest import run
 from gpusharing.agent import http
-from gpusharing.agent.http import Answer, Pages, serving
 from gpusharing.kube.address import Address
 
 Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -1,12 +1,14 @@
 """The least of an HTTP server that probes and Prometheus need: GET, and one answer for each connection.
 
-aiohttp's takes 1.2 MiB more on every node. Whoever reaches the pod may send anything here, so what a connection costs
-is bounded: in bytes, in time, and in number, beyond which the oldest makes room, so that nobody keeps the probes out.
+aiohttp's takes 1.2 MiB more on every node, and bounds nothing. Whoever reaches the pod may send anything here, so what
+a connection costs is bounded: in bytes, in time, and in number, for each address and for all of them.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -21,6 +23,10 @@ log = structlog.get_logger(__name__)
 _LONGEST_HEAD: Final = 8 * 1024
 _PATIENCE: Final = 10.0
 _CONNECTIONS: Final = 64
+_CONNECTIONS_OF_ONE: Final = 8
+# A second is enough to ask. Who has not asked by then makes room.
+_YOUNG: Final = 1.0
+_RETRY: Final = 1.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _REQUEST: Final = re.compile(rb"(?P<method>[A-Z]+) (?P<path>/[^ ?]*)(?:\?[^ ]*)? HTTP/1\.[01]\r\n")
 
@@ -47,39 +53,81 @@ Pages: TypeAlias = Mapping[str, Callable[[], Awaitable[Answer]]]
 """By their paths."""
 
 
+class _Connections:
+    """Those that are open, the oldest first."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.Task[None], tuple[str, float]] = {}
+
+    def has_room(self, address: str) -> bool:
+        """The oldest makes room, unless it is young: a crowd must not push out a probe before it is answered."""
+        of_one = [one for one, (theirs, _) in self._open.items() if theirs == address]
+        return self._make_room(of_one, _CONNECTIONS_OF_ONE) and self._make_room(list(self._open), _CONNECTIONS)
+
+    def _make_room(self, those: Sequence[asyncio.Task[None]], most: int) -> bool:
+        if len(those) < most:
+            return True
+        _, since = self._open[those[0]]
+        if time.monotonic() - since < _YOUNG:
+            return False
+        del self._open[those[0]]
+        those[0].cancel()
+        return True
+
+    def add(self, task: asyncio.Task[None], address: str) -> None:
+        self._open[task] = address, time.monotonic()
+        task.add_done_callback(lambda task: self._open.pop(task, None))
+
+
 @asynccontextmanager
 async def serving(address: Address, pages: Pages) -> AsyncIterator[Address]:
     """Gives the address, with the port that the system chose where none was asked for."""
-    open_ones: dict[asyncio.StreamWriter, None] = {}
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(open_ones) == _CONNECTIONS:
-            oldest = next(iter(open_ones))
-            del open_ones[oldest]
-            oldest.transport.abort()
-        open_ones[writer] = None
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                writer.write((await _answer(reader, pages)).encoded())
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, asyncio.IncompleteReadError):
-            # It has gone, or does not do its part.
-            writer.transport.abort()
-        finally:
-            open_ones.pop(writer, None)
-
-    server = await asyncio.start_server(connected, address.host, address.port, limit=_LONGEST_HEAD)
-    try:
-        host, port = server.sockets[0].getsockname()[:2]
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.create_server(address, family=family) as listener:
+        listener.setblocking(False)
+        host, port = listener.getsockname()[:2]
         log.info("listening", host=host, port=port)
-        yield Address(host, port)
+        accepting = asyncio.create_task(_accept(listener, pages))
+        try:
+            yield Address(host, port)
+        finally:
+            accepting.cancel()
+            await asyncio.wait({accepting})
+
+
+async def _accept(listener: socket.socket, pages: Pages) -> None:
+    loop, connections, can_accept = asyncio.get_running_loop(), _Connections(), True
+    async with asyncio.TaskGroup() as tasks:
+        while True:
+            try:
+                connection, (address, *_) = await loop.sock_accept(listener)
+            except OSError as error:
+                # No file descriptors, say. The server of asyncio would try, and complain, ever more often.
+                if can_accept:
+                    log.warning("no connection can be accepted", error=str(error))
+                can_accept = False
+                await asyncio.sleep(_RETRY)
+                continue
+            can_accept = True
+            if connections.has_room(address):
+                connections.add(tasks.create_task(_serve(connection, pages)), address)
+            else:
+                connection.close()
+
+
+async def _serve(connection: socket.socket, pages: Pages) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection, limit=_LONGEST_HEAD)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            writer.write((await _answer(reader, pages)).encoded())
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+    except (OSError, asyncio.IncompleteReadError):
+        # It has gone, or does not do its part.
+        pass
     finally:
-        server.close()
-        for writer in open_ones:
-            writer.transport.abort()
-        await server.wait_closed()
+        writer.transport.abort()
 
 
 async def _answer(reader: asyncio.StreamReader, pages: Pages) -> Answer:

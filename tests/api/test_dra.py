@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from building import json_values
 from gpusharing.api import dra, strict_json
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import WholeMeta
 
 
 def decode(type_: type, value: Any) -> Any:
@@ -64,7 +64,7 @@ CLAIM = {
 
 def test_a_claim_and_what_is_not_read_of_it() -> None:
     assert decode(dra.ResourceClaim, CLAIM) == dra.ResourceClaim(
-        metadata=ObjectMeta(name="c1", namespace="team", uid="u1"),
+        metadata=dra.ClaimMeta(name="c1", namespace="team", uid="u1"),
         spec=dra.ResourceClaimSpec(
             devices=dra.DeviceClaim(
                 requests=(
@@ -87,7 +87,7 @@ def test_a_claim_and_what_is_not_read_of_it() -> None:
                             share_id="7ae4",
                             admin_access=True,
                             consumed_capacity={"shares": "1", "memory": "0"},
-                            tolerations=({"operator": "Exists"},),
+                            tolerations=(dra.Toleration(operator="Exists"),),
                         ),
                     ),
                     config=(
@@ -112,7 +112,7 @@ NULL_RESULT = {"shareID": None, "adminAccess": None, "consumedCapacity": None}
     ("type_", "absent", "null"),
     [
         pytest.param(
-            ObjectMeta,
+            WholeMeta,
             {"name": "x"},
             {
                 "name": "x",
@@ -201,4 +201,4 @@ def test_an_update_takes_nothing_away_that_others_put_there(
         "ownerReferences": owners,
     }
     served_as_well = {"generation": 3, "creationTimestamp": "2026-11-18T12:00:00Z", "managedFields": [{}]}
-    assert decode(ObjectMeta, stored | served_as_well).for_update() == stored
+    assert decode(WholeMeta, stored | served_as_well).for_update() == stored

@@ -26,6 +26,21 @@ _SCALARS: Final[Sequence[Any]] = (
 
 values: st.SearchStrategy[Any] = st.sampled_from(_SCALARS) | json_values.values | st.just(json_values.nested(300))
 
+RAW: Final[Mapping[str, bytes]] = {
+    "not UTF-8": b'{"a":"\xff"}',
+    "half a character": b'{"a":"\xe2\x82"}',
+    "a surrogate as UTF-8": b'{"a":"\xed\xa0\x80"}',
+    "half a surrogate pair": b'{"a":"\\ud800"}',
+    "a key that is not UTF-8": b'{"\xff":1,"\xfe":2}',
+    "deep": b"[" * 5_000 + b"]" * 5_000,
+    "deep and not UTF-8": b"[" * 5_000 + b'"\xff"' + b"]" * 5_000,
+    "an integer of many digits": b"9" * 10_000,
+    "a negative one": b"-" + b"9" * 10_000,
+    "a number without end": b"1e999999999",
+    "keys that stand twice": b'{"a":1,"a":2}',
+}
+"""What the API server stores as it was sent, in opaque parameters, and Python's own reader stumbles over."""
+
 _RESULT: Final = {
     "request": "gpu",
     "driver": DRIVER,

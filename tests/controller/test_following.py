@@ -11,6 +11,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
+from building import DRIVER
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
 from gpusharing.controller.following import HANDLED, WATCHED, follow
 from gpusharing.controller.kopf_session import KopfSession
@@ -31,7 +32,7 @@ def claim(name: str, version: int, **labels: str) -> dict[str, Any]:
 class Followed:
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.store = Store(WATCHED, on_change=lambda **_: None)
+        self.store = Store(WATCHED, driver=DRIVER, on_change=lambda **_: None)
 
     async def knows(self, **expected: int) -> None:
         async def check() -> None:
@@ -160,4 +161,4 @@ async def test_parameters_nested_without_end_do_not_end_the_watch() -> None:
         '"DEEP"', "[" * 5000 + "]" * 5000
     )
     async with followed(watches(deep.encode() + b"\n", event("MODIFIED", claim("b", 7)))) as it:
-        await it.knows(a=3, b=7)
+        await it.knows(a=6, b=7)

@@ -130,7 +130,7 @@ def decided_on(objects: Sequence[Object]) -> Answer:
     def take(*, before: Any | None, after: Any | None) -> None:
         decider.present.take(before, after)
 
-    store = Store(WATCHED, on_change=take)
+    store = Store(WATCHED, driver=DRIVER, on_change=take)
     with capture_logs() as logged:
         for kind, value in objects:
             store.seen(kind, json.loads(json.dumps(value)))

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from building import DRIVER
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing.controller import listing
 from gpusharing.controller.patience import NotYetError, patiently
@@ -14,7 +15,7 @@ from gpusharing.kube.transport import Api
 
 @pytest.fixture
 def store() -> Store:
-    return Store((NODES, SHARING_POLICIES), on_change=lambda **_: None)
+    return Store((NODES, SHARING_POLICIES), driver=DRIVER, on_change=lambda **_: None)
 
 
 def node(number: int) -> dict[str, Any]:

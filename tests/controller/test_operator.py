@@ -360,7 +360,7 @@ async def test_a_conflict_is_left_to_the_next_decision(
     credentials = await client_credentials.load(operator.kubeconfig)
     async with open_session(credentials) as session:
         api, metrics = Api(session, credentials.server, user_agent="test"), Metrics()
-        store = Store((*WATCHED, *guards.KINDS), on_change=lambda **_: None)
+        store = Store((*WATCHED, *guards.KINDS), driver=DRIVER, on_change=lambda **_: None)
         writer = Writer(api, store, Events(api, controller="test", instance="test"), metrics)
         await listing.prime(api, store, WATCHED)
         await they.api.merge_patch(NODE_SHARINGS, "n1", {"metadata": {"labels": {"moved": "on"}}})

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from building import node_sharing
+from building import DRIVER, node_sharing
 from gpusharing.api.meta import Identity
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.controller import guards
@@ -17,7 +17,7 @@ class Observed:
 
     def __init__(self) -> None:
         self.changes = 0
-        self.store = Store((*WATCHED, *guards.KINDS), on_change=self._changed)
+        self.store = Store((*WATCHED, *guards.KINDS), driver=DRIVER, on_change=self._changed)
 
     def _changed(self, *, before: Any | None, after: Any | None) -> None:
         self.changes += 1

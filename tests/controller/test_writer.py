@@ -1,13 +1,14 @@
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
-from building import NOW, decided, node_sharing, policy, world
+from building import DRIVER, NOW, decided, node_sharing, policy, world
 from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
+from gpusharing.api.meta import WholeMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.policy import SharingPolicy
@@ -35,7 +36,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store((*WATCHED, *guards.KINDS), on_change=lambda **_: None)
+    return Store((*WATCHED, *guards.KINDS), driver=DRIVER, on_change=lambda **_: None)
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def kept(request: Request) -> Answer:
 
 def seed(store: Store, item: NodeSharing | SharingPolicy) -> None:
     kind: Kind[Any] = NODE_SHARINGS if isinstance(item, NodeSharing) else SHARING_POLICIES
-    metadata = item.metadata.for_update() | {"generation": item.metadata.generation}
+    metadata = WholeMeta(**asdict(item.metadata)).for_update() | {"generation": item.metadata.generation}
     store.seen(kind, item.to_json() | {"metadata": metadata})
 
 

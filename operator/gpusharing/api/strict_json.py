@@ -12,6 +12,7 @@ from typing import Any, Final
 MAX_DEPTH: Final = 64
 """No object that we read is nested so deeply. Opaque parameters may be (Go reads 10,000 levels, Python a tenth)."""
 
+_MOST_DIGITS: Final = 4000
 
 _REPEATED: Final = "gpusharing.dev/repeated"
 """The key under which a JSON object keeps which of its keys stood twice. It is data, so that it comes through whatever
@@ -19,12 +20,21 @@ hands the object on. Who writes it by hand is refused as well."""
 
 
 def loads(data: bytes | str) -> Any:
-    """Like json.loads, but objects with repeated keys come back marked, so that who relies on them can refuse."""
+    """Like json.loads, but objects with repeated keys come back marked, so that who relies on them can refuse.
+
+    Anyone who may create a claim can write what Python would not read: it must not hide all the others. As in Go, a
+    byte that is not UTF-8 becomes the replacement character.
+    """
+    text = data if isinstance(data, str) else data.decode(errors="replace")
     try:
-        return json.loads(data, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
     except RecursionError:
-        # Anyone who may create a claim can write such parameters: they must not hide all the others.
-        return json.loads(_cut(data if isinstance(data, str) else data.decode()), object_pairs_hook=_object)
+        return json.loads(_cut(text), object_pairs_hook=_object, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    """Python makes no integers of more digits, since that takes quadratic time."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 # So far down that what is left is still too deep: cut or not depends on the reader's stack, the verdict must not.

@@ -1,6 +1,6 @@
 """What the operator tells Prometheus."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Any, get_args
@@ -10,10 +10,13 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from gpusharing.core.intents import Intent
 from gpusharing.kube.kinds import Kind
@@ -26,6 +29,19 @@ class Result(StrEnum):
     FAILED = "failed"
     UNANNOUNCED = "unannounced"
     """Written, but the Event about it was refused."""
+
+
+class _Unreadables(Collector):
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(
+            "gpusharing_unreadable_objects", "Times that an object came that cannot be read", labels=["kind"]
+        )
+        for kind, count in self._counts.items():
+            family.add_metric([kind], count)
+        return [family]
 
 
 class Metrics:
@@ -76,6 +92,9 @@ class Metrics:
     def watch_store(self, kinds: Collection[Kind[Any]], count: Callable[[Kind[Any]], int]) -> None:
         for kind in kinds:
             self._objects.labels(kind=kind.kind).set_function(partial(count, kind))
+
+    def watch_unreadables(self, counts: Mapping[str, int]) -> None:
+        self._registry.register(_Unreadables(counts))
 
     def watch_lag(self, seconds: Callable[[], float]) -> None:
         self._lag.set_function(seconds)

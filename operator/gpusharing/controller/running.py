@@ -33,6 +33,7 @@ from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
 from gpusharing.kube.http_server import serving
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.unreadable import Unreadables
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +76,9 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         if decider.present.has_changed:
             changes.happened()
 
-    store = Store((*WATCHED, *api_server.TAINT_RULES, *guards.KINDS), on_change=on_change)
+    unreadables = Unreadables()
+    known = (*WATCHED, *api_server.TAINT_RULES, *guards.KINDS)
+    store = Store(known, driver=options.driver, on_change=on_change, unreadables=unreadables)
     user_agent = f"{_NAME}/{__version__}"
 
     async with open_session(credentials) as electors, AsyncExitStack() as parts:
@@ -85,11 +88,12 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         elector = Elector(electing, options.lease, me=me, duration=options.lease_duration)
 
         session = await parts.enter_async_context(open_session(credentials, elector.fence))
-        api = Api(session, credentials.server, user_agent=user_agent)
+        api = Api(session, credentials.server, user_agent=user_agent, unreadables=unreadables)
         writer = Writer(api, store, Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
         loop = Loop(writer, metrics, changes)
 
         metrics.watch_store(WATCHED, store.count)
+        metrics.watch_unreadables(unreadables.counts)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
         metrics.watch_settled(lambda: loop.is_ready)

@@ -86,7 +86,7 @@ async def handle(kubeconfig: Path, how: str) -> None:
         if decider.present.has_changed:
             changes.happened()
 
-    store = Store(handlers.WATCHED, on_change=on_change)
+    store = Store(handlers.WATCHED, driver=DRIVER, on_change=on_change)
     relists = Relists(handlers.WATCHED, credentials.server)
     async with open_session(credentials) as session:
         versions = await listing.prime(Api(session, credentials.server, user_agent="bench"), store, handlers.WATCHED)

@@ -9,7 +9,7 @@ import pytest
 from building import MINOR, NOW, policy
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace
-from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.meta import LabelSelector, NamespaceMeta, OwnedMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Quota, Tenants
@@ -30,14 +30,14 @@ SEARCH = policy("search", tenants=TENANTS)
 
 
 def namespace(name: str, team: str = "search", **metadata: Any) -> Namespace:
-    return Namespace(metadata=ObjectMeta(name=name, labels={"team": team}, **metadata))
+    return Namespace(metadata=NamespaceMeta(name=name, labels={"team": team}, **metadata))
 
 
 def quota(namespace: str, spec: dict[str, Any] | None = None, **metadata: Any) -> ResourceQuota:
     """As we have made it."""
     made: dict[str, Any] = {"labels": {"gpusharing.dev/policy": "search"}, "owner_references": (OWNER,)}
     return ResourceQuota(
-        metadata=ObjectMeta(name="gpusharing-search", namespace=namespace, **(made | metadata)),
+        metadata=OwnedMeta(name="gpusharing-search", namespace=namespace, **(made | metadata)),
         spec={"hard": HARD} if spec is None else spec,
     )
 

@@ -26,7 +26,7 @@ from building import (
 from building.cluster import agents_act, apply, with_claims, with_policies
 from building.worlds import NODES, POLICIES, claims, node_sharings, policies, worlds
 from gpusharing.api.dra import DeviceTaintRule, Namespace
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import NamespaceMeta, ObjectMeta
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core.decision import incremental as module
@@ -133,7 +133,7 @@ def with_node(name: str, labels: Mapping[str, str]) -> Step:
 
 
 def with_namespace(name: str, labels: Mapping[str, str]) -> Step:
-    namespace = Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+    namespace = Namespace(metadata=NamespaceMeta(name=name, labels=dict(labels)))
     return lambda at: replace(at, namespaces={**at.namespaces, name: namespace})
 
 

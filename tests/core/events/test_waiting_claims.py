@@ -12,7 +12,7 @@ from building.cluster import agents_act, apply, with_policies
 from building.guards import bound, installed
 from core.decision.test_incremental import Kept
 from gpusharing.api.dra import Namespace, ResourceClaim
-from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.meta import LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
@@ -116,7 +116,7 @@ def edited(at: World, **spec: Any) -> World:
 SHARED = time_slicing(3)
 BOTH = time_slicing(3, exclusive=True)
 FOR_SEARCH = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
-TENANT = Namespace(metadata=ObjectMeta(name="other", labels={"team": "search"}))
+TENANT = Namespace(metadata=NamespaceMeta(name="other", labels={"team": "search"}))
 EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
 
 

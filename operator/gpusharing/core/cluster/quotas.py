@@ -58,7 +58,7 @@ def quotas(candidates: Sequence[Candidate], namespaces: Mapping[str, Namespace],
         intents += [
             Delete(target=Target.RESOURCE_QUOTA, stage=Stage.CLASSES, before=quota.metadata)
             for quota in made.get(policy.metadata.uid, ())
-            if quota.metadata.namespace not in tenants
+            if quota.metadata.namespace not in tenants and _are_labels_known(namespaces.get(quota.metadata.namespace))
         ]
         if foreign:
             complaints[candidate.name] = [_not_ours(candidate.name, foreign)]
@@ -70,7 +70,7 @@ def _by_policy(existing: Quotas) -> Mapping[str, Sequence[ResourceQuota]]:
     found: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
     for _, quota in sorted(existing.items()):
         for reference in quota.metadata.owner_references:
-            found[str(reference.get("uid"))].append(quota)
+            found[reference.uid].append(quota)
     return found
 
 
@@ -89,10 +89,16 @@ def _tenants(policy: SharingPolicy, namespaces: Mapping[str, Namespace]) -> Sequ
     return [
         name
         for name, namespace in sorted(namespaces.items())
-        if policy.spec.tenants.namespaces.matches(namespace.metadata.labels)
+        if namespace.metadata.labels is not None
+        and policy.spec.tenants.namespaces.matches(namespace.metadata.labels)
         # In one that is going nothing can be made.
         and not namespace.metadata.deletion_timestamp
     ]
+
+
+def _are_labels_known(namespace: Namespace | None) -> bool:
+    """What is not certain takes nobody's quota away."""
+    return namespace is None or namespace.metadata.labels is not None
 
 
 def _repair(quota: ResourceQuota, policy: SharingPolicy, hard: dict[str, str]) -> Patch:

@@ -61,7 +61,7 @@ def waiting_notices(
 
 def _policy_of(device_class: DeviceClass) -> str | None:
     owners = device_class.metadata.owner_references
-    return next((owner["name"] for owner in owners if owner.get("kind") == Target.SHARING_POLICY), None)
+    return next((owner.name for owner in owners if owner.kind == Target.SHARING_POLICY), None)
 
 
 def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicyStatus) -> _Why | None:
@@ -90,7 +90,9 @@ def _strangers(
     return {
         namespace: _Why("NotATenant", f"{_meant(name, candidate)}, and namespace {namespace} {described}")
         for namespace in {claim.metadata.namespace for claim in claims}
-        if namespace in namespaces and not tenants.matches(namespaces[namespace].metadata.labels)
+        if namespace in namespaces
+        and (labels := namespaces[namespace].metadata.labels) is not None
+        and not tenants.matches(labels)
     }
 
 
@@ -107,10 +109,9 @@ def _is_wholly_in_force(candidate: Candidate, status: SharingPolicyStatus) -> bo
 
 def _to(claim: ResourceClaim, why: _Why) -> Iterator[Tell]:
     """The claim, and the pod for which it was made from a template."""
-    told = [(Target.RESOURCE_CLAIM, claim.metadata)]
+    told: list[tuple[Target, ObjectMeta]] = [(Target.RESOURCE_CLAIM, claim.metadata)]
     for owner in claim.metadata.owner_references:
-        if owner.get("kind") == Target.POD:
-            pod = ObjectMeta(name=owner["name"], namespace=claim.metadata.namespace, uid=owner["uid"])
-            told.append((Target.POD, pod))
+        pod = ObjectMeta(name=owner.name, namespace=claim.metadata.namespace, uid=owner.uid)
+        told.append((Target.POD, pod))
     for target, about in told:
         yield Tell(target=target, about=about, warning=True, reason=why.reason, action="Wait", note=why.note)

@@ -279,7 +279,7 @@ class Present:
             if not self._waiting[name]:
                 del self._waiting[name]
         if not goes_on_for:
-            for gone in (uid, *(owner.get("uid", "") for owner in claim.metadata.owner_references)):
+            for gone in (uid, *(owner.uid for owner in claim.metadata.owner_references)):
                 # A pod may have other claims that wait still.
                 self._changes.waiting |= self._told.pop(gone, None) is not None
 

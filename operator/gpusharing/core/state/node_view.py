@@ -136,7 +136,8 @@ def _claims_by_node(claims: Iterable[ResourceClaim], driver: str) -> Mapping[str
 
 def labels_of(namespaces: Mapping[str, Namespace], claims: Iterable[ResourceClaim]) -> Mapping[str, Mapping[str, str]]:
     wanted = {claim.metadata.namespace for claim in claims}
-    return {name: namespaces[name].metadata.labels for name in wanted if name in namespaces}
+    known = {name: namespaces[name].metadata.labels for name in wanted if name in namespaces}
+    return {name: labels for name, labels in known.items() if labels is not None}
 
 
 def _taint_rules_by_node(world: World) -> Mapping[str, list[DeviceTaintRule]] | None:

@@ -6,6 +6,7 @@ and by what the agent has prepared. Only who holds a GPU beside somebody else ma
 (`gpusharing.core.verdicts.conflicts`).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -14,9 +15,10 @@ from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.device_settings import DeviceSettings
 from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
-from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing, Verdict
+from gpusharing.api.sharing.node_spec import LONGEST_REASON, ClaimSharing, GpuSharing, Verdict
 from gpusharing.api.sharing.node_status import ClaimStatus
 from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.text import clip
 from gpusharing.core.claims import allocation, settings
 from gpusharing.core.departure import how_to_leave
 from gpusharing.core.devices.offered import AS_FOUND
@@ -24,6 +26,7 @@ from gpusharing.core.memo import Kept
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.state.prepared import is_running
 from gpusharing.core.state.touched import Touched
+from gpusharing.core.text import listed
 from gpusharing.core.verdicts import tenancy
 from gpusharing.core.verdicts.conflicts import Loss
 from gpusharing.core.verdicts.tenancy import Held, Registry
@@ -117,22 +120,28 @@ def _entry(case: _Case) -> ClaimSharing | None:
         return None
     configs = allocation.configs(claim, case.driver)
     resolved: list[DeviceSettings] = []
+    refused: defaultdict[str, list[str]] = defaultdict(list)
     for held in case.held:
         try:
             resolved += _settings(held, configs, promise)
         except settings.SettingsError as error:
-            problems.append(str(error))
+            refused[error.problem].append(held.result.request)
+    problems += [f"{_requests(requests)}: {problem}" for problem, requests in refused.items()]
     problems += [case.loss.reason] if case.loss else []
     entry = ClaimSharing(
         uid=claim.metadata.uid,
         claim=allocation.display_name(claim),
         allocation_hash=digest,
         verdict=Verdict.DENIED if problems else Verdict.ALLOWED,
-        reason="; ".join(problems) or None,
+        reason=clip("; ".join(problems), LONGEST_REASON) or None,
         settings=tuple(resolved),
     )
     # There need not be two of them for as long as nothing else is said.
     return case.told if entry == case.told else entry
+
+
+def _requests(names_of_requests: Sequence[str]) -> str:
+    return f"request{'s' if len(names_of_requests) > 1 else ''} {listed(names_of_requests)}"
 
 
 def _promise(case: _Case, digest: str) -> _Promise:

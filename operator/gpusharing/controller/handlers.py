@@ -11,6 +11,7 @@ from typing import Any
 import kopf
 
 from gpusharing.controller import development, kopf_settings
+from gpusharing.controller.kopf_session import forget_watches
 from gpusharing.controller.running import Operator
 from gpusharing.kube import kinds
 
@@ -36,6 +37,7 @@ async def is_ready(memo: kopf.Memo, **_: Any) -> bool:
 @kopf.on.cleanup()
 async def stop(memo: kopf.Memo, **_: Any) -> None:
     await _operator(memo).stop()
+    forget_watches()
 
 
 @kopf.on.event("gpusharing.dev", "v1alpha1", "sharingpolicies")

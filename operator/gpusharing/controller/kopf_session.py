@@ -99,3 +99,18 @@ class _Watch(_Answer):
         while True:
             event, value = await self._events.get()
             yield json.dumps({"type": event, "object": value}).encode() + b"\n"
+
+
+def forget_watches() -> None:
+    """At the end. A watch that Kopf ends while it hands on an event leaves a task, for which Kopf waits five seconds,
+    and a generator, which complains of how it is closed.
+    """
+    for task in asyncio.all_tasks():
+        if task.get_name().startswith("pause-waiter for "):
+            task.cancel()
+    asyncio.get_running_loop().set_exception_handler(_handle_exception)
+
+
+def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if getattr(context.get("asyncgen"), "__name__", "") != "infinite_watch":
+        loop.default_exception_handler(context)

@@ -51,7 +51,7 @@ _RESULT: Final = {
     "consumedCapacity": {"shares": "1", "memory": "8Gi", "threads": "10"},
     "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}],
 }
-_PARAMETERS: Final = {
+PARAMETERS: Final = {
     "apiVersion": "resource.nvidia.com/v1beta1",
     "kind": "GpuConfig",
     "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Short"}},
@@ -104,7 +104,7 @@ CLAIM: Final[dict[str, Any]] = {
                     {
                         "source": "FromClaim",
                         "requests": ["gpu"],
-                        "opaque": {"driver": DRIVER, "parameters": _PARAMETERS},
+                        "opaque": {"driver": DRIVER, "parameters": PARAMETERS},
                     }
                 ],
             },
@@ -168,7 +168,7 @@ DEVICE_CLASS: Final[dict[str, Any]] = {
     },
     "spec": {
         "selectors": [{"cel": {"expression": "true"}}],
-        "config": [{"opaque": {"driver": DRIVER, "parameters": _PARAMETERS}}],
+        "config": [{"opaque": {"driver": DRIVER, "parameters": PARAMETERS}}],
         "extendedResourceName": "example.com/shared",
     },
 }

@@ -2,10 +2,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.api_server import Answer, ApiServer, Request, status
+from gpusharing import cel
 from gpusharing.controller import api_server
 from gpusharing.controller.api_server import TAINT_RULES, UnsupportedVersionError
+from gpusharing.controller.metrics import Metrics
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.transport import Api
 
@@ -58,3 +61,13 @@ async def test_what_is_too_old_is_told_so(api: Api, server: ApiServer, answer: d
     server.answer = serving(answer)
     with pytest.raises(UnsupportedVersionError, match=r"is Kubernetes 1\..* 1\.36: upgrade"):
         await api_server.ask(api)
+
+
+@pytest.mark.parametrize("newer", [0, 1, 10])
+def test_a_kubernetes_whose_cel_is_not_known_is_reported(newer: int) -> None:
+    metrics, minor = Metrics(), cel.NEWEST_MINOR + newer
+    with capture_logs() as logs:
+        api_server.ApiServer(f"v1.{minor}.2", minor, None).report_unknown_cel(metrics)
+    told = [(line["log_level"], line["kubernetes"], line["newest_known"]) for line in logs]
+    assert told == [("warning", f"v1.{minor}.2", f"1.{cel.NEWEST_MINOR}")] * (newer > 0)
+    assert f"gpusharing_cel_older_than_kubernetes {1.0 * (newer > 0)}".encode() in metrics.exposition()

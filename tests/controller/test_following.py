@@ -1,17 +1,17 @@
 """What the operator watches by itself: from its list on, whatever becomes of the watch."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import kopf
+import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
-from building import DRIVER
+from building import DRIVER, hostile
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
 from gpusharing.controller.following import HANDLED, WATCHED, follow
 from gpusharing.controller.kopf_session import KopfSession
@@ -32,7 +32,7 @@ def claim(name: str, version: int, **labels: str) -> dict[str, Any]:
 class Followed:
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.store = Store(WATCHED, driver=DRIVER, on_change=lambda **_: None)
+        self.store = Store(WATCHED, driver=DRIVER, on_change=lambda *_, **__: None)
 
     async def knows(self, **expected: int) -> None:
         async def check() -> None:
@@ -156,9 +156,10 @@ async def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
     assert len(it.script.received) == 1
 
 
-async def test_parameters_nested_without_end_do_not_end_the_watch() -> None:
-    deep = json.dumps({"type": "MODIFIED", "object": claim("a", 6, x="DEEP")}).replace(
-        '"DEEP"', "[" * 5000 + "]" * 5000
-    )
-    async with followed(watches(deep.encode() + b"\n", event("MODIFIED", claim("b", 7)))) as it:
+@pytest.mark.parametrize("raw", hostile.RAW.values(), ids=hostile.RAW)
+async def test_whatever_the_parameters_of_a_claim_are_it_is_taken_in(raw: bytes) -> None:
+    configs = [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": "RAW"}}]
+    hostile_claim = claim("a", 6) | {"status": {"allocation": {"devices": {"config": configs}}}}
+    line = event("MODIFIED", hostile_claim).replace(b'"RAW"', raw)
+    async with followed(watches(line, event("MODIFIED", claim("b", 7)))) as it:
         await it.knows(a=6, b=7)

@@ -33,7 +33,7 @@ class Discovery(Api):
 def test_it_ends_at_once_in_the_midst_of_events(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> float:
         session = KopfSession(Discovery(), HANDLED)
-        store = Store(WATCHED, driver=DRIVER, on_change=lambda **_: None)
+        store = Store(WATCHED, driver=DRIVER, on_change=lambda *_, **__: None)
 
         async def storm() -> None:
             for number in itertools.count(1):

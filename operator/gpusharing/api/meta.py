@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
 
 from gpusharing.api.base import ApiModel, keyed_by
+from gpusharing.api.text import Message
 
 FROZEN_CONFIG = pydantic.ConfigDict(
     extra="ignore", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, defer_build=True
@@ -66,7 +67,7 @@ class OwnedMeta(LabelledMeta):
 
 
 def _labels_if_few(value: Any) -> Any:
-    return None if isinstance(value, dict) and len(value) > _MOST_LABELS else value or {}
+    return None if isinstance(value, dict) and len(value) > _MOST_LABELS else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -133,7 +134,7 @@ class Condition(ApiModel):
     """True, False or Unknown."""
     reason: Annotated[str, pydantic.Field(min_length=1, max_length=1024)]
     """Why, in one word from a closed list."""
-    message: Annotated[str, pydantic.Field(max_length=32768)] = ""
+    message: Message = ""
     """Why, in a sentence that says what to do."""
     observed_generation: int | None = None
     """The generation of the object that this was said of."""
@@ -141,7 +142,7 @@ class Condition(ApiModel):
     """When the status last changed."""
 
 
-Conditions = Annotated[tuple[Condition, ...], pydantic.Field(json_schema_extra=keyed_by("type"))]
+Conditions = Annotated[tuple[Condition, ...], pydantic.Field(max_length=64, json_schema_extra=keyed_by("type"))]
 
 
 class LabelSelectorRequirement(ApiModel):
@@ -168,7 +169,17 @@ class LabelSelectorRequirement(ApiModel):
 class LabelSelector(ApiModel):
     """metav1.LabelSelector: all of it must match; empty matches everything."""
 
-    match_labels: dict[str, str] = pydantic.Field(default_factory=dict)
+    match_labels: Annotated[
+        dict[Annotated[str, pydantic.Field(max_length=317)], Annotated[str, pydantic.Field(max_length=63)]],
+        pydantic.Field(
+            max_length=64,
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    {"rule": "self.all(key, size(key) <= 317)", "message": "keys have at most 317 characters"}
+                ]
+            },
+        ),
+    ] = pydantic.Field(default_factory=dict)
     """Labels that must be there with exactly this value."""
     match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], pydantic.Field(max_length=32)] = ()
     """Requirements that must all hold."""

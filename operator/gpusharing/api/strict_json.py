@@ -60,10 +60,11 @@ def _cut(text: str) -> str:
 
 def is_too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     """Whether lists and objects are nested more deeply than the limit."""
-    if not isinstance(value, dict | list):
-        return False
-    items = value.values() if isinstance(value, dict) else value
-    return limit == 0 or any(is_too_deep(item, limit - 1) for item in items)
+    containers = [value] if isinstance(value, dict | list) else []
+    for _ in range(limit):
+        items = (item for one in containers for item in (one.values() if isinstance(one, dict) else one))
+        containers = [item for item in items if isinstance(item, dict | list)]
+    return bool(containers)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from gpusharing import cel
 from gpusharing.api.dra import DeviceTaintRule
+from gpusharing.controller.metrics import Metrics
 from gpusharing.kube.kinds import DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA, Kind
 from gpusharing.kube.transport import Api, ApiError
 
@@ -28,6 +30,18 @@ class ApiServer(NamedTuple):
     """Of the Kubernetes that it behaves as."""
     taint_rules: Kind[DeviceTaintRule] | None
     """In the best version that is served."""
+
+    def report_unknown_cel(self, metrics: Metrics) -> None:
+        """The scheduler of a newer Kubernetes may read a selector in another way than we do."""
+        is_unknown = self.minor > cel.NEWEST_MINOR
+        metrics.set_cel_is_older(is_unknown)
+        if is_unknown:
+            log.warning(
+                "kubernetes newer than known CEL",
+                kubernetes=self.program,
+                newest_known=_dotted((1, cel.NEWEST_MINOR)),
+                remedy="upgrade the operator; until then selectors are read as the newest known Kubernetes reads them",
+            )
 
 
 async def ask(api: Api) -> ApiServer:

@@ -26,7 +26,7 @@ from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
-from gpusharing.core.state.node_view import Setup
+from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
@@ -71,9 +71,12 @@ async def running(options: Options) -> AsyncIterator[Operator]:
     credentials = await client_credentials.load(options.kubeconfig)
     metrics, changes = Metrics(), Changes()
 
-    def on_change(*, before: Any | None, after: Any | None) -> None:
-        decider.present.take(before, after)
-        if decider.present.has_changed:
+    def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
+        if decider.state.has_changed:
             changes.happened()
 
     unreadables = Unreadables()
@@ -105,6 +108,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         server = await patiently(lambda: api_server.ask(api))
         rules = server.taint_rules
         log.info("connected", server=credentials.server, kubernetes=server.program, driver=options.driver)
+        server.report_unknown_cel(metrics)
         # Nothing is known before the first list.
         decider = Decider(
             Setup(

@@ -32,7 +32,7 @@ from gpusharing.controller.running import Operator
 from gpusharing.controller.store import Store
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.state.node_view import Setup
+from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
@@ -84,10 +84,13 @@ async def handle(kubeconfig: Path, how: str) -> None:
     credentials = await client_credentials.load(kubeconfig)
     decider, changes, stopwatch = Decider(Setup(driver=DRIVER, minor=MINOR)), Changes(), Stopwatch()
 
-    def on_change(*, before: Any | None, after: Any | None) -> None:
+    def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
         stopwatch.saw(after)
-        decider.present.take(before, after)
-        if decider.present.has_changed:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
+        if decider.state.has_changed:
             changes.happened()
 
     store = Store(WATCHED, driver=DRIVER, on_change=on_change)

@@ -14,10 +14,10 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Quota, Tenants
 from gpusharing.core.cluster.quotas import QuotaDecision, quotas
-from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Create, Delete, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
-from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
+from gpusharing.kube.kinds import NAMESPACES
 
 TEAM = LabelSelector(match_labels={"team": "search"})
 TENANTS = Tenants(namespaces=TEAM, quota=Quota(time_slicing=16, mps=0))
@@ -114,6 +114,15 @@ def test_it_goes_with_the_label_or_the_wish(now: SharingPolicy, namespaces: list
         [Delete(target=Target.RESOURCE_QUOTA, stage=Stage.CLASSES, before=made.metadata)],
         {},
     )
+
+
+def test_nobody_knows_whose_tenant_a_namespace_with_too_many_labels_is() -> None:
+    """It gets no quota, and none is taken from it."""
+    labels = {"team": "search"} | {f"label-{number}": "" for number in range(256)}
+    unknown = NAMESPACES.from_json({"metadata": {"name": "a", "labels": labels}})
+    assert unknown.metadata.labels is None
+    assert decided(SEARCH, namespaces=[unknown], existing=[]) == ([], {})
+    assert decided(SEARCH, namespaces=[unknown], existing=[quota("a")]) == ([], {})
 
 
 @pytest.mark.parametrize(

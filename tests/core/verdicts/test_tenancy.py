@@ -35,7 +35,7 @@ def said(
     *,
     policies: Mapping[str, SharingPolicy] = POLICIES,
 ) -> list[str]:
-    held = [Held(one, of) for one in results]
+    held = [Held(one, of, None) for one in results]
     tenants = {name: policy.spec.tenants.namespaces for name, policy in policies.items()}
     return objections(claim("c1", *results, namespace=namespace), held, Registry(tenants, NAMESPACES))
 
@@ -167,4 +167,4 @@ def test_a_selector_in_words(selector: Mapping[str, Any], words: str) -> None:
 
 
 def test_a_long_selector_does_not_fill_the_message() -> None:
-    assert len(in_words(LabelSelector(match_labels={f"label-{number}": "x" for number in range(100)}))) < 210
+    assert len(in_words(LabelSelector(match_labels={f"label-{number}": "x" for number in range(64)}))) < 210

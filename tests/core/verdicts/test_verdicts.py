@@ -7,22 +7,25 @@ import pytest
 from building import (
     DRIVER,
     EXCLUSIVE,
+    MINOR,
     claim,
     config,
     decided,
     gpu_config,
     gpu_status,
     interval_config,
+    node,
     node_sharing,
     policy,
     prepared,
     result,
     time_slicing,
 )
-from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import LabelSelector
+from gpusharing.api.dra import Namespace, Node, ResourceClaim
+from gpusharing.api.meta import LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.device_settings import DeviceSettings, MemorySettings, SettingSources
 from gpusharing.api.sharing.gpu_status import MemoryWallSupport
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import (
     Enforcement,
@@ -37,6 +40,7 @@ from gpusharing.api.sharing.offers import (
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.claims import allocation
+from gpusharing.core.state.cluster_state import ClusterState, Setup
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.verdicts.conflicts import Loss
 from gpusharing.core.verdicts.tenancy import Registry
@@ -48,14 +52,14 @@ WHOLE = policy("thirds", generation=5, offers=EXCLUSIVE)
 
 
 def told(view: NodeView, gpus: Sequence[GpuSharing]) -> tuple[ClaimSharing, ...]:
-    return claim_entries(view, gpus, Registry({}, {}), {}, DRIVER)
+    return claim_entries(view, gpus, Registry({}, {}), {})
 
 
 def entries(
     claims: Sequence[ResourceClaim], winner: SharingPolicy | None, *, before: Sequence[ClaimSharing] = (), gpus: int = 2
 ) -> tuple[ClaimSharing, ...]:
     sharing = node_sharing(gpus=gpus, spec=NodeSharingSpec(claims=tuple(before)))
-    view = NodeView(sharing=sharing, labels={}, claims=tuple(claims))
+    view = NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=tuple(claims))
     return told(view, tuple(decided(slot, winner) for slot in range(gpus)))
 
 
@@ -110,6 +114,24 @@ def test_a_denied_claim_says_why_for_each_device() -> None:
     assert entry.verdict is Verdict.DENIED
     assert entry.reason == f"request a: {why.format('gpu-0')}{how}; request b: {why.format('gpu-1')}{how}"
     assert entry.settings == (plain("gpu-0", "c"),)
+
+
+def test_what_many_requests_are_refused_for_is_said_once() -> None:
+    results = [result("gpu-0-timeslicing", request=f"r{number}") for number in range(32)]
+    item = claim("c1", *results, configs=[config(gpu_config({"strategy": "MPS"}))])
+    [entry] = entries([item], MEDIUM)
+    assert entry.reason == (
+        "requests r0, r1, r2 and 29 more: config of the claim: sharing.strategy is MPS, but device gpu-0-timeslicing "
+        "is shared in time slices: use TimeSlicing, or remove the config"
+    )
+
+
+def test_a_reason_is_as_long_as_the_api_takes_it() -> None:
+    results = [result(f"gpu-{number}", request=f"r{number}") for number in range(32)]
+    cut = [config(gpu_config(kind="MigDeviceConfig"), requests=[f"r{number}" for number in range(32)])]
+    [entry] = entries([claim("c1", *results, configs=cut)], None)
+    assert entry.reason is not None
+    assert (len(entry.reason), entry.reason[-1]) == (1024, "…")
 
 
 def test_a_reason_can_be_written_whatever_the_claim_says() -> None:
@@ -168,7 +190,7 @@ def test_an_entry_says_to_what_memory_a_claim_is_held(*, supported: bool) -> Non
     walls = policy("thirds", offers=Offers(time_slicing=TimeSlicingOffer(max_clients=4, memory=memory)))
     support = MemoryWallSupport(supported=supported, reason=None if supported else "it is too old")
     status = gpu_status(0).model_copy(update={"memory_wall": support})
-    view = NodeView(sharing=node_sharing(gpus=[status]), labels={}, claims=(SHARED,))
+    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=(SHARED,))
     [entry] = told(view, (decided(0, walls),))
     [settings] = entry.settings
     limit = MemorySettings(limit=4096, enforcement=Enforcement.PREFERRED)
@@ -178,7 +200,10 @@ def test_an_entry_says_to_what_memory_a_claim_is_held(*, supported: bool) -> Non
 def test_a_gpu_that_is_gone_takes_only_its_own_settings_along() -> None:
     sharing = node_sharing(gpus=[gpu_status(1)])
     view = NodeView(
-        sharing=sharing, labels={}, claims=(claim("c1", result("gpu-0-timeslicing"), result("gpu-1-timeslicing")),)
+        driver=DRIVER,
+        sharing=sharing,
+        labels={},
+        claims=(claim("c1", result("gpu-0-timeslicing"), result("gpu-1-timeslicing")),),
     )
     winner: GpuSharing = decided(1, MEDIUM)
     [entry] = told(view, (winner,))
@@ -203,11 +228,9 @@ def judged(
 ) -> ClaimSharing | None:
     """On a GPU that is for the tenants of policy search."""
     sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(item) if runs else ())
-    view = NodeView(sharing=sharing, labels={}, claims=(item,), namespaces=namespaces)
+    view = NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=(item,), namespaces=namespaces)
     gpu = decided(0, SEARCH).model_copy(update={"restricted": True, "allow": allow})
-    told = claim_entries(
-        view, (gpu,), Registry({"search": SEARCH.spec.tenants.namespaces}, namespaces), lost or {}, DRIVER
-    )
+    told = claim_entries(view, (gpu,), Registry({"search": SEARCH.spec.tenants.namespaces}, namespaces), lost or {})
     return told[0] if told else None
 
 
@@ -229,6 +252,19 @@ def test_a_tenant_is_allowed() -> None:
 
 def test_of_an_unknown_namespace_nothing_is_said() -> None:
     assert judged(THEIRS, namespaces={}) is None
+
+
+def test_a_namespace_of_too_many_labels_is_unknown() -> None:
+    unknown = Namespace(metadata=NamespaceMeta(name="other", labels=None))
+    state = ClusterState(Setup(driver=DRIVER, minor=MINOR))
+    state.put(NodeSharing, node_sharing())
+    state.put(Node, node())
+    state.put(Namespace, unknown)
+    state.put(ResourceClaim, THEIRS)
+    view = state.view("n1")
+    assert view is not None
+    assert (view.claims, view.namespaces) == ((THEIRS,), {})
+    assert judged(THEIRS, namespaces=view.namespaces) is None
 
 
 def test_who_becomes_a_tenant_is_allowed_then() -> None:
@@ -280,7 +316,7 @@ def test_what_cannot_be_resolved_any_more_stays_as_it_was() -> None:
         support = MemoryWallSupport(supported=supported, reason=None if supported else "it is too old")
         status = gpu_status(0).model_copy(update={"memory_wall": support})
         sharing = node_sharing(gpus=[status], spec=NodeSharingSpec(claims=tuple(before)))
-        [one] = told(NodeView(sharing=sharing, labels={}, claims=(SHARED,)), (decided(0, walls),))
+        [one] = told(NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=(SHARED,)), (decided(0, walls),))
         return one
 
     allowed = entry([], supported=True)
@@ -321,8 +357,8 @@ def test_a_claim_is_denied_what_the_policy_does_not_allow_and_keeps_what_it_allo
     def told(*intervals: Interval, before: Sequence[ClaimSharing] = ()) -> ClaimSharing:
         less = decided(0, WHOLE).model_copy(update={"allow": Allowance(intervals=intervals)})
         sharing = node_sharing(gpus=1, spec=NodeSharingSpec(claims=tuple(before)))
-        view = NodeView(sharing=sharing, labels={}, claims=(item,))
-        [entry] = claim_entries(view, (less,), Registry({}, {}), {}, DRIVER)
+        view = NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=(item,))
+        [entry] = claim_entries(view, (less,), Registry({}, {}), {})
         return entry
 
     denied, allowed = told(Interval.LONG), told(Interval.SHORT)
@@ -335,9 +371,9 @@ def test_a_share_keeps_its_interval_while_its_gpu_goes_to_tenants() -> None:
     search = policy("search", offers=time_slicing(4, Interval.LONG), tenants=SEARCH.spec.tenants)
     before = entries([SHARED], policy("thirds", offers=time_slicing(3, Interval.SHORT)))
     sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(SHARED))
-    view = NodeView(sharing=sharing, labels={}, claims=(SHARED,), namespaces={"default": {"team": "search"}})
-    moved = decided(0, search).model_copy(update={"restricted": True})
-    [entry] = claim_entries(
-        view, (moved,), Registry({"search": search.spec.tenants.namespaces}, view.namespaces), {}, DRIVER
+    view = NodeView(
+        driver=DRIVER, sharing=sharing, labels={}, claims=(SHARED,), namespaces={"default": {"team": "search"}}
     )
+    moved = decided(0, search).model_copy(update={"restricted": True})
+    [entry] = claim_entries(view, (moved,), Registry({"search": search.spec.tenants.namespaces}, view.namespaces), {})
     assert entry.settings == before[0].settings

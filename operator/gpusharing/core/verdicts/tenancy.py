@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import UNTOLD, GpuStatus, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.tenants import Allowance
+from gpusharing.api.text import clip
 from gpusharing.core import quantities
 
 _LONGEST: Final = 200
@@ -40,8 +41,12 @@ class Held(NamedTuple):
 
     result: AllocationResult
     gpu: GpuSharing
-    wall: MemoryWallSupport = UNTOLD
-    """What can be done there about memory."""
+    status: GpuStatus | None
+    """The GPU as its agent reports it; None: it does not."""
+
+    @property
+    def wall(self) -> MemoryWallSupport:
+        return self.status.memory_wall if self.status else UNTOLD
 
     @property
     def place(self) -> str:
@@ -51,8 +56,7 @@ class Held(NamedTuple):
     def restricted_to(self) -> Collection[str]:
         """Whose tenants alone may have it. While a GPU changes hands they may be two, and both have to agree."""
         by_pool = names.policy_of_pool(self.result.pool)
-        by_decision = self.gpu.policy.name if self.gpu.restricted and self.gpu.policy else None
-        return {policy for policy in (by_pool, by_decision) if policy is not None}
+        return {policy for policy in (by_pool, self.gpu.restricted_to) if policy is not None}
 
 
 def objections(claim: ResourceClaim, held: Sequence[Held], registry: Registry) -> list[str]:
@@ -134,8 +138,7 @@ def in_words(selector: LabelSelector) -> str:
     """As kubectl takes it."""
     parts = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
     parts += map(_requirement_in_words, selector.match_expressions)
-    text = ",".join(parts)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return clip(",".join(parts), _LONGEST)
 
 
 def _requirement_in_words(requirement: LabelSelectorRequirement) -> str:

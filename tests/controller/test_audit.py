@@ -204,6 +204,6 @@ async def test_deletions_while_the_watch_is_cut(
             await meanwhile(cluster)
             await wire.mend()
 
-            await eventually(lambda: they.holders("n1"), {uids[0], latecomer}, within=60)
+            await eventually(lambda: they.holders("n1"), {uids[0], latecomer})
             assert await operator.metric('gpusharing_objects{kind="ResourceClaim"}') == 2
             assert operator.running

@@ -41,7 +41,7 @@ class Followed:
             }
             assert known == expected
 
-        await eventually(check, within=10)
+        await eventually(check)
 
 
 @asynccontextmanager

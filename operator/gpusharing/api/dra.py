@@ -110,6 +110,7 @@ class ResourceClaimConsumer:
     resource: str
     name: str
     uid: str = ""
+    api_group: Common = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)

@@ -12,9 +12,9 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.api.meta import Identity
-from gpusharing.controller.patience import patiently
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, ApiError, UnreadableError
 
 log = structlog.get_logger(__name__)

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import kopf
 
-from gpusharing.controller.patience import patiently
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, ApiError
 
 _Event = tuple[str, Mapping[str, Any]]

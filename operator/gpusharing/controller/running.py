@@ -16,11 +16,11 @@ from gpusharing import __version__
 from gpusharing.api import names
 from gpusharing.controller import api_server, audit, endpoints, following, guards, listing
 from gpusharing.controller.endpoints import Readiness
+from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.following import HANDLED, WATCHED
 from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.patience import patiently
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
@@ -32,8 +32,8 @@ from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
 from gpusharing.kube.http_server import serving
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, open_session
-from gpusharing.kube.unreadable import Unreadables
 
 log = structlog.get_logger(__name__)
 
@@ -79,9 +79,8 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         if decider.state.has_changed:
             changes.happened()
 
-    unreadables = Unreadables()
     known = (*WATCHED, *api_server.TAINT_RULES, *guards.KINDS)
-    store = Store(known, driver=options.driver, on_change=on_change, unreadables=unreadables)
+    store = Store(known, driver=options.driver, on_change=on_change, unreadables=metrics.unreadables)
     user_agent = f"{_NAME}/{__version__}"
 
     async with open_session(credentials) as electors, AsyncExitStack() as parts:
@@ -91,15 +90,16 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         elector = Elector(electing, options.lease, me=me, duration=options.lease_duration)
 
         session = await parts.enter_async_context(open_session(credentials, elector.fence))
-        api = Api(session, credentials.server, user_agent=user_agent, unreadables=unreadables)
-        writer = Writer(api, store, Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
-        loop = Loop(writer, metrics, changes)
+        api = Api(session, credentials.server, user_agent=user_agent, unreadables=metrics.unreadables)
+        recorder = EventRecorder(Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
+        writer = Writer(api, store, recorder, metrics)
+        loop = Loop(writer, recorder, metrics, changes)
 
         metrics.watch_store(WATCHED, store.count)
-        metrics.watch_unreadables(unreadables.counts)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
-        metrics.watch_settled(lambda: loop.is_ready)
+        metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
+        metrics.watch_failing(writer.kinds, writer.failing)
         pages = endpoints.pages(
             is_alive=lambda: not loop.is_stuck, readiness=lambda: _readiness(elector, loop), metrics=metrics
         )
@@ -128,7 +128,8 @@ async def running(options: Options) -> AsyncIterator[Operator]:
             async with asyncio.TaskGroup() as tasks:
                 follows = [following.follow(api, store, kopfs, kind, versions[kind]) for kind in watched]
                 audits = audit.now_and_then(api, store, watched)
-                for work in (loop.run(decider), audits, *follows, *guards.following(api, store)):
+                works = loop.run(decider), writer.run(), recorder.run(), audits
+                for work in (*works, *follows, *guards.following(api, store)):
                     parts.push_async_callback(_cancel, tasks.create_task(work))
                 yield Operator(store, kopfs, lambda: loop.is_ready, parts.aclose)
 

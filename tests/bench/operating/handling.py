@@ -31,7 +31,7 @@ from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.running import Operator
 from gpusharing.controller.store import Store
 from gpusharing.core.decision.incremental import Decider
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
@@ -42,18 +42,19 @@ from gpusharing.kube.transport import Api, open_session
 class Pretending:
     """Writes nothing, and tells the store what would have come back."""
 
-    retry_in: float | None = None
-
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def apply(self, intents: Sequence[Intent]) -> None:
+    def want(self, intents: Sequence[Intent]) -> None:
         for intent in intents:
             match intent:
                 case ReplaceSpec(before, spec):
                     self._store.written(NODE_SHARINGS, before.model_copy(update=_written(before, spec=spec)))
                 case PatchStatus(policy, status):
                     self._store.written(SHARING_POLICIES, policy.model_copy(update=_written(policy, status=status)))
+
+    def record(self, _: RecordEvent) -> None:
+        pass
 
 
 def _written(before: Any, **changes: Any) -> dict[str, Any]:
@@ -98,8 +99,8 @@ async def handle(kubeconfig: Path, how: str) -> None:
     async with open_session(credentials) as session, asyncio.TaskGroup() as tasks:
         api = Api(session, credentials.server, user_agent="bench")
         versions = await listing.prime(api, store, WATCHED)
-        kopfs = KopfSession(api, HANDLED)
-        works = [tasks.create_task(Loop(Pretending(store), Metrics(), changes).run(decider))]
+        kopfs, pretending = KopfSession(api, HANDLED), Pretending(store)
+        works = [tasks.create_task(Loop(pretending, pretending, Metrics(), changes).run(decider))]
         if how == "ours":
             follows = (follow(api, store, kopfs, kind, version) for kind, version in versions.items())
             works += [tasks.create_task(one) for one in follows]

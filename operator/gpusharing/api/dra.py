@@ -25,8 +25,8 @@ from gpusharing.api.meta import (
 
 _POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 _MOST_PODS: Final = 8
+_LONGEST_NAME: Final = 253
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_DNS_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_DNS_LABEL.pattern}(\.{_DNS_LABEL.pattern})*")
 
 
 def _pod_claim_name(value: Any) -> Any:
@@ -39,7 +39,7 @@ def _pods(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
     pods = [
         owner
         for owner in owners
-        if (owner.api_version, owner.kind) == ("v1", "Pod") and _DNS_NAME.fullmatch(owner.name) and len(owner.uid) <= 64
+        if (owner.api_version, owner.kind) == ("v1", "Pod") and max(len(owner.name), len(owner.uid)) <= _LONGEST_NAME
     ]
     return tuple(pods[:_MOST_PODS])
 

@@ -285,6 +285,7 @@ async def test_a_giant_mutes_nobody(bed: Bed) -> None:
     await is_let_in(bed.tenant, request("search-mps"))
 
 
+@pytest.mark.slow
 async def test_six_hundred_small_policies_and_a_revocation(bed: Bed) -> None:
     made = [f"team-{number:03}" for number in range(600)]
     offers = {"timeSlicing": {"maxClients": 4}}

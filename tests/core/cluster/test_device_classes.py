@@ -188,7 +188,7 @@ def test_one_that_is_not_ours_is_left_alone_and_reported(foreign: DeviceClass) -
         {
             "thirds": [
                 Complaint(
-                    DegradedReason.CLASS_NOT_OURS,
+                    DegradedReason.DEVICE_CLASS_EXISTS,
                     "device class thirds-timeslicing is there already and not of this policy: rename it, or this "
                     "policy",
                 )
@@ -234,7 +234,7 @@ def taken(policy: str, by: str) -> Complaint:
         f"extended resource example.com/gpu leads to device class {by}: give {policy}-timeslicing another one in "
         "spec.classes.extendedResources"
     )
-    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_IN_USE, message)
 
 
 @pytest.mark.parametrize(

@@ -124,14 +124,14 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
     ("world", "expected"),
     [
         (in_force(policy("p", offers=BOTH)), {}),
-        (in_force(policy("p", offers=SHARED)), {"WayNotOffered": EXCLUSIVE_ASKED}),
+        (in_force(policy("p", offers=SHARED)), {"ModeNotOffered": EXCLUSIVE_ASKED}),
         (
             in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)),
             {"NotATenant": ["exclusive-other", "timeslicing-other"]},
         ),
         (
             in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)),
-            {"NotATenant": ["timeslicing-other"], "WayNotOffered": EXCLUSIVE_ASKED},
+            {"NotATenant": ["timeslicing-other"], "ModeNotOffered": EXCLUSIVE_ASKED},
         ),
         # What is not in force everywhere may be had as before.
         (edited(in_force(policy("p", offers=BOTH))), {}),
@@ -159,7 +159,7 @@ def test_both_say_what_to_do() -> None:
         if isinstance(intent, Tell)
     }
     assert notes == {
-        "WayNotOffered": (
+        "ModeNotOffered": (
             "device class p-exclusive is for GPUs of SharingPolicy p as Exclusive, which offers them in other ways "
             "(spec.offers): ask for these"
         ),

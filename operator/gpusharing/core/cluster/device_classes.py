@@ -164,7 +164,7 @@ def selector(policy: str, sharing: Sharing, driver: str) -> str:
 
 def _not_ours(item: PolicyClass) -> Complaint:
     message = f"device class {item.name} is there already and not of this policy: rename it, or this policy"
-    return Complaint(DegradedReason.CLASS_NOT_OURS, message)
+    return Complaint(DegradedReason.DEVICE_CLASS_EXISTS, message)
 
 
 def _taken(item: PolicyClass, holder: str) -> Complaint:
@@ -172,4 +172,4 @@ def _taken(item: PolicyClass, holder: str) -> Complaint:
         f"extended resource {item.wanted_resource} leads to device class {holder}: give {item.name} another one in "
         "spec.classes.extendedResources"
     )
-    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_IN_USE, message)

@@ -111,4 +111,4 @@ def _not_ours(policy: str, namespaces: Sequence[str]) -> Complaint:
         f"ResourceQuota {quota_name(policy)} is there already and not of this policy: rename or delete it in "
         f"{listed(namespaces)}"
     )
-    return Complaint(DegradedReason.QUOTA_NOT_OURS, message)
+    return Complaint(DegradedReason.RESOURCE_QUOTA_EXISTS, message)

@@ -45,7 +45,7 @@ def _denied(
     for entry in denied:
         if (entry.uid, entry.allocation_hash) not in known:
             claim, reason = claims[entry.uid], entry.reason or ""
-            yield from _to_its_people(claim, "ClaimDenied", "Judge", reason, warning=True)
+            yield from _to_its_people(claim, "ClaimDenied", "Deny", reason, warning=True)
             winners = {gpu.policy.name for gpu in spec.gpus if gpu.policy and _is_on(entry.uid, gpu)}
             for name in sorted((policies_of(claim, driver) | winners) & policies.keys()):
                 yield Tell(
@@ -53,7 +53,7 @@ def _denied(
                     about=policies[name].metadata,
                     warning=True,
                     reason="ClaimDenied",
-                    action="Judge",
+                    action="Deny",
                     note=f"claim {entry.claim}: {reason}",
                 )
 

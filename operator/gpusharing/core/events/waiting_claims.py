@@ -71,7 +71,7 @@ def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicy
         return _Why("PolicyHasNoGpus", f"{meant}, which has none: {ready.reason}: {ready.message}")
     way = next((way for way in Sharing if names.policy_class(candidate.name, way) == name), None)
     if way and _is_wholly_in_force(candidate, status) and of_way(candidate.policy.spec.offers, way) is None:
-        return _Why("WayNotOffered", f"{meant} as {way}, which offers them in other ways (spec.offers): ask for these")
+        return _Why("ModeNotOffered", f"{meant} as {way}, which offers them in other ways (spec.offers): ask for these")
     return None
 
 

@@ -57,6 +57,11 @@ class Metrics:
             "1 while all that the last decision asked for is written; 0 also while this replica stands by",
             registry=self._registry,
         )
+        self._cel_is_older = Gauge(
+            "gpusharing_cel_older_than_kubernetes",
+            "1 while the cluster's Kubernetes is newer than the newest whose CEL this operator knows",
+            registry=self._registry,
+        )
         for result in ("succeeded", "failed"):
             self._decisions.labels(result=result)
         for intent in get_args(Intent):
@@ -85,6 +90,9 @@ class Metrics:
 
     def watch_settled(self, settled: Callable[[], bool]) -> None:
         self._settled.set_function(settled)
+
+    def set_cel_is_older(self, is_older: bool) -> None:
+        self._cel_is_older.set(is_older)
 
     def exposition(self) -> bytes:
         return generate_latest(self._registry)

@@ -36,7 +36,7 @@ from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
-from gpusharing.core.state.node_view import Setup
+from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
@@ -67,9 +67,12 @@ async def operate(
     credentials = await client_credentials.load(kubeconfig)
     metrics, changes = Metrics(), Changes()
 
-    def on_change(*, before: Any | None, after: Any | None) -> None:
-        decider.present.take(before, after)
-        if decider.present.has_changed:
+    def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
+        if decider.state.has_changed:
             changes.happened()
 
     known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
@@ -102,6 +105,7 @@ async def operate(
         )
         kubernetes = await patiently(lambda: server_version.require_supported(api))
         log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
+        server_version.report_unknown_cel(kubernetes, metrics)
         # Nothing is known before the first list.
         rules = await patiently(lambda: taint_rules.served(api))
         decider = Decider(

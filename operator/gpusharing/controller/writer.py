@@ -82,7 +82,6 @@ class Writer:
                     return await self._patch_status(intent)
                 case Tell():
                     await self._tell(intent)
-                    self._store.told(intent)
                 case _:
                     await self._write(intent)
         except ApiError as error:

@@ -1,6 +1,7 @@
 """The conditions of a policy, and their reasons: closed lists, because programs depend on them."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class ConditionType(StrEnum):
@@ -49,6 +50,8 @@ class DegradedReason(StrEnum):
     """The condition has the first reason of this list that applies; its message names all of them."""
 
     NOT_DEGRADED = "NotDegraded"
+    INTERNAL_ERROR = "InternalError"
+    """The operator cannot decide on a node, or on the policy itself. Everything stays unchanged."""
     GUARD_MISSING = "GuardMissing"
     DEVICE_CLASS_EXISTS = "DeviceClassExists"
     EXTENDED_RESOURCE_IN_USE = "ExtendedResourceInUse"
@@ -62,3 +65,11 @@ class DegradedReason(StrEnum):
     DEFAULT_EXCEEDS_ALLOWANCE = "DefaultExceedsAllowance"
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     SLOW_SCHEDULER = "SlowScheduler"
+
+
+class Complaint(NamedTuple):
+    """Something that degrades a policy, whatever its nodes do."""
+
+    reason: DegradedReason
+    message: str
+    """Says what to do, too."""

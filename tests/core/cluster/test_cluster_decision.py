@@ -5,17 +5,16 @@ from dataclasses import replace
 
 from building import LATER, NOW, node_sharing, policy, world
 from building.cluster import agents_act, apply
+from building.from_nothing import World, decide
 from building.guards import bound, installed
+from building.incremental import Incremental
 from core.cluster.test_device_classes import device_class
-from core.decision.test_incremental import Kept
 from gpusharing.api.dra import Namespace
 from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
 from gpusharing.api.sharing.classes import Classes
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.api.sharing.tenants import Quota, Tenants
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import Create, PatchStatus, Target, stage
-from gpusharing.core.state.node_view import World
 
 SEARCH = policy(
     "search",
@@ -102,7 +101,7 @@ def test_without_guards_a_policy_with_tenants_says_so_and_opens_no_door() -> Non
 def test_it_is_kept_up_to_date() -> None:
     """What changes beside nodes is decided on as if from nothing, and said by the policies that it concerns."""
     at = at_first()
-    kept = Kept(at)
+    kept = Incremental(at)
     foreign = device_class("open-timeslicing", "TimeSlicing", of=None)
     steps: list[Callable[[World], World]] = [
         lambda of: replace(of, guards={}),
@@ -116,12 +115,12 @@ def test_it_is_kept_up_to_date() -> None:
     ]
     for step in steps:
         for _ in range(3):
-            assert kept.decider.decide(now=NOW) == decide(at, now=NOW)
+            assert kept.decide(now=NOW) == decide(at, now=NOW)
             at = agents_act(apply(at, decide(at, now=NOW)))
             kept.become(at)
         at = step(at)
         kept.become(at)
-    assert kept.decider.decide(now=NOW) == decide(at, now=NOW)
+    assert kept.decide(now=NOW) == decide(at, now=NOW)
 
 
 def test_classes_that_are_there_stay_when_the_guards_go() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from building import DRIVER, EXCLUSIVE, MINOR, NOW, policy, time_slicing, world
 from building.cluster import apply
+from building.from_nothing import decide
 from gpusharing.api.dra import DeviceClass, DeviceClassSpec
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.classes import Classes, ExtendedResources
@@ -21,11 +22,9 @@ from gpusharing.api.sharing.offers import (
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout, RolloutMode
 from gpusharing.core.cluster import device_classes
-from gpusharing.core.complaints import Complaint
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
-from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 
 EVERY_WAY = Offers(
     exclusive=ExclusiveOffer(),

@@ -14,10 +14,9 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Quota, Tenants
 from gpusharing.core.cluster.quotas import QuotaDecision, quotas
-from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Create, Delete, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
-from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 
 TEAM = LabelSelector(match_labels={"team": "search"})
 TENANTS = Tenants(namespaces=TEAM, quota=Quota(time_slicing=16, mps=0))

@@ -24,6 +24,7 @@ from building import (
     world,
 )
 from building.cluster import agents_act, apply, pods_are_evicted, with_claims, with_policies
+from building.from_nothing import World, decide
 from building.worlds import claims, worlds
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import ConditionStatus
@@ -32,10 +33,8 @@ from gpusharing.api.sharing.node_spec import NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import NodeCount, SharingPolicyStatus
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import Create, Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.reasons import ConditionType
-from gpusharing.core.state.node_view import World
 
 BEFORE_APPROVALS = "2026-11-18T12:59:59Z"
 """An hour after NOW, what has been closing since then may be withdrawn."""

@@ -1,7 +1,6 @@
-"""Kept up to date, the decision is the one that is made from nothing."""
+"""Incremental up to date, the decision is the one that is made from nothing."""
 
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -24,19 +23,22 @@ from building import (
     world,
 )
 from building.cluster import agents_act, apply, with_claims, with_policies
+from building.from_nothing import World, decide, events
+from building.incremental import Incremental, by_object
 from building.worlds import NODES, POLICIES, claims, node_sharings, policies, worlds
 from gpusharing.api.dra import DeviceTaintRule, Namespace
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import Condition, ConditionStatus, ObjectMeta
+from gpusharing.api.sharing.gpu_models import GpuModel, MigProfilePlaces
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.offers import MigOffer, Offers
+from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
 from gpusharing.core.decision import incremental as module
-from gpusharing.core.decision.from_nothing import decide
-from gpusharing.core.decision.incremental import Decider
-from gpusharing.core.decision.node_decision import decision
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Target, Tell
+from gpusharing.core.decision.node_decision import decide_node
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
-from gpusharing.core.state.node_view import NodeView, World
-from gpusharing.core.state.touched import Touched
+from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds
 
 Step = Callable[[World], World]
@@ -56,61 +58,7 @@ published = st.lists(
 ).map(tuple)
 
 
-def _told(world: World) -> Mapping[tuple[str, str], Tell]:
-    return {
-        (uid, note): _TOLD.setdefault(
-            (uid, note),
-            Tell(
-                target=Target.RESOURCE_CLAIM,
-                about=ObjectMeta(name="any", uid=uid),
-                warning=True,
-                reason="any",
-                action="any",
-                note=note,
-            ),
-        )
-        for uid, notes in world.told.items()
-        for note in notes
-    }
-
-
-_TOLD: dict[tuple[str, str], Tell] = {}
-
-
-class Kept:
-    """A decider that is told of each change, as the store tells it."""
-
-    def __init__(self, at: World) -> None:
-        self.decider = Decider(at.setup)
-        self.world = World(driver=at.driver, minor=at.minor, policies={}, nodes={}, node_sharings={}, claims={})
-        self.become(at)
-
-    def become(self, at: World) -> None:
-        kinds: list[Callable[[World], Mapping[Any, Any]]] = [
-            lambda of: of.policies,
-            lambda of: of.nodes,
-            lambda of: of.node_sharings,
-            lambda of: of.claims,
-            lambda of: of.namespaces,
-            lambda of: of.classes,
-            lambda of: of.guards,
-            lambda of: of.bindings,
-            lambda of: of.quotas,
-            lambda of: of.taint_rules or {},
-            _told,
-        ]
-        for kind in kinds:
-            before, after = kind(self.world), kind(at)
-            for name in before.keys() - after.keys():
-                self.decider.present.drop(before[name])
-            for name, item in after.items():
-                if before.get(name) is not item:
-                    self.decider.present.put(item)
-        # What was told to whom does not wait any more is forgotten.
-        self.world = replace(at, told={uid: {*notes} for uid, notes in self.decider.present.told.items()})
-
-
-def without(field: str, name: str) -> Step:
+def without(field: str, name: object) -> Step:
     def drop(at: World) -> World:
         rest: Any = {field: {key: item for key, item in getattr(at, field).items() if key != name}}
         return replace(at, **rest)
@@ -153,7 +101,7 @@ def step(data: st.DataObject) -> Step:
         lambda: with_node(data.draw(name), data.draw(st.sampled_from([{}, {"pool": "x"}]))),
         lambda: without("nodes", data.draw(name)),
         lambda: lambda at: with_claims(at, data.draw(claims())),
-        lambda: without("claims", data.draw(st.sampled_from(["uid-c1", "uid-c2"]))),
+        lambda: without("claims", data.draw(st.sampled_from([("team", "c1"), ("default", "c2")]))),
         lambda: agents_act,
         lambda: lambda at: apply(at, decide(at, now=NOW)),
         lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {}]))),
@@ -165,20 +113,21 @@ def step(data: st.DataObject) -> Step:
 
 @given(worlds(), st.data())
 def test_after_any_history_it_is_what_is_decided_from_nothing(at: World, data: st.DataObject) -> None:
-    kept = Kept(at)
+    kept = Incremental(at)
     for now in MOMENTS:
-        assert kept.decider.decide(now=now) == decide(kept.world, now=now)
+        assert kept.decide(now=now) == decide(kept.world, now=now)
+        assert by_object(kept.decider.waiting_events) == by_object(events(kept.world, now=now))
         for _ in range(data.draw(st.integers(0, 3))):
             kept.become(step(data)(kept.world))
 
 
 @given(worlds())
 def test_nothing_is_decided_again_when_nothing_has_changed(at: World) -> None:
-    kept = Kept(at)
+    kept = Incremental(at)
     for _ in range(3):
-        kept.become(agents_act(apply(kept.world, kept.decider.decide(now=NOW))))
-    assert kept.decider.decide(now=NOW) == []
-    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
+        kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
+    assert kept.decide(now=NOW) == []
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == []
 
 
 def decisions_on_nodes(of: Callable[[], object]) -> list[str]:
@@ -187,16 +136,16 @@ def decisions_on_nodes(of: Callable[[], object]) -> list[str]:
 
     def noted(candidates: Any, view: NodeView, *rest: Any, **named: Any) -> Any:
         seen.append(view.name)
-        return decision(candidates, view, *rest, **named)
+        return decide_node(candidates, view, *rest, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "decision", noted)
+        patch.setattr(module, "decide_node", noted)
         of()
     return seen
 
 
-def settled() -> Kept:
-    kept = Kept(
+def settled() -> Incremental:
+    kept = Incremental(
         world(
             policies=[policy("everywhere"), policy("here", nodes={"pool": "x"}, priority=1)],
             nodes=[node("n3", pool="x")],
@@ -204,12 +153,12 @@ def settled() -> Kept:
         )
     )
     for _ in range(3):
-        kept.become(agents_act(apply(kept.world, kept.decider.decide(now=NOW))))
-    assert kept.decider.decide(now=NOW) == []
+        kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
+    assert kept.decide(now=NOW) == []
     return kept
 
 
-def write(kept: Kept, intents: Iterable[Intent]) -> None:
+def write(kept: Incremental, intents: Iterable[Intent]) -> None:
     """What was decided of nodes, unless they have changed since. It comes back as other objects that say the same."""
     for intent in intents:
         if isinstance(intent, ReplaceSpec):
@@ -222,15 +171,15 @@ def write(kept: Kept, intents: Iterable[Intent]) -> None:
 HELD = claim("c1", result("gpu-0-timeslicing", pool="n2"))
 
 
-def test_what_was_decided_is_not_decided_on_again_when_it_comes_back() -> None:
+def test_what_was_decided_stays_decided_when_it_comes_back() -> None:
     kept = settled()
-    for change in (lambda at: with_claims(at, HELD), without("claims", "uid-c1")):
+    for change in (lambda at: with_claims(at, HELD), without("claims", ("default", "c1"))):
         kept.become(change(kept.world))
-        assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n2"]
-        write(kept, kept.decider.decide(now=NOW))
-        assert kept.decider.present.has_changed
-        assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
-        assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+        assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == ["n2"]
+        write(kept, kept.decide(now=NOW))
+        assert kept.decider.state.has_changed
+        assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+        assert not any(isinstance(intent, ReplaceSpec) for intent in kept.decide(now=NOW))
 
 
 def _with_status(at: NodeSharing) -> NodeSharing:
@@ -250,7 +199,7 @@ def _with_spec(at: NodeSharing) -> NodeSharing:
         lambda at: replace(at, node_sharings={**at.node_sharings, "n2": _with_spec(at.node_sharings["n2"])}),
         lambda at: with_claims(at, claim("c2", result("gpu-1-timeslicing", pool="n2"))),
         lambda at: with_claims(at, claim("c1", result("gpu-1-timeslicing", pool="n2"))),
-        without("claims", "uid-c1"),
+        without("claims", ("default", "c1")),
         with_node("n2", {"pool": "x"}),
         with_namespace("default", {"team": "x"}),
         with_taint_rule(taint_rule("gpu-0-timeslicing", pool="n2")),
@@ -263,15 +212,15 @@ def test_what_others_did_meanwhile_is_decided_on(meanwhile: Step, first: str) ->
     """Whether it comes before the answer to our write or after it."""
     kept = settled()
     kept.become(with_claims(kept.world, HELD))
-    decided = kept.decider.decide(now=NOW)
+    decided = kept.decide(now=NOW)
     if first == "write":
         write(kept, decided)
         kept.become(meanwhile(kept.world))
     else:
         kept.become(meanwhile(kept.world))
         write(kept, decided)
-    assert "n2" in decisions_on_nodes(lambda: kept.decider.decide(now=NOW))
-    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert "n2" in decisions_on_nodes(lambda: kept.decide(now=NOW))
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
 
 
 def test_a_claim_that_was_denied_is_decided_on_again() -> None:
@@ -279,9 +228,9 @@ def test_a_claim_that_was_denied_is_decided_on_again() -> None:
     kept = settled()
     early = claim("early", result("gpu-0", pool="n2"))
     kept.become(with_claims(kept.world, early, claim("late", result("gpu-0-timeslicing", pool="n2"))))
-    write(kept, kept.decider.decide(now=NOW))
-    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n2"]
-    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+    write(kept, kept.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == ["n2"]
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
 
 
 EDITED = policy("here", nodes={"pool": "x"}, priority=1, generation=2, offers=time_slicing(7))
@@ -291,28 +240,9 @@ def test_a_node_whose_gpus_are_given_in_another_way_is_decided_on_again() -> Non
     """What has begun there is no longer what has to wait for its turn."""
     kept = settled()
     kept.become(with_policies(kept.world, EDITED))
-    write(kept, kept.decider.decide(now=NOW))
-    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == ["n3"]
-    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
-
-
-def test_what_happens_on_one_gpu_is_nothing_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = settled()
-    for number, gpu in enumerate((0, 0, 1)):
-        kept.become(with_claims(kept.world, claim(f"c{number}", result(f"gpu-{gpu}-timeslicing", pool="n2"))))
-    write(kept, kept.decider.decide(now=NOW))
-    kept.decider.decide(now=NOW)
-    seen: list[AbstractSet[str]] = []
-
-    def noted(*args: Any, touched: Touched | None, **named: Any) -> Any:
-        assert touched is not None
-        seen.append(touched.claims)
-        return decision(*args, touched=touched, **named)
-
-    monkeypatch.setattr(module, "decision", noted)
-    kept.become(without("claims", "uid-c1")(kept.world))
-    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
-    assert seen == [{"uid-c0", "uid-c1"}]
+    write(kept, kept.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == ["n3"]
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -334,30 +264,30 @@ def test_what_happens_on_one_gpu_is_nothing_to_the_others(monkeypatch: pytest.Mo
 def test_a_change_costs_the_nodes_that_it_concerns(change: Step, decided: list[str]) -> None:
     kept = settled()
     kept.become(change(kept.world))
-    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == decided
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == decided
     # And those that were spared are as they would be decided on.
-    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
 
 
 def test_what_agents_say_in_a_claim_is_no_change() -> None:
     kept = settled()
     held = claim("c1", result("gpu-0-timeslicing"))
     kept.become(with_claims(kept.world, held))
-    kept.decider.decide(now=NOW)
+    kept.decide(now=NOW)
     told = replace(
         held,
         metadata=replace(held.metadata, resource_version="2"),
         status=replace(held.status, devices=({"driver": "other"},)),
     )
     kept.become(with_claims(kept.world, told))
-    assert not kept.decider.present.has_changed
+    assert not kept.decider.state.has_changed
 
 
 def test_a_status_of_ours_concerns_no_node() -> None:
-    kept = Kept(world(policies=[policy()], node_sharings=[node_sharing()]))
-    statuses = [intent for intent in kept.decider.decide(now=NOW) if isinstance(intent, PatchStatus)]
+    kept = Incremental(world(policies=[policy()], node_sharings=[node_sharing()]))
+    statuses = [intent for intent in kept.decide(now=NOW) if isinstance(intent, PatchStatus)]
     kept.become(apply(kept.world, statuses))
-    assert decisions_on_nodes(lambda: kept.decider.decide(now=NOW)) == []
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == []
 
 
 def test_a_pod_may_be_told_again_when_one_of_its_claims_waits_no_longer() -> None:
@@ -365,37 +295,83 @@ def test_a_pod_may_be_told_again_when_one_of_its_claims_waits_no_longer() -> Non
     waits = claim("c1", allocated=False, classes=("a-timeslicing",), made_for="p1")
     other = claim("c2", allocated=False, classes=("a-timeslicing",), made_for="p1")
     nowhere = policy("a", nodes={"pool": "y"}, offers=time_slicing(4))
-    kept = Kept(with_claims(world(policies=[nowhere], classes=[class_of("a")]), waits, other))
-    intents = kept.decider.decide(now=NOW)
-    kept.become(apply(kept.world, [intent for intent in intents if isinstance(intent, PatchStatus | Tell)]))
-    kept.decider.decide(now=NOW)
-    assert "uid-p1" in kept.decider.present.told
+    kept = Incremental(with_claims(world(policies=[nowhere], classes=[class_of("a")]), waits, other))
     kept.become(with_claims(kept.world, claim("c2", allocated=False, made_for="p1")))
-    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
 
 
 def test_time_alone_is_looked_at_when_its_moment_has_come() -> None:
     closing = PublishedDevice(device="gpu-0-timeslicing", closing_since=NOW)
     withdrawing = gpu_status(0, node="n2").model_copy(update={"published": (closing,)})
-    kept = Kept(world(node_sharings=[node_sharing("n1"), node_sharing("n2", gpus=[withdrawing])]))
-    kept.become(apply(kept.world, kept.decider.decide(now=NOW)))
-    assert kept.decider.decide(now=NOW) == []
+    kept = Incremental(world(node_sharings=[node_sharing("n1"), node_sharing("n2", gpus=[withdrawing])]))
+    kept.become(apply(kept.world, kept.decide(now=NOW)))
+    assert kept.decide(now=NOW) == []
     assert kept.decider.next_in(now=NOW) == IDLE_WAIT
     assert seconds(LATER) - seconds(NOW) == IDLE_WAIT
-    [intent] = kept.decider.decide(now=LATER)
+    [intent] = kept.decide(now=LATER)
     assert isinstance(intent, ReplaceSpec)
     assert intent.spec.gpus[0].close_approved == ("gpu-0-timeslicing",)
     assert kept.decider.next_in(now=LATER) is None
 
 
-def test_a_decision_that_fails_is_made_from_nothing_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Kept(world(policies=[policy()], node_sharings=[node_sharing("n1"), node_sharing("n2")]))
+TWO_KINDS = Offers(mig=MigOffer(layout={"1g.10gb": 1, "3g.40gb": 1}))
+NOWHERE_TO_START = GpuModel(
+    model=gpu_status(0).model,
+    switch_resets=False,
+    profiles=tuple(
+        MigProfilePlaces(name=name, id=number, slices=1, memory=9856, size=1, starts=())
+        for number, name in enumerate(("1g.10gb", "3g.40gb"))
+    ),
+)
 
-    def broken(*_: Any, **__: Any) -> None:
-        raise RuntimeError("a world that nobody thought of")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "policy_status", broken)
-        with pytest.raises(RuntimeError):
-            kept.decider.decide(now=NOW)
-    assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+def reporting(name: str, **report: Any) -> NodeSharing:
+    sharing = node_sharing(name, gpus=2)
+    return sharing.model_copy(update={"status": sharing.status.model_copy(update=report)})
+
+
+POISON = {
+    "more GPUs than a spec can have": reporting("n2", gpus=tuple(gpu_status(slot, node="n2") for slot in range(73))),
+    "profiles without a start": reporting(
+        "n2",
+        models=(NOWHERE_TO_START,),
+        gpus=(gpu_status(0, node="n2").model_copy(update={"mig_profiles": ("1g.10gb", "3g.40gb")}),),
+    ),
+}
+
+
+@pytest.mark.parametrize("poison", POISON.values(), ids=POISON)
+def test_a_node_that_cannot_be_decided_on_concerns_nobody_else(poison: NodeSharing) -> None:
+    policies = [policy("cut", offers=TWO_KINDS), policy("elsewhere", priority=1, nodes={"pool": "x"})]
+    nodes = [node("n1"), node("n2"), node("n3", pool="x")]
+    good = world(policies=policies, nodes=nodes, node_sharings=[node_sharing("n1"), node_sharing("n3")])
+    kept = Incremental(replace(good, node_sharings={**good.node_sharings, "n2": poison}))
+    pending = kept.decide(now=NOW)
+    alone = decide(good, now=NOW)
+    assert [item for item in pending if isinstance(item, ReplaceSpec)] == [
+        item for item in alone if isinstance(item, ReplaceSpec)
+    ]
+    statuses = {item.before.metadata.name: item.status for item in pending if isinstance(item, PatchStatus)}
+    degraded = {name: condition(status, "Degraded") for name, status in statuses.items()}
+    assert degraded["cut"].reason == DegradedReason.INTERNAL_ERROR
+    assert degraded["cut"].message.startswith("1 node cannot be decided on and stay")
+    assert degraded["elsewhere"].status is ConditionStatus.FALSE
+    assert [late.node for late in statuses["cut"].lagging if late.reason is LagReason.UNDECIDED] == ["n2"]
+    [failure] = kept.decider.take_failures()
+    assert (failure.kind, failure.name) == ("NodeSharing", "n2")
+    # It is not tried again before something changes, and an edit of a policy is such a thing.
+    kept.decide(now=NOW)
+    assert kept.decider.take_failures() == []
+    kept.become(with_policies(kept.world, policies[0].model_copy(update={"spec": policy(offers=time_slicing()).spec})))
+    kept.decide(now=NOW)
+    assert bool(kept.decider.failing) == (len(poison.status.gpus) > 64)
+    # Once it can be decided on it is as if nothing had been.
+    kept.become(good)
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+    kept.become(replace(good, node_sharings={**good.node_sharings, "n2": node_sharing("n2")}))
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert not kept.decider.failing
+
+
+def condition(status: SharingPolicyStatus, type_: str) -> Condition:
+    return next(condition for condition in status.conditions if condition.type == type_)

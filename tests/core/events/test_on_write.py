@@ -9,6 +9,7 @@ from hypothesis import given
 
 from building import DRIVER, EXCLUSIVE, NOW, claim, decided, node_sharing, policy, result, time_slicing, world
 from building.cluster import agents_act, apply
+from building.from_nothing import World, decide
 from building.worlds import worlds
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import LabelSelector
@@ -16,10 +17,10 @@ from gpusharing.api.sharing.node_spec import Drain, GpuSharing, NodeSharingSpec
 from gpusharing.api.sharing.offers import MigOffer, Offers
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.events.on_write import notices
 from gpusharing.core.intents import Intent, ReplaceSpec, Tell
-from gpusharing.core.state.node_view import NodeView, World
+from gpusharing.core.state.cluster_state import key_of
+from gpusharing.core.state.node_view import NodeView
 
 THIRDS = policy("thirds", offers=time_slicing(3))
 WHOLE = policy("thirds", generation=2, offers=EXCLUSIVE)
@@ -41,8 +42,10 @@ def told(intents: Sequence[Intent]) -> list[str]:
 
 
 def changing(item: ResourceClaim, before: GpuSharing, after: GpuSharing) -> tuple[Tell, ...]:
-    view = NodeView(sharing=node_sharing(spec=NodeSharingSpec(gpus=(before,))), labels={}, claims=(item,))
-    return notices(view, NodeSharingSpec(gpus=(after,)), {}, DRIVER)
+    view = NodeView(
+        driver=DRIVER, sharing=node_sharing(spec=NodeSharingSpec(gpus=(before,))), labels={}, claims=(item,)
+    )
+    return notices(view, NodeSharingSpec(gpus=(after,)), {})
 
 
 def other_layout(winner: SharingPolicy) -> GpuSharing:
@@ -61,7 +64,8 @@ def other_layout(winner: SharingPolicy) -> GpuSharing:
         (claim("c1"), decided(0, None), decided(0, WHOLE), False),
         (claim("c1", result(admin_access=True)), decided(0, None), decided(0, THIRDS), False),
         (claim("c1", result("gpu-1")), decided(0, None), decided(0, THIRDS), False),
-        (INSTANCE, decided(0, CUT), decided(0, None), False),
+        # As found, this GPU is whole: who has an instance of it is in the way.
+        (INSTANCE, decided(0, CUT), decided(0, None), True),
         (INSTANCE, decided(0, CUT), decided(0, WHOLE), True),
         (INSTANCE, decided(0, CUT), other_layout(CUT), True),
         (claim("c1", result("nonsense")), decided(0, CUT), decided(0, WHOLE), False),
@@ -123,7 +127,7 @@ def test_a_denied_claim_is_told_to_it_its_pods_and_its_policy_once() -> None:
     at = apply(at, intents)
     # Something else changes on the node.
     another = claim("c2", result("gpu-0-timeslicing", pool="n1/search"), namespace="other")
-    at = replace(at, claims={**at.claims, another.metadata.uid: another})
+    at = replace(at, claims={**at.claims, key_of(another): another})
     assert told(decide(at, now=NOW)) == ["ResourceClaim c2 ClaimDenied", "SharingPolicy search ClaimDenied"]
 
 

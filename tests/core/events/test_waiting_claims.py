@@ -9,16 +9,15 @@ import pytest
 
 from building import NOW, claim, class_of, node, node_sharing, policy, time_slicing, world
 from building.cluster import agents_act, apply, with_policies
+from building.from_nothing import World, decide, events
 from building.guards import bound, installed
-from core.decision.test_incremental import Kept
+from building.incremental import Incremental, by_object
 from gpusharing.api.dra import Namespace, ResourceClaim
 from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import Intent, Target, Tell
-from gpusharing.core.state.node_view import World
 
 NOWHERE = policy("nowhere", nodes={"pool": "x"}, offers=time_slicing(3))
 WAITS = claim("c1", allocated=False, classes=["nowhere-timeslicing"], made_for="p1")
@@ -38,7 +37,7 @@ def at(*claims: ResourceClaim) -> World:
 
 
 def test_claim_and_pod_are_told_which_policy_has_nothing_and_why() -> None:
-    intents = decide(at(WAITS), now=NOW)
+    intents = events(at(WAITS), now=NOW)
     assert told(intents) == ["ResourceClaim c1", "Pod p1"]
     [notice, _] = [intent for intent in intents if isinstance(intent, Tell)]
     assert notice.reason == "PolicyHasNoGpus"
@@ -53,15 +52,6 @@ def after(before: World) -> World:
     return replace(apply(before, decide(before, now=NOW)), classes=before.classes)
 
 
-def test_once() -> None:
-    assert told(decide(after(at(WAITS)), now=NOW)) == []
-
-
-def test_and_again_when_there_is_another_reason() -> None:
-    edited = policy("nowhere", generation=2, accepted=False)
-    assert told(decide(with_policies(after(at(WAITS)), edited), now=NOW)) == ["ResourceClaim c1", "Pod p1"]
-
-
 @pytest.mark.parametrize(
     "item",
     [
@@ -72,7 +62,7 @@ def test_and_again_when_there_is_another_reason() -> None:
     ],
 )
 def test_others_are_not_told(item: ResourceClaim) -> None:
-    assert told(decide(at(item), now=NOW)) == []
+    assert told(events(at(item), now=NOW)) == []
 
 
 def test_where_there_are_gpus_it_is_the_schedulers_to_say() -> None:
@@ -83,7 +73,7 @@ def test_where_there_are_gpus_it_is_the_schedulers_to_say() -> None:
         claims=[WAITS],
         classes=[class_of("nowhere")],
     )
-    assert told(decide(somewhere, now=NOW)) == []
+    assert told(events(somewhere, now=NOW)) == []
 
 
 def in_force(now: SharingPolicy) -> World:
@@ -103,7 +93,7 @@ def in_force(now: SharingPolicy) -> World:
     at = replace(at, guards=installed(), bindings=bound())
     for _ in range(4):
         at = agents_act(after(at))
-    return replace(at, told={})
+    return at
 
 
 def edited(at: World, **spec: Any) -> World:
@@ -146,16 +136,16 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
 )
 def test_what_a_policy_in_force_does_not_give_is_said(world: World, expected: Mapping[str, Sequence[str]]) -> None:
     found: dict[str, list[str]] = {}
-    for intent in decide(world, now=NOW):
+    for intent in events(world, now=NOW):
         if isinstance(intent, Tell) and intent.target is Target.RESOURCE_CLAIM:
             found.setdefault(intent.reason, []).append(intent.about.name)
-    assert found == expected
+    assert {reason: sorted(names) for reason, names in found.items()} == expected
 
 
 def test_both_say_what_to_do() -> None:
     notes = {
         intent.reason: intent.note
-        for intent in decide(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
+        for intent in events(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
         if isinstance(intent, Tell)
     }
     assert notes == {
@@ -172,7 +162,7 @@ def test_both_say_what_to_do() -> None:
 
 def test_they_are_kept_up_to_date() -> None:
     at = in_force(policy("p", offers=BOTH))
-    kept = Kept(at)
+    kept = Incremental(at)
     steps: list[Callable[[World], World]] = [
         lambda of: edited(of, offers=SHARED, tenants=FOR_SEARCH),
         lambda of: replace(of, namespaces={**of.namespaces, "other": TENANT}),
@@ -183,5 +173,6 @@ def test_they_are_kept_up_to_date() -> None:
         at = step(at)
         for _ in range(3):
             kept.become(at)
-            assert kept.decider.decide(now=NOW) == decide(kept.world, now=NOW)
+            assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+            assert by_object(kept.decider.waiting_events) == by_object(events(kept.world, now=NOW))
             at = agents_act(after(kept.world))

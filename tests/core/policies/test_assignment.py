@@ -35,7 +35,7 @@ def decide_on(
     gpus: Sequence[GpuStatus], policies: Sequence[SharingPolicy], *, before: Outcome, labels: Labels = NONE
 ) -> Outcome:
     candidates = [examine(policy, minor=MINOR) for policy in policies]
-    view = NodeView(sharing=node_sharing(gpus=gpus), labels=labels, claims=())
+    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=gpus), labels=labels, claims=())
     selections = Selector(DRIVER).selections(candidates, view)
     return assign(candidates, selections=selections, uuids=[gpu.uuid for gpu in gpus], before=before)
 

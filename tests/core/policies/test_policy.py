@@ -15,6 +15,14 @@ EXPENSIVE = (
     "device.attributes.all(d, device.attributes[d].all(e, true)))))"
 )
 
+NUMBERS = list(range(45))
+COSTLY = f"{NUMBERS}.all(x, {NUMBERS}.all(y, x + y >= 0))"
+"""14,816 units."""
+USUAL = (
+    'device.attributes["gpu.nvidia.com"].productName.matches("^NVIDIA (A100|H100|H200|B200)( .*)?$") && '
+    'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))'
+)
+
 
 @pytest.mark.parametrize(
     ("selectors", "why"),
@@ -22,6 +30,7 @@ EXPENSIVE = (
         pytest.param(["true", "nonsense"], "selectors[1].cel.expression is right: line 1, column 1: ", id="which one"),
         pytest.param(["device.driver"], "a selector must be true or false", id="no answer of yes or no"),
         pytest.param([EXPENSIVE], "units, and Kubernetes allows 1,000,000", id="more than the API server takes"),
+        pytest.param([COSTLY] * 8, "118,528 units together, and a policy may cost 100,000;", id="too much together"),
     ],
 )
 def test_selectors_that_no_device_class_could_have(selectors: list[str], why: str) -> None:
@@ -29,6 +38,11 @@ def test_selectors_that_no_device_class_could_have(selectors: list[str], why: st
     assert objection is not None
     assert objection.reason == "InvalidSelector"
     assert why in objection.message
+
+
+@pytest.mark.parametrize("selectors", [[COSTLY] * 6, [USUAL] * 32], ids=["within the limit", "as many as there may be"])
+def test_selectors_within_the_limit_are_accepted(selectors: list[str]) -> None:
+    assert examine(policy(selectors=selectors), minor=MINOR).objection is None
 
 
 def test_selectors_are_read_as_the_clusters_kubernetes_reads_them() -> None:

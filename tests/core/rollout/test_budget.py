@@ -1,15 +1,14 @@
 """On how many nodes at a time a policy disturbs anybody."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import policy
 from gpusharing.api.sharing.rollout import Rollout
-from gpusharing.core.policies.policy import Candidate
-from gpusharing.core.rollout.budget import Budget, Part, held_back
+from gpusharing.core.rollout.budget import Part, held_back, parts
 from gpusharing.core.rollout.gpu_change import NodeRollout
 
 
@@ -45,9 +44,20 @@ class Case(NamedTuple):
     ],
 )
 def test_who_is_held_back(case: Case) -> None:
-    selected = {f"n{number}" for number in range(case.selected)}
-    budget = Budget(selected=selected, asking=set(case.asking), changing=set(case.changing), failing=set(case.failing))
-    assert budget.held_back(Rollout(max_unavailable=case.at_most)) == set(case.held)
+    nodes = parts_of(case.asking, case.changing, case.failing)
+    others = {
+        f"n{number}": Part(selected=True, asking=False, changing=False, failing=False)
+        for number in range(case.selected)
+    }
+    assert held_back(Rollout(max_unavailable=case.at_most), others | nodes) == set(case.held)
+
+
+def parts_of(asking: Iterable[str], changing: Iterable[str], failing: Iterable[str]) -> dict[str, Part]:
+    """Of nodes that are not selected, such as those that the policy gives away."""
+    return {
+        node: Part(selected=False, asking=node in asking, changing=node in changing, failing=node in failing)
+        for node in {*asking, *changing, *failing}
+    }
 
 
 nodes = st.sets(st.sampled_from("abcdefgh"))
@@ -55,8 +65,7 @@ nodes = st.sets(st.sampled_from("abcdefgh"))
 
 @given(nodes, nodes, nodes, st.integers(1, 9))
 def test_never_more_than_are_allowed_begin(asking: set[str], changing: set[str], failing: set[str], most: int) -> None:
-    budget = Budget(asking=asking, changing=changing, failing=failing)
-    begun = asking - budget.held_back(Rollout(max_unavailable=most))
+    begun = asking - held_back(Rollout(max_unavailable=most), parts_of(asking, changing, failing))
     under_way = changing | failing
     assert begun >= asking & under_way
     assert len(begun | under_way) <= max(most, len(under_way))
@@ -64,17 +73,11 @@ def test_never_more_than_are_allowed_begin(asking: set[str], changing: set[str],
     assert len(begun | under_way) >= min(most, len(asking | under_way))
 
 
-def test_each_policy_has_a_budget_of_its_own() -> None:
-    candidates = [Candidate(policy=policy(name)) for name in "ab"]
-    both = NodeRollout(changes=(), asking=frozenset("ab"))
-    rollouts = {"n1": NodeRollout(changes=(), changing=frozenset("a")), "n2": both, "n3": both}
-    selected = dict.fromkeys(rollouts, frozenset("ab"))
-    assert held_back(candidates, rollouts, selected) == {"n1": frozenset(), "n2": {"a"}, "n3": {"a", "b"}}
-
-
-def test_the_part_of_a_node_can_be_exchanged() -> None:
-    budget = Budget()
-    budget.put("n1", Part(selected=True, asking=True, changing=False, failing=True))
-    assert budget == Budget(selected={"n1"}, asking={"n1"}, failing={"n1"})
-    budget.put("n1", Part(selected=False, asking=False, changing=True, failing=False))
-    assert budget == Budget(changing={"n1"})
+def test_each_policy_has_a_part_of_its_own() -> None:
+    rollout = NodeRollout(changes=(), asking=frozenset("ab"), changing=frozenset("b"), failing=frozenset("c"))
+    assert parts(rollout, {"a", "d"}) == {
+        "a": Part(selected=True, asking=True, changing=False, failing=False),
+        "b": Part(selected=False, asking=True, changing=True, failing=False),
+        "c": Part(selected=False, asking=False, changing=False, failing=True),
+        "d": Part(selected=True, asking=False, changing=False, failing=False),
+    }

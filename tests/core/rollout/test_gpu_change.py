@@ -100,10 +100,13 @@ def roll(
     report = sharing.status.model_copy(update={"models": (model,)})
     claims = tuple(claim(f"c{number}", one) for number, one in enumerate(results, 1))
     view = NodeView(
-        sharing=NodeSharing(metadata=sharing.metadata, spec=sharing.spec, status=report), labels={}, claims=claims
+        driver=DRIVER,
+        sharing=NodeSharing(metadata=sharing.metadata, spec=sharing.spec, status=report),
+        labels={},
+        claims=claims,
     )
     examined = {one.metadata.name: examine(one, minor=MINOR) for one in candidates}
-    return node_rollout(examined, view, after, DRIVER)
+    return node_rollout(examined, view.gpus, {gpu.uuid: gpu for gpu in before}, after)
 
 
 class Case(NamedTuple):
@@ -403,7 +406,11 @@ def test_claims_are_named() -> None:
 def test_an_unreadable_policy_is_no_candidate_for_a_change() -> None:
     examined: dict[str, Candidate] = {}
     view = NodeView(
-        sharing=node_sharing(gpus=[board()], spec=NodeSharingSpec(gpus=(decided(0, OLD),))), labels={}, claims=()
+        driver=DRIVER,
+        sharing=node_sharing(gpus=[board()], spec=NodeSharingSpec(gpus=(decided(0, OLD),))),
+        labels={},
+        claims=(),
     )
-    rollout = node_rollout(examined, view, [decided(0, None)], DRIVER)
+    before = {gpu.uuid: gpu for gpu in view.sharing.spec.gpus}
+    rollout = node_rollout(examined, view.gpus, before, [decided(0, None)])
     assert rollout.changes[0].policy is None

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from building import EXCLUSIVE, NOW, claim, node_sharing, policy, result, time_slicing, world
 from building.cluster import agents_act, apply, pods_are_evicted, with_policies
+from building.from_nothing import World, decide
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import PatchStatus
-from gpusharing.core.state.node_view import World
+from gpusharing.core.state.cluster_state import key_of
 
 NODES = [f"n{number:02}" for number in range(20)]
 Act = Callable[[World], World]
@@ -29,7 +29,7 @@ def fleet(rollout: Rollout) -> World:
     for _ in range(2):
         at = agents_act(decided(at))
     holders = [claim(f"c-{name}", result("gpu-0-timeslicing", pool=name)) for name in NODES]
-    at = agents_act(decided(replace(at, claims={holder.metadata.uid: holder for holder in holders})))
+    at = agents_act(decided(replace(at, claims={key_of(holder): holder for holder in holders})))
     return edited(at, rollout)
 
 
@@ -48,8 +48,8 @@ def only(names: Collection[str], act: Act) -> Act:
     def acted(at: World) -> World:
         after = act(at)
         sharings = {name: (after if name in names else at).node_sharings[name] for name in at.node_sharings}
-        gone = {uid for uid in at.claims if uid not in after.claims and uid.removeprefix("uid-c-") in names}
-        return replace(at, node_sharings=sharings, claims={u: c for u, c in at.claims.items() if u not in gone})
+        gone = {key for key in at.claims if key not in after.claims and key[1].removeprefix("c-") in names}
+        return replace(at, node_sharings=sharings, claims={k: c for k, c in at.claims.items() if k not in gone})
 
     return acted
 
@@ -144,8 +144,9 @@ def test_a_node_that_fails_stops_the_rollout_and_a_correction_mends_it() -> None
         at = decided(at)
     assert begun(at) == ["n00"]
     told = "GPU-n00-0 of n00: it does not; GPU-n00-1 of n00: it does not"
-    advice = "mend them, take them out of spec.nodes, correct the policy, or raise rollout.maxUnavailable"
-    stopped = f"19 nodes held back, because as many fail as may be unavailable: {advice}: {told}"
+    why = "failing nodes use up rollout.maxUnavailable, 19 nodes held back"
+    advice = "Repair them, take them out of spec.nodes, correct the policy, or raise it"
+    stopped = f"rollout stopped: {why}. {advice}: {told}"
     assert condition(at, "Progressing") == ("False", "Stopped", stopped)
     assert condition(at, "Degraded") == ("True", "NodesFailing", f"1 node failing: {told}")
     counts = status(at).nodes
@@ -184,7 +185,7 @@ def test_who_is_not_evicted_is_named_until_he_has_gone(toleration: Mapping[str, 
     claims = [
         claim(f"c-{name}", result("gpu-0-timeslicing", pool=name, tolerations=[toleration])) for name in ("n00", "n01")
     ]
-    at = decided(replace(at, claims={**at.claims, **{one.metadata.uid: one for one in claims}}))
+    at = decided(replace(at, claims={**at.claims, **{key_of(one): one for one in claims}}))
     well = ("False", "NotDegraded", "")
     message = (
         "Kubernetes evicts nobody who tolerates the taint gpusharing.dev/draining without end: delete the pods of "
@@ -228,7 +229,7 @@ def test_never_leaves_gpus_in_use_as_they_were_until_they_are_idle() -> None:
         assert idle.offers == EXCLUSIVE
     assert {late.reason for late in status(at).lagging} == {LagReason.UNCHANGED_UNTIL_IDLE}
     assert condition(at, "Ready")[:2] == ("False", "WaitingForNodes")
-    left = replace(at, claims={uid: one for uid, one in at.claims.items() if uid != "uid-c-n07"})
+    left = replace(at, claims={key: one for key, one in at.claims.items() if key[1] != "c-n07"})
     left = decided(agents_act(decided(left)))
     assert begun(left) == ["n07"]
 

@@ -22,6 +22,7 @@ from building import (
     world,
 )
 from building.cluster import agents_act, apply, claim_status
+from building.from_nothing import World, decide
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing.node_sharing import NodeSharing
@@ -29,10 +30,8 @@ from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingOffer
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import ClientCount, GpuCount, NodeCount, SharingPolicyStatus
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import PatchStatus
 from gpusharing.core.reasons import ConditionType
-from gpusharing.core.state.node_view import World
 
 THIRDS = policy("thirds", generation=3)
 RIVAL = policy("rival", priority=10)
@@ -467,4 +466,4 @@ def test_counters_on_many_nodes_are_slow_before_1_37(minor: int, nodes: int, off
     found = conditions(status_of("many", replace(at, minor=minor)))["Degraded"]
     assert found[1] == reason
     if reason == "SlowScheduler":
-        assert "21 nodes offer GPUs in ways that exclude each other: upgrade to 1.37" in found[2]
+        assert "21 nodes offer GPUs in modes that exclude each other: upgrade to 1.37" in found[2]

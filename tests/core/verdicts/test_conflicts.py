@@ -13,9 +13,9 @@ from building import taint_rule as rule
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
 from gpusharing.core.intents import Create, Delete
-from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.state.node_view import NodeView, Place
 from gpusharing.core.verdicts.conflicts import losses
-from gpusharing.core.verdicts.taint_rules import Place, rule_intents
+from gpusharing.core.verdicts.taint_rules import rule_intents
 
 WHOLE, SHARE, MPS = "gpu-0", "gpu-0-timeslicing", "gpu-0-mps"
 ONE, OTHER_ONE, HALF = "gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-4", "gpu-0-mig-3g40gb-9-4"
@@ -31,6 +31,7 @@ def view(
     *claims: ResourceClaim, runs: Sequence[ResourceClaim] = (), rules: Sequence[DeviceTaintRule] | None = ()
 ) -> NodeView:
     return NodeView(
+        driver=DRIVER,
         sharing=node_sharing(gpus=2, claims=prepared(*runs)),
         labels={},
         claims=claims,
@@ -40,9 +41,7 @@ def view(
 
 def lost(looked_at: NodeView) -> dict[str, list[str]]:
     """By the names of the claims that lose: the devices from which they are driven."""
-    return {
-        uid.removeprefix("uid-"): sorted(map(str, loss.evicted_from)) for uid, loss in losses(looked_at, DRIVER).items()
-    }
+    return {uid.removeprefix("uid-"): sorted(map(str, loss.evicted_from)) for uid, loss in losses(looked_at).items()}
 
 
 EARLY, LATE = claim("early", result(SHARE), allocated_at=at(1)), claim("late", result(WHOLE), allocated_at=at(2))
@@ -178,7 +177,7 @@ def test_a_loser_that_tolerates_the_taint_is_not_driven_away_by_it(
 
 def test_without_taint_rules_people_have_to_act() -> None:
     later = claim("late", result(WHOLE), allocated_at=at(2), pods=["p2", "p1"], namespace="team")
-    [loss] = losses(view(EARLY, later, rules=None), DRIVER).values()
+    [loss] = losses(view(EARLY, later, rules=None)).values()
     assert loss.evicted_from == frozenset()
     assert loss.reason == (
         "device n1/gpu-0 cannot be had beside n1/gpu-0-timeslicing, which claim default/early holds on the same GPU: "
@@ -190,7 +189,7 @@ def test_without_taint_rules_people_have_to_act() -> None:
 
 
 def test_a_rule_names_exactly_the_device_and_its_maker() -> None:
-    [intent] = rule_intents(view(), [Place("n1", "gpu-0")], DRIVER)
+    [intent] = rule_intents(view(), [Place("n1", "gpu-0")])
     assert isinstance(intent, Create)
     name = intent.body["metadata"].pop("name")
     assert name.startswith("gpusharing-conflict-")
@@ -210,8 +209,8 @@ def test_a_rule_names_exactly_the_device_and_its_maker() -> None:
 
 def test_nothing_is_done_twice_and_what_is_done_is_taken_away() -> None:
     made = rule(WHOLE)
-    assert rule_intents(view(rules=[made]), [Place("n1", WHOLE)], DRIVER) == []
-    [gone] = rule_intents(view(rules=[made]), [], DRIVER)
+    assert rule_intents(view(rules=[made]), [Place("n1", WHOLE)]) == []
+    [gone] = rule_intents(view(rules=[made]), [])
     assert isinstance(gone, Delete)
     assert gone.before == made.metadata
 
@@ -219,9 +218,9 @@ def test_nothing_is_done_twice_and_what_is_done_is_taken_away() -> None:
 def test_a_rule_that_somebody_has_changed_is_made_anew() -> None:
     made = rule(WHOLE)
     changed = replace(made, spec=replace(made.spec, taint={"key": "gpusharing.dev/conflict", "effect": "NoSchedule"}))
-    [gone] = rule_intents(view(rules=[changed]), [Place("n1", WHOLE)], DRIVER)
+    [gone] = rule_intents(view(rules=[changed]), [Place("n1", WHOLE)])
     assert isinstance(gone, Delete)
-    assert len(rule_intents(view(), [Place("n1", WHOLE)], DRIVER)) == 1
+    assert len(rule_intents(view(), [Place("n1", WHOLE)])) == 1
 
 
 def test_an_eviction_that_has_begun_goes_on_although_the_loser_was_prepared_meanwhile() -> None:
@@ -260,19 +259,19 @@ def crowds(draw: st.DrawFn) -> NodeView:
 def test_the_order_of_claims_does_not_matter(crowd: NodeView, random: Random) -> None:
     claims = list(crowd.claims)
     random.shuffle(claims)
-    assert losses(replace(crowd, claims=tuple(claims)), DRIVER) == losses(crowd, DRIVER)
+    assert losses(replace(crowd, claims=tuple(claims))) == losses(crowd)
 
 
 @given(crowds())
 def test_without_the_losers_there_is_no_conflict_left_unless_it_runs(crowd: NodeView) -> None:
-    losers = losses(crowd, DRIVER)
+    losers = losses(crowd)
     left = tuple(one for one in crowd.claims if one.metadata.uid not in losers)
-    assert losses(replace(crowd, claims=left), DRIVER) == {}
+    assert losses(replace(crowd, claims=left)) == {}
 
 
 @given(crowds())
 def test_nobody_is_driven_from_a_device_but_losers(crowd: NodeView) -> None:
-    losers = losses(crowd, DRIVER)
+    losers = losses(crowd)
     driven = {place for loss in losers.values() for place in loss.evicted_from}
     for one in crowd.claims:
         held = (
@@ -285,4 +284,4 @@ def test_nobody_is_driven_from_a_device_but_losers(crowd: NodeView) -> None:
 def test_who_runs_loses_only_to_a_rule_that_is_there(crowd: NodeView) -> None:
     tainted = {rule.spec.device_selector["device"] for rule in crowd.taint_rules or ()}
     running = {status.uid: {one.device for one in status.settings} for status in crowd.sharing.status.claims}
-    assert all(running[uid] & tainted for uid in losses(crowd, DRIVER) if uid in running)
+    assert all(running[uid] & tainted for uid in losses(crowd) if uid in running)

@@ -3,14 +3,13 @@
 import pytest
 
 from building import DRIVER, LATER, NOW, claim, decided, gpu_status, node_sharing, policy, result, world
+from building.from_nothing import decide
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing.gpu_status import MemoryWallSupport, PublishedDevice
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
-from gpusharing.core.decision.from_nothing import decide
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
-from gpusharing.core.rollout.disturbance import gpu_views
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds
 from gpusharing.core.verdicts.occupancy import next_approval, with_occupancy
@@ -20,8 +19,8 @@ SHARE = "gpu-0-timeslicing"
 
 def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = (), now: str = LATER) -> GpuSharing:
     status = gpu_status(0).model_copy(update={"published": published})
-    view = NodeView(sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
-    [gpu] = with_occupancy([decided(0)], [*gpu_views(view, DRIVER).values()], idle_wait=IDLE_WAIT, now=now)
+    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
+    [gpu] = with_occupancy([decided(0)], view.gpus, idle_wait=IDLE_WAIT, now=now)
     return gpu
 
 

@@ -35,7 +35,7 @@ def said(
     *,
     policies: Mapping[str, SharingPolicy] = POLICIES,
 ) -> list[str]:
-    held = [Held(one, of) for one in results]
+    held = [Held(one, of, None) for one in results]
     tenants = {name: policy.spec.tenants.namespaces for name, policy in policies.items()}
     return objections(claim("c1", *results, namespace=namespace), held, Registry(tenants, NAMESPACES))
 

@@ -48,14 +48,14 @@ WHOLE = policy("thirds", generation=5, offers=EXCLUSIVE)
 
 
 def told(view: NodeView, gpus: Sequence[GpuSharing]) -> tuple[ClaimSharing, ...]:
-    return claim_entries(view, gpus, Registry({}, {}), {}, DRIVER)
+    return claim_entries(view, gpus, Registry({}, {}), {})
 
 
 def entries(
     claims: Sequence[ResourceClaim], winner: SharingPolicy | None, *, before: Sequence[ClaimSharing] = (), gpus: int = 2
 ) -> tuple[ClaimSharing, ...]:
     sharing = node_sharing(gpus=gpus, spec=NodeSharingSpec(claims=tuple(before)))
-    view = NodeView(sharing=sharing, labels={}, claims=tuple(claims))
+    view = NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=tuple(claims))
     return told(view, tuple(decided(slot, winner) for slot in range(gpus)))
 
 
@@ -168,7 +168,7 @@ def test_an_entry_says_to_what_memory_a_claim_is_held(*, supported: bool) -> Non
     walls = policy("thirds", offers=Offers(time_slicing=TimeSlicingOffer(max_clients=4, memory=memory)))
     support = MemoryWallSupport(supported=supported, reason=None if supported else "it is too old")
     status = gpu_status(0).model_copy(update={"memory_wall": support})
-    view = NodeView(sharing=node_sharing(gpus=[status]), labels={}, claims=(SHARED,))
+    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=(SHARED,))
     [entry] = told(view, (decided(0, walls),))
     [settings] = entry.settings
     limit = MemorySettings(limit=4096, enforcement=Enforcement.PREFERRED)
@@ -178,7 +178,10 @@ def test_an_entry_says_to_what_memory_a_claim_is_held(*, supported: bool) -> Non
 def test_a_gpu_that_is_gone_takes_only_its_own_settings_along() -> None:
     sharing = node_sharing(gpus=[gpu_status(1)])
     view = NodeView(
-        sharing=sharing, labels={}, claims=(claim("c1", result("gpu-0-timeslicing"), result("gpu-1-timeslicing")),)
+        driver=DRIVER,
+        sharing=sharing,
+        labels={},
+        claims=(claim("c1", result("gpu-0-timeslicing"), result("gpu-1-timeslicing")),),
     )
     winner: GpuSharing = decided(1, MEDIUM)
     [entry] = told(view, (winner,))
@@ -203,11 +206,9 @@ def judged(
 ) -> ClaimSharing | None:
     """On a GPU that is for the tenants of policy search."""
     sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(item) if runs else ())
-    view = NodeView(sharing=sharing, labels={}, claims=(item,), namespaces=namespaces)
+    view = NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=(item,), namespaces=namespaces)
     gpu = decided(0, SEARCH).model_copy(update={"restricted": True, "allow": allow})
-    told = claim_entries(
-        view, (gpu,), Registry({"search": SEARCH.spec.tenants.namespaces}, namespaces), lost or {}, DRIVER
-    )
+    told = claim_entries(view, (gpu,), Registry({"search": SEARCH.spec.tenants.namespaces}, namespaces), lost or {})
     return told[0] if told else None
 
 
@@ -280,7 +281,7 @@ def test_what_cannot_be_resolved_any_more_stays_as_it_was() -> None:
         support = MemoryWallSupport(supported=supported, reason=None if supported else "it is too old")
         status = gpu_status(0).model_copy(update={"memory_wall": support})
         sharing = node_sharing(gpus=[status], spec=NodeSharingSpec(claims=tuple(before)))
-        [one] = told(NodeView(sharing=sharing, labels={}, claims=(SHARED,)), (decided(0, walls),))
+        [one] = told(NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=(SHARED,)), (decided(0, walls),))
         return one
 
     allowed = entry([], supported=True)
@@ -321,8 +322,8 @@ def test_a_claim_is_denied_what_the_policy_does_not_allow_and_keeps_what_it_allo
     def told(*intervals: Interval, before: Sequence[ClaimSharing] = ()) -> ClaimSharing:
         less = decided(0, WHOLE).model_copy(update={"allow": Allowance(intervals=intervals)})
         sharing = node_sharing(gpus=1, spec=NodeSharingSpec(claims=tuple(before)))
-        view = NodeView(sharing=sharing, labels={}, claims=(item,))
-        [entry] = claim_entries(view, (less,), Registry({}, {}), {}, DRIVER)
+        view = NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=(item,))
+        [entry] = claim_entries(view, (less,), Registry({}, {}), {})
         return entry
 
     denied, allowed = told(Interval.LONG), told(Interval.SHORT)
@@ -335,9 +336,9 @@ def test_a_share_keeps_its_interval_while_its_gpu_goes_to_tenants() -> None:
     search = policy("search", offers=time_slicing(4, Interval.LONG), tenants=SEARCH.spec.tenants)
     before = entries([SHARED], policy("thirds", offers=time_slicing(3, Interval.SHORT)))
     sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(SHARED))
-    view = NodeView(sharing=sharing, labels={}, claims=(SHARED,), namespaces={"default": {"team": "search"}})
-    moved = decided(0, search).model_copy(update={"restricted": True})
-    [entry] = claim_entries(
-        view, (moved,), Registry({"search": search.spec.tenants.namespaces}, view.namespaces), {}, DRIVER
+    view = NodeView(
+        driver=DRIVER, sharing=sharing, labels={}, claims=(SHARED,), namespaces={"default": {"team": "search"}}
     )
+    moved = decided(0, search).model_copy(update={"restricted": True})
+    [entry] = claim_entries(view, (moved,), Registry({"search": search.spec.tenants.namespaces}, view.namespaces), {})
     assert entry.settings == before[0].settings

@@ -95,6 +95,11 @@ class GpuSharing(Numerous):
     close_approved: tuple[str, ...] = ()
     """Closing devices that are not allocated, and that the agent may withdraw now."""
 
+    @property
+    def restricted_to(self) -> str | None:
+        """The policy for whose tenants alone it is reserved."""
+        return self.policy.name if self.restricted and self.policy else None
+
 
 class Verdict(StrEnum):
     ALLOWED = "Allowed"

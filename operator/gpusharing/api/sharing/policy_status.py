@@ -40,6 +40,8 @@ class ClientCount(ApiModel):
 class LagReason(StrEnum):
     """Each node has one reason: the first of this list that applies."""
 
+    UNDECIDED = "Undecided"
+    """The operator cannot decide on the node, because of a bug. Its NodeSharing spec stays unchanged."""
     FAILING = "Failing"
     """A GPU is unhealthy, or a setting of this policy failed on it."""
     HELD_BACK = "HeldBack"

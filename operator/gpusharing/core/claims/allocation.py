@@ -1,10 +1,15 @@
 """What the scheduler wrote into a claim, as far as it concerns our driver."""
 
 import hashlib
-from typing import Any
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 from gpusharing.api import names, strict_json
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
+from gpusharing.api.sharing.node_status import ClaimStatus
+
+_NO_EXECUTE: Final = "NoExecute"
 
 
 def results(claim: ResourceClaim, driver: str) -> tuple[AllocationResult, ...]:
@@ -73,3 +78,38 @@ def users(claim: ResourceClaim) -> tuple[str, ...]:
 
 def display_name(claim: ResourceClaim) -> str:
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+def requested_classes(claim: ResourceClaim) -> AbstractSet[str]:
+    """The device classes that it waits for; none once it was allocated."""
+    if claim.status.allocation is not None or claim.metadata.deletion_timestamp is not None:
+        return frozenset()
+    requests = claim.spec.devices.requests
+    wishes = [wish for request in requests for wish in (request.exactly, *request.first_available) if wish]
+    return {wish.device_class_name for wish in wishes}
+
+
+def nodes_of(claim: ResourceClaim, driver: str) -> AbstractSet[str]:
+    """The nodes whose devices it holds."""
+    return {names.node_of_pool(result.pool) for result in results(claim, driver)}
+
+
+def policies_of(claim: ResourceClaim, driver: str) -> AbstractSet[str]:
+    """The policies for whose tenants its devices are reserved."""
+    return {policy for result in results(claim, driver) if (policy := names.policy_of_pool(result.pool)) is not None}
+
+
+def tolerates(result: AllocationResult, taint: str) -> bool:
+    """Whether it tolerates the taint without a time limit. `taint`: the key of a NoExecute taint without a value."""
+    return any(
+        toleration.get("key", "") in {"", taint}
+        and (toleration.get("operator") == "Exists" or not toleration.get("value"))
+        and toleration.get("effect", "") in {"", _NO_EXECUTE}
+        and toleration.get("tolerationSeconds") is None
+        for toleration in result.tolerations
+    )
+
+
+def is_prepared_as(status: ClaimStatus, results: Iterable[AllocationResult]) -> bool:
+    """Whether the agent prepared exactly this allocation: under the same uid a claim can get other devices."""
+    return {(one.request, one.device) for one in status.settings} == {(one.request, one.device) for one in results}

@@ -8,11 +8,10 @@ from gpusharing.api.dra import DeviceClass, Namespace
 from gpusharing.core.cluster import device_classes
 from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, needs_guards, upkeep
 from gpusharing.core.cluster.quotas import Quotas, quotas
-from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Intent
 from gpusharing.core.policies.policy import Candidate
-from gpusharing.core.reasons import DegradedReason
-from gpusharing.core.state.node_view import Setup
+from gpusharing.core.reasons import Complaint, DegradedReason
+from gpusharing.core.state.cluster_state import Setup
 from gpusharing.core.text import listed
 
 

@@ -17,10 +17,9 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Quota
 from gpusharing.core.cluster import ownership
-from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import Candidate
-from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 
 _FIELDS: Final = {
     Sharing.EXCLUSIVE: "exclusive",

@@ -11,10 +11,9 @@ from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.cluster import ownership
 from gpusharing.core.cluster.device_classes import of_way
-from gpusharing.core.complaints import Complaint
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import Candidate
-from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.core.text import listed
 
 Quotas = Mapping[tuple[str, str], ResourceQuota]

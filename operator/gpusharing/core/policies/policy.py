@@ -13,6 +13,12 @@ from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 from gpusharing.api.sharing.rollout import RolloutMode
 from gpusharing.api.sharing.tenants import Tenants
+from gpusharing.core.policies.answers import Answers
+
+MOST_COST: Final = cel.COST_LIMIT // 10
+"""Of all selectors of a policy together, in Kubernetes' units. The scheduler evaluates the selectors of one claim at a
+time; the operator those of all policies for all GPUs, in one event loop.
+"""
 
 
 class ObjectionReason(StrEnum):
@@ -50,6 +56,11 @@ class Candidate:
         except pydantic.ValidationError:
             return None
 
+    @cached_property
+    def answers(self) -> Answers:
+        """What its selectors answer, for all nodes."""
+        return Answers(self.selectors)
+
     @property
     def name(self) -> str:
         return self.policy.metadata.name
@@ -79,6 +90,9 @@ class Candidates:
             candidate.name: candidate.tenants for candidate in self.in_order if candidate.tenants is not None
         }
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
     def replacing(self, candidate: Candidate) -> "Candidates":
         """With this one in the place of the one of its name."""
         return Candidates({**self.by_name, candidate.name: candidate}.values())
@@ -88,7 +102,7 @@ def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
     """`minor` is that of the Kubernetes whose scheduler is to read the same expressions in the same way."""
     if isinstance(policy, UnreadablePolicy):
         return Candidate(policy=policy, objection=Objection(ObjectionReason.UNREADABLE, "see the operator's log"))
-    programs = []
+    programs: list[cel.Program] = []
     for index, selector in enumerate(policy.spec.gpus.selectors):
         try:
             program = cel.compile(selector.cel.expression, minor)
@@ -99,6 +113,9 @@ def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
             excess = f"it may cost {program.max_cost:,} units, and Kubernetes allows {cel.COST_LIMIT:,}"
             return Candidate(policy=policy, objection=_invalid_selector(index, excess))
         programs.append(program)
+    together = sum(program.max_cost for program in programs)
+    if together > MOST_COST:
+        return Candidate(policy=policy, objection=_too_costly(together))
     return Candidate(policy=policy, selectors=tuple(programs))
 
 
@@ -106,5 +123,14 @@ def _invalid_selector(index: int, why: str) -> Objection:
     message = (
         f"GPUs that this policy shares already stay as they are until spec.gpus.selectors[{index}].cel.expression is "
         f"right: {why}"
+    )
+    return Objection(ObjectionReason.INVALID_SELECTOR, message)
+
+
+def _too_costly(together: int) -> Objection:
+    message = (
+        "GPUs that this policy shares already stay as they are until spec.gpus.selectors costs less: the expressions "
+        f"may cost {together:,} units together, and a policy may cost {MOST_COST:,}; remove expressions, or replace "
+        "loops (all, exists, map) by comparisons"
     )
     return Objection(ObjectionReason.INVALID_SELECTOR, message)

@@ -1,11 +1,10 @@
 """Which GPUs of a node a policy wants: those that all of its selectors match, as in a DeviceClass."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
-from gpusharing import cel
 from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.core.policies.answers import Answer, GpuDevice
 from gpusharing.core.policies.policy import Candidate
 from gpusharing.core.state.node_view import NodeView
 
@@ -18,29 +17,22 @@ class Selection:
     """By uuid: why a selector has no answer for this GPU."""
 
 
-class _Answer(NamedTuple):
-    candidate: Candidate
-    matches: bool
-    failure: str | None
-
-
-@dataclass(slots=True, kw_only=True)
 class _Gpu:
-    """The whole GPU as a selector sees it. How it is shared is left out: that is what the policy decides."""
+    def __init__(self, device: GpuDevice) -> None:
+        self.device = device
+        self._answers: dict[str, tuple[Candidate, Answer]] = {}
+        """By policy."""
 
-    status: GpuStatus
-    device: cel.Device
-    answers: dict[str, _Answer] = field(default_factory=dict)
-    """By policy."""
+    def answer(self, candidate: Candidate) -> Answer:
+        examined, answer = self._answers.get(candidate.name, (None, None))
+        if examined is not candidate or answer is None:
+            answer = candidate.answers.answer(self.device)
+            self._answers[candidate.name] = candidate, answer
+        return answer
 
-    def looks_like(self, status: GpuStatus) -> bool:
-        return status.attributes == self.status.attributes and status.memory == self.status.memory
-
-    def answer(self, candidate: Candidate) -> _Answer:
-        known = self.answers.get(candidate.name)
-        if known is None or known.candidate is not candidate:
-            known = self.answers[candidate.name] = _ask(candidate, self.device)
-        return known
+    def forget_others(self, names: Container[str]) -> None:
+        """What was answered for all policies but these."""
+        self._answers = {name: known for name, known in self._answers.items() if name in names}
 
 
 class Selector:
@@ -57,17 +49,20 @@ class Selector:
             for candidate in candidates
             if candidate.objection is None and candidate.policy.spec.nodes.matches(view.labels)
         ]
-        everything = Selection(wanted=tuple(gpu.uuid for gpu in view.gpus), failed={})
+        statuses = [gpu.status for gpu in view.gpus.values()]
+        everything = Selection(wanted=tuple(gpu.uuid for gpu in statuses), failed={})
         if any(candidate.selectors for candidate in wanting):
-            self._gpus = {status.uuid: self._gpu(status) for status in view.gpus}
+            self._gpus = {status.uuid: self._gpu(status) for status in statuses}
+        names = {candidate.name for candidate in wanting}
+        for gpu in self._gpus.values():
+            gpu.forget_others(names)
         return {candidate.name: self._select(candidate) if candidate.selectors else everything for candidate in wanting}
 
     def _gpu(self, status: GpuStatus) -> _Gpu:
         known = self._gpus.get(status.uuid)
-        if known is not None and known.looks_like(status):
+        if known is not None and known.device.looks_like(status):
             return known
-        attributes = {"type": {"string": "gpu"}, **status.attributes}
-        return _Gpu(status=status, device=cel.Device(self._driver, attributes, {"memory": {"value": status.memory}}))
+        return _Gpu(GpuDevice(self._driver, status))
 
     def _select(self, candidate: Candidate) -> Selection:
         answers = {uuid: gpu.answer(candidate) for uuid, gpu in self._gpus.items()}
@@ -75,10 +70,3 @@ class Selector:
             wanted=tuple(uuid for uuid, answer in answers.items() if answer.matches),
             failed={uuid: answer.failure for uuid, answer in answers.items() if answer.failure is not None},
         )
-
-
-def _ask(candidate: Candidate, device: cel.Device) -> _Answer:
-    try:
-        return _Answer(candidate, all(program.match(device) for program in candidate.selectors), None)
-    except cel.EvaluationError as error:
-        return _Answer(candidate, False, error.message)

@@ -1,25 +1,20 @@
 """On how many nodes at a time a policy disturbs anybody (rollout.maxUnavailable)."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from gpusharing.api.sharing.rollout import Rollout
-from gpusharing.core.policies.policy import Candidate
 from gpusharing.core.rollout.gpu_change import NodeRollout
 
 
 class Part(NamedTuple):
-    """What a node says of one policy."""
+    """One node in the rollout of one policy."""
 
     selected: bool
     asking: bool
     """Whether it would begin there."""
     changing: bool
     failing: bool
-
-
-NO_PART: Final = Part(selected=False, asking=False, changing=False, failing=False)
 
 
 def parts(rollout: NodeRollout, selected_by: Collection[str]) -> Mapping[str, Part]:
@@ -35,44 +30,16 @@ def parts(rollout: NodeRollout, selected_by: Collection[str]) -> Mapping[str, Pa
     }
 
 
-@dataclass(slots=True)
-class Budget:
-    """What all nodes together say of one policy, kept so that the part of one can be exchanged."""
+def held_back(rollout: Rollout, nodes: Mapping[str, Part]) -> frozenset[str]:
+    """Nodes that may not begin yet, the last by name.
 
-    selected: set[str] = field(default_factory=set)
-    asking: set[str] = field(default_factory=set)
-    changing: set[str] = field(default_factory=set)
-    failing: set[str] = field(default_factory=set)
-
-    def put(self, node: str, part: Part) -> None:
-        for nodes, belongs in zip((self.selected, self.asking, self.changing, self.failing), part, strict=True):
-            if belongs:
-                nodes.add(node)
-            else:
-                nodes.discard(node)
-
-    def held_back(self, rollout: Rollout) -> frozenset[str]:
-        """Nodes that may not begin yet, the last by name. One on which something goes on, or fails, may have what is
-        wanted now: that costs nothing more, and it may be what mends it. And while it fails it takes up its place, so
-        that a change that works nowhere comes to no more nodes than are allowed."""
-        under_way = self.changing | self.failing
-        room = max(0, _most(rollout, len(self.selected)) - len(under_way))
-        return frozenset(sorted(self.asking - under_way)[room:])
-
-
-def held_back(
-    candidates: Collection[Candidate], rollouts: Mapping[str, NodeRollout], selected: Mapping[str, Collection[str]]
-) -> Mapping[str, frozenset[str]]:
-    """By node, the policies that may not begin there. `selected`: by node, the policies that select it."""
-    budgets = {candidate.name: Budget() for candidate in candidates}
-    for node, rollout in rollouts.items():
-        for policy, part in parts(rollout, selected[node]).items():
-            if policy in budgets:
-                budgets[policy].put(node, part)
-    held = {
-        candidate.name: budgets[candidate.name].held_back(candidate.policy.spec.rollout) for candidate in candidates
-    }
-    return {node: frozenset(policy for policy, nodes in held.items() if node in nodes) for node in rollouts}
+    One that is changing or failing may get what is wanted now: that costs nothing more, and it may be what mends it.
+    While it fails it uses up its place, so that a change that works nowhere reaches no more nodes than are allowed.
+    """
+    under_way = {node for node, part in nodes.items() if part.changing or part.failing}
+    asking = {node for node, part in nodes.items() if part.asking}
+    room = max(0, _most(rollout, sum(part.selected for part in nodes.values())) - len(under_way))
+    return frozenset(sorted(asking - under_way)[room:])
 
 
 def _most(rollout: Rollout, selected: int) -> int:

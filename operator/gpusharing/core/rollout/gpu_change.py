@@ -1,4 +1,4 @@
-"""How changes come into force: whom each of them disturbs, and on how many nodes at a time.
+"""How changes come into force on a node: whom each of them disturbs, and what is written now.
 
 Nothing is remembered. That a node is being changed shows in its spec and in what its agent reports, so that an
 operator that has just started goes on where the last one was.
@@ -6,26 +6,18 @@ operator that has just started goes on where the last one was.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.node_spec import Drain, GpuSharing
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.rollout import Disruption
-from gpusharing.core.memo import Kept
+from gpusharing.core.claims.allocation import display_name
+from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import Candidate
-from gpusharing.core.rollout.disturbance import (
-    EVICT,
-    GpuView,
-    failure,
-    gpu_views,
-    has_to_be_cut,
-    in_the_way,
-    is_offered_anew,
-    pool_of,
-)
-from gpusharing.core.state.node_view import NodeView
-from gpusharing.core.state.touched import Touched
+from gpusharing.core.rollout.gpu_progress import blocking_holds, failure, has_to_be_cut, is_offered_anew
+from gpusharing.core.state.node_view import GpuView
 
+EVICT: Final = Drain(mode="Evict")
 _COSTS = frozenset({Effect.EVICTS, Effect.REPARTITIONS})
 """Of what there are only a few at a time. Nobody waits for those who wait."""
 
@@ -85,28 +77,22 @@ class _Case(NamedTuple):
     gpu: GpuView
 
 
-KeptChanges: TypeAlias = Kept[_Case, GpuChange]
+ChangeMemo: TypeAlias = Memo[_Case, GpuChange]
 
 
 def node_rollout(
     candidates: Mapping[str, Candidate],
-    view: NodeView,
+    gpus: Mapping[str, GpuView],
+    before: Mapping[str, GpuSharing],
     wanted: Sequence[GpuSharing],
-    driver: str,
-    kept: KeptChanges | None = None,
-    *,
-    touched: Touched | None = None,
+    memo: ChangeMemo | None = None,
 ) -> NodeRollout:
-    """`wanted`: how each GPU is to be in the end. `kept`: what was said of each last time. `touched`: since then."""
-    kept = Kept() if kept is None else kept
-    gpus = gpu_views(view, driver, touched.gpus if touched else None)
-    decided = {gpu.uuid: gpu for gpu in view.sharing.spec.gpus}
+    """`gpus` and `before` are by uuid; `wanted` is how each GPU should be in the end."""
     cases = {
-        gpu.uuid: _Case(_whose(before := decided.get(gpu.uuid), gpu, candidates), before, gpu, gpus[gpu.uuid])
+        gpu.uuid: _Case(_whose(before.get(gpu.uuid), gpu, candidates), before.get(gpu.uuid), gpu, gpus[gpu.uuid])
         for gpu in wanted
-        if gpu.uuid in gpus
     }
-    changes = tuple((kept.some if touched else kept.all)(_change, cases))
+    changes = tuple((memo or Memo()).map(_change, cases))
     asking = {change.policy for change in changes if change.effect in _COSTS and not change.has_begun}
     return NodeRollout(
         changes=changes,
@@ -123,7 +109,7 @@ def _whose(before: GpuSharing | None, after: GpuSharing, candidates: Mapping[str
 
 def _change(case: _Case) -> GpuChange:
     candidate, before, wanted, gpu = case
-    claims = in_the_way(wanted, gpu)
+    claims = tuple(sorted({display_name(hold.claim) for hold in blocking_holds(wanted, gpu)}))
     disruption = _disruption(candidate, before, wanted)
     effect = _effect(before, wanted, gpu, disturbed=bool(claims), disruption=disruption)
     drains = effect is Effect.EVICTS or (
@@ -168,7 +154,7 @@ def _effect(
                 return Effect.WAITS
     if has_to_be_cut(after, gpu):
         return Effect.REPARTITIONS
-    closes = before is not None and pool_of(before, gpu.node) != pool_of(after, gpu.node)
+    closes = before is not None and before.restricted_to != after.restricted_to
     return Effect.CLOSES_FIRST if closes else Effect.NONE
 
 
@@ -190,7 +176,7 @@ def _undrained(entry: GpuSharing) -> GpuSharing:
 
 def is_changing(entry: GpuSharing, gpu: GpuView) -> bool:
     """Whether work is being evicted, or the GPU is being cut anew."""
-    return entry.drain is not None or (has_to_be_cut(entry, gpu) and not in_the_way(entry, gpu))
+    return entry.drain is not None or (has_to_be_cut(entry, gpu) and not blocking_holds(entry, gpu))
 
 
 def takes_up_a_place(entry: GpuSharing, wanted: GpuSharing, gpu: GpuView) -> bool:
@@ -206,7 +192,7 @@ def _is_same(entry: GpuSharing, other: GpuSharing) -> bool:
 
 def _ways(entry: GpuSharing) -> tuple[object, ...]:
     """In which it can be had, and by whom."""
-    return entry.offers, entry.policy.name if entry.restricted and entry.policy else None
+    return entry.offers, entry.restricted_to
 
 
 def _now(change: GpuChange, held_back: Collection[str]) -> GpuSharing:

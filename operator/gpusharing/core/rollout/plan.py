@@ -36,12 +36,12 @@ def applied(candidate: Candidate) -> Candidate:
 def node_plan(
     candidates: Mapping[str, Candidate],
     view: NodeView,
+    decided: Sequence[GpuSharing],
     wanted: Sequence[GpuSharing],
     if_applied: Sequence[GpuSharing],
-    driver: str,
 ) -> NodePlan | None:
-    """`candidates` with the policy applied, and `view` with what is decided now. None: nothing would change."""
-    changes = node_rollout(candidates, view, if_applied, driver).changes
+    """`candidates` with the policy applied; `decided`: what is written now. None: nothing would change."""
+    changes = node_rollout(candidates, view.gpus, {gpu.uuid: gpu for gpu in decided}, if_applied).changes
     moves = [change for change, now in zip(changes, wanted, strict=True) if _differ(change.after, now)]
     if not moves:
         return None
@@ -66,10 +66,10 @@ def plan(nodes: Sequence[NodePlan]) -> Plan:
 
 
 def _differ(one: GpuSharing, other: GpuSharing) -> bool:
-    return _told(one) != _told(other)
+    return _facts(one) != _facts(other)
 
 
-def _told(entry: GpuSharing) -> tuple[object, ...]:
+def _facts(entry: GpuSharing) -> tuple[object, ...]:
     return _name(entry.policy), entry.offers, entry.restricted, entry.allow
 
 

@@ -1,4 +1,4 @@
-"""What one node adds to the status of each policy."""
+"""What one node contributes to the status of each policy."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -6,23 +6,24 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, RefusalReason
+from gpusharing.api import names
+from gpusharing.api.sharing.node_spec import GpuSharing, RefusalReason
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy_status import LaggingNode
-from gpusharing.core.memo import Kept
+from gpusharing.core.claims.allocation import display_name, tolerates
+from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import Candidate
 from gpusharing.core.policies.selection import Selection
-from gpusharing.core.rollout.disturbance import Hold, failure, not_evicted
 from gpusharing.core.rollout.gpu_change import GpuChange, NodeRollout, is_changing, takes_up_a_place
+from gpusharing.core.rollout.gpu_progress import blocking_holds, failure
 from gpusharing.core.rollout.plan import NodePlan
-from gpusharing.core.state.node_view import NodeView
-from gpusharing.core.state.touched import Touched
+from gpusharing.core.state.node_view import GpuView, Hold, NodeView
 from gpusharing.core.status.lagging import Late, is_late, lagging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeShare:
-    """A node as one policy sees it: numbers, and sentences about it that may stand in a message."""
+class Contribution:
+    """A node as one policy sees it: numbers, and sentences about it for messages."""
 
     selected: bool
     won: int = 0
@@ -54,7 +55,9 @@ class NodeShare:
     not_evicted: tuple[str, ...] = ()
     """Who is in the way, is to be evicted, and will not be."""
     planned: NodePlan | None = None
-    """What would be done if the policy did not rest."""
+    """What would be done if the policy was not suspended."""
+    undecided: str | None = None
+    """Why nothing can be decided here."""
 
     @property
     def is_ready(self) -> bool:
@@ -62,12 +65,13 @@ class NodeShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DecidedNode:
     """All that was decided for a node."""
 
-    spec: NodeSharingSpec
+    gpus: tuple[GpuSharing, ...]
+    """As they are to be written."""
     admitted: tuple[GpuSharing, ...]
-    """How each of the reported GPUs is to be now, without those who hold it."""
+    """The reported ones, without those who hold them."""
     rollout: NodeRollout
     held_back: Collection[str]
     """Policies that may not begin here yet."""
@@ -78,7 +82,7 @@ class Outcome:
 
 
 class _Case(NamedTuple):
-    """All that a GPU's share is made of."""
+    """All that a GPU's part is made of."""
 
     decided: GpuSharing
     """Without those who hold it."""
@@ -86,7 +90,7 @@ class _Case(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _GpuShare:
+class _GpuPart:
     """A GPU as policies see it."""
 
     case: _Case
@@ -104,41 +108,35 @@ class _GpuShare:
     not_evicted: tuple[Hold, ...]
 
 
-KeptShares: TypeAlias = Kept[_Case, _GpuShare]
+ContributionMemo: TypeAlias = Memo[_Case, _GpuPart]
 
 
-def node_shares(
+def contributions(
     candidates: Mapping[str, Candidate],
     view: NodeView,
-    outcome: Outcome,
-    kept: KeptShares,
-    touched: Touched | None = None,
-) -> Mapping[str, NodeShare]:
-    """By policy; only those to which the node is something. `kept`: what was said of each GPU last time. `touched`:
-    since then."""
-    clients = _clients_by_policy(view, outcome.spec)
-    cases = {
-        gpu.uuid: _Case(gpu, change)
-        for gpu, change in zip(outcome.admitted, outcome.rollout.changes, strict=True)
-        if touched is None or gpu.uuid in touched.gpus
-    }
-    # Those that the agent does not report are kept in mind, and are nothing that anybody has.
-    gpus = tuple((kept.some if touched else kept.all)(_gpu_share, cases))
+    decided: DecidedNode,
+    memo: ContributionMemo | None = None,
+) -> Mapping[str, Contribution]:
+    """By policy; only of those that the node concerns."""
+    clients = _clients_by_policy(view, decided.gpus)
+    changes = decided.rollout.changes
+    cases = {gpu.uuid: _Case(gpu, change) for gpu, change in zip(decided.admitted, changes, strict=True)}
+    parts = tuple((memo or Memo()).map(_gpu_part, cases))
     concerned = (
-        {gpu.policy.name for gpu in outcome.spec.gpus if gpu.policy}
-        | {loser.policy for gpu in outcome.admitted for loser in gpu.losers}
-        | {change.policy for change in outcome.rollout.changes}
+        {gpu.policy.name for gpu in decided.gpus if gpu.policy}
+        | {loser.policy for gpu in decided.admitted for loser in gpu.losers}
+        | {change.policy for change in changes}
         | clients.keys()
     )
     return {
-        policy: _share(policy, view, outcome, gpus, clients=clients[policy])
-        for policy in candidates.keys() & (outcome.selected_by | concerned)
+        policy: _contribution(policy, view, decided, parts, clients=clients[policy])
+        for policy in candidates.keys() & (decided.selected_by | concerned)
     }
 
 
-def _gpu_share(case: _Case) -> _GpuShare:
+def _gpu_part(case: _Case) -> _GpuPart:
     entry, change = case
-    return _GpuShare(
+    return _GpuPart(
         case=case,
         policy=entry.policy.name if entry.policy else None,
         to=change.after.policy.name if change.after.policy else None,
@@ -149,15 +147,17 @@ def _gpu_share(case: _Case) -> _GpuShare:
         changing=is_changing(entry, change.gpu),
         failure=failure(change.gpu.status),
         stops=takes_up_a_place(entry, change.after, change.gpu),
-        not_evicted=not_evicted(entry, change.gpu),
+        not_evicted=_not_evicted(entry, change.gpu),
     )
 
 
-def _share(policy: str, view: NodeView, outcome: Outcome, gpus: Sequence[_GpuShare], *, clients: int) -> NodeShare:
-    selection = outcome.selections.get(policy)
+def _contribution(
+    policy: str, view: NodeView, decided: DecidedNode, gpus: Sequence[_GpuPart], *, clients: int
+) -> Contribution:
+    selection = decided.selections.get(policy)
     won = [gpu for gpu in gpus if gpu.policy == policy]
-    return NodeShare(
-        selected=policy in outcome.selected_by,
+    return Contribution(
+        selected=policy in decided.selected_by,
         won=len(won),
         coming=sum(gpu.to == policy != gpu.policy for gpu in gpus),
         counted=any(gpu.counted for gpu in won),
@@ -179,26 +179,35 @@ def _share(policy: str, view: NodeView, outcome: Outcome, gpus: Sequence[_GpuSha
             view.name,
             late=[Late(gpu.case.decided, gpu.case.change.gpu) for gpu in won if gpu.late],
             waiting=[gpu.case.change for gpu in gpus if gpu.waiting and gpu.case.change.policy == policy],
-            held=policy in outcome.held_back,
+            held=policy in decided.held_back,
         ),
-        held_back=policy in outcome.held_back,
+        held_back=policy in decided.held_back,
         changing=any(gpu.changing for gpu in won),
         failing=tuple(
             f"{gpu.case.decided.uuid} of {view.name}: {gpu.failure}" for gpu in won if gpu.failure is not None
         ),
         stops=any(gpu.stops for gpu in won),
         not_evicted=tuple(
-            f"claim {hold.claim} on {hold.device} of {view.name}" for gpu in won for hold in gpu.not_evicted
+            f"claim {display_name(hold.claim)} on {hold.result.device} of {view.name}"
+            for gpu in won
+            for hold in gpu.not_evicted
         ),
-        planned=outcome.plans.get(policy),
+        planned=decided.plans.get(policy),
     )
 
 
-def _clients_by_policy(view: NodeView, decided: NodeSharingSpec) -> Counter[str]:
+def _not_evicted(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
+    """Holds whose pods should be evicted, but tolerate that for good."""
+    if entry.drain is None:
+        return ()
+    return tuple(hold for hold in blocking_holds(entry, gpu) if tolerates(hold.result, names.DRAINING))
+
+
+def _clients_by_policy(view: NodeView, decided: Sequence[GpuSharing]) -> Counter[str]:
     """Of the policies in force, not of those to come."""
     in_force = {gpu.uuid: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
     clients: Counter[str] = Counter()
-    for gpu in decided.gpus:
+    for gpu in decided:
         if gpu.allocated and gpu.uuid in in_force:
             clients[in_force[gpu.uuid]] += len(gpu.allocated)
     return clients

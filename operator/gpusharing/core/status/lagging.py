@@ -6,8 +6,9 @@ from typing import NamedTuple
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
-from gpusharing.core.rollout.disturbance import GpuView, can_be_had, failure, has_to_be_cut, in_the_way
 from gpusharing.core.rollout.gpu_change import GpuChange
+from gpusharing.core.rollout.gpu_progress import blocking_holds, can_be_taken, failure, has_to_be_cut
+from gpusharing.core.state.node_view import GpuView
 from gpusharing.core.text import listed
 
 
@@ -31,7 +32,7 @@ def lagging(
 
 
 def is_late(entry: GpuSharing, gpu: GpuView) -> bool:
-    return not _has_acted(entry, gpu) or has_to_be_cut(entry, gpu) or not can_be_had(entry, gpu.status)
+    return not _has_acted(entry, gpu) or has_to_be_cut(entry, gpu) or not can_be_taken(entry, gpu.status)
 
 
 _Found = tuple[LagReason, str] | None
@@ -78,7 +79,7 @@ def _has_acted(entry: GpuSharing, gpu: GpuView) -> bool:
 
 
 def _is_evicting(one: Late) -> bool:
-    return one.decided.drain is not None and bool(in_the_way(*one))
+    return one.decided.drain is not None and bool(blocking_holds(*one))
 
 
 def _is_in_use(one: Late) -> bool:

@@ -9,16 +9,15 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import (
     ClientCount,
     GpuCount,
-    LaggingNode,
     LastReady,
     NodeCount,
     SharingPolicyStatus,
 )
 from gpusharing.api.sharing.rollout import RolloutMode
-from gpusharing.core.complaints import Complaint
 from gpusharing.core.policies.policy import Candidate, Objection
 from gpusharing.core.reasons import (
     AcceptedReason,
+    Complaint,
     ConditionType,
     ConflictedReason,
     DegradedReason,
@@ -26,8 +25,8 @@ from gpusharing.core.reasons import (
     ReadyReason,
 )
 from gpusharing.core.rollout.plan import plan
-from gpusharing.core.status.totals import ByNode, Tally
-from gpusharing.core.text import listed
+from gpusharing.core.status.totals import Totals
+from gpusharing.core.text import counted, listed
 
 _MOST_LAGGING: Final = 10
 # The first minor of Kubernetes whose scheduler needs not look at all nodes' counters, and how many it takes before that
@@ -46,7 +45,7 @@ class Finding(NamedTuple):
 
 def policy_status(
     candidate: Candidate,
-    tally: Tally,
+    totals: Totals,
     complaints: Sequence[Complaint] = (),
     *,
     untold: bool = False,
@@ -56,13 +55,13 @@ def policy_status(
     """The status to be; where nothing but the time would change, it is the one that is there. `untold`: admission does
     not know yet what it says of its tenants."""
     policy = candidate.policy
-    ready = _ready(candidate, tally, untold=untold)
+    ready = _ready(candidate, totals, untold=untold)
     findings = {
         ConditionType.ACCEPTED: _accepted(candidate.objection),
         ConditionType.READY: ready,
-        ConditionType.PROGRESSING: _progressing(candidate, tally),
-        ConditionType.CONFLICTED: _conflicted(tally),
-        ConditionType.DEGRADED: _degraded(tally, complaints, minor),
+        ConditionType.PROGRESSING: _progressing(candidate, totals),
+        ConditionType.CONFLICTED: _conflicted(totals),
+        ConditionType.DEGRADED: _degraded(totals, complaints, minor),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
     is_planned = candidate.objection is None and policy.spec.rollout.mode is RolloutMode.PLAN
@@ -70,16 +69,16 @@ def policy_status(
         observed_generation=policy.metadata.generation,
         conditions=conditions,
         nodes=NodeCount(
-            selected=tally.selected,
-            ready=tally.ready,
-            changing=tally.changing,
-            held_back=tally.held_back,
-            failing=tally.broken,
+            selected=totals.selected,
+            ready=totals.ready,
+            changing=totals.changing,
+            held_back=totals.held_back,
+            failing=totals.broken,
         ),
-        gpus=GpuCount(won=tally.won, lost=tally.lost.count),
-        clients=ClientCount(current=tally.clients, max=tally.places),
-        lagging=tuple(tally.lagging.first(_MOST_LAGGING)),
-        plan=plan(tally.planned.first(tally.planned.count)) if is_planned else None,
+        gpus=GpuCount(won=totals.won, lost=len(totals.lost)),
+        clients=ClientCount(current=totals.clients, max=totals.places),
+        lagging=tuple(totals.lagging[:_MOST_LAGGING]),
+        plan=plan(totals.planned) if is_planned else None,
         last_ready=_last_ready(policy) if ready.reason == ReadyReason.READY else policy.status.last_ready,
     )
 
@@ -99,42 +98,42 @@ def _accepted(objection: Objection | None) -> Finding:
     return Finding(ConditionStatus.TRUE, AcceptedReason.ACCEPTED)
 
 
-def _ready(candidate: Candidate, tally: Tally, *, untold: bool) -> Finding:
+def _ready(candidate: Candidate, totals: Totals, *, untold: bool) -> Finding:
     def not_ready(reason: ReadyReason, message: str) -> Finding:
         return Finding(ConditionStatus.FALSE, reason, message)
 
-    nodes = _count(tally.selected, "node")
+    nodes = counted(totals.selected, "node")
     if candidate.objection:
         return not_ready(ReadyReason.NOT_ACCEPTED, "see condition Accepted")
-    if not tally.selected:
+    if not totals.selected:
         return not_ready(
             ReadyReason.NO_MATCHING_NODES,
             "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report",
         )
-    if tally.planned.count:
+    if totals.planned:
         is_paused = candidate.policy.spec.rollout.paused
-        return not_ready(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _resting(candidate, tally))
-    if not tally.won and not tally.coming and not tally.lost.count:
+        return not_ready(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _resting(candidate, totals))
+    if not totals.won and not totals.coming and not totals.lost:
         return not_ready(
             ReadyReason.NO_MATCHING_GPUS, f"no GPU of the {nodes} in spec.nodes matches spec.gpus.selectors"
         )
-    if not tally.won and not tally.coming:
+    if not totals.won and not totals.coming:
         return not_ready(
             ReadyReason.LOST_ALL_GPUS,
-            f"other policies won {_count(tally.lost.count, 'GPU')} that it wants: see Conflicted",
+            f"other policies won {counted(len(totals.lost), 'GPU')} that it wants: see Conflicted",
         )
     if untold:
         return not_ready(ReadyReason.WAITING_FOR_GUARDS, "admission does not know yet what it says of its tenants")
-    if tally.lagging.count:
+    if totals.lagging:
         return not_ready(
             ReadyReason.WAITING_FOR_NODES,
-            f"{tally.lagging.count} of {nodes} not there yet: {_lagging(tally.lagging)}",
+            f"{len(totals.lagging)} of {nodes} not there yet: {_lagging(totals)}",
         )
-    message = f"in force on {_count(tally.won, 'GPU')} of {_count(tally.winning, 'node')}"
+    message = f"in force on {counted(totals.won, 'GPU')} of {counted(totals.winning, 'node')}"
     return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
 
 
-def _progressing(candidate: Candidate, tally: Tally) -> Finding:
+def _progressing(candidate: Candidate, totals: Totals) -> Finding:
     def rests(reason: ProgressingReason, message: str = "") -> Finding:
         return Finding(ConditionStatus.FALSE, reason, message)
 
@@ -142,92 +141,86 @@ def _progressing(candidate: Candidate, tally: Tally) -> Finding:
     if candidate.objection:
         return rests(ProgressingReason.STOPPED, "see condition Accepted")
     if rollout.paused:
-        return rests(ProgressingReason.PAUSED, _resting(candidate, tally))
+        return rests(ProgressingReason.PAUSED, _resting(candidate, totals))
     if rollout.mode is RolloutMode.PLAN:
-        return rests(ProgressingReason.PLAN, _resting(candidate, tally))
-    if tally.held_back and not tally.moving:
+        return rests(ProgressingReason.PLAN, _resting(candidate, totals))
+    if totals.held_back and not totals.moving:
         return rests(
             ProgressingReason.STOPPED,
-            f"{_count(tally.held_back, 'node')} held back, because as many fail as may be unavailable: mend them, take "
-            f"them out of spec.nodes, correct the policy, or raise rollout.maxUnavailable: {_failing(tally)}",
+            f"rollout stopped: failing nodes use up rollout.maxUnavailable, {counted(totals.held_back, 'node')} held "
+            f"back. Repair them, take them out of spec.nodes, correct the policy, or raise it: {_failing(totals)}",
         )
-    if tally.moving or tally.held_back:
-        then = f", and {tally.held_back} more after them" if tally.held_back else ""
+    if totals.moving or totals.held_back:
+        then = f", and {totals.held_back} more after them" if totals.held_back else ""
         return Finding(
             ConditionStatus.TRUE,
             ProgressingReason.ROLLING_OUT,
-            f"{_count(tally.changing, 'node')} being changed{then}",
+            f"{counted(totals.changing, 'node')} being changed{then}",
         )
-    if tally.lagging.count:
-        return Finding(ConditionStatus.TRUE, ProgressingReason.WAITING, _lagging(tally.lagging))
+    if totals.lagging:
+        return Finding(ConditionStatus.TRUE, ProgressingReason.WAITING, _lagging(totals))
     return rests(ProgressingReason.COMPLETE)
 
 
-def _resting(candidate: Candidate, tally: Tally) -> str:
+def _resting(candidate: Candidate, totals: Totals) -> str:
     """What is not done while the policy rests, and how it comes to be done."""
     do = "set rollout.paused to false" if candidate.policy.spec.rollout.paused else "set rollout.mode to Apply"
-    if not tally.planned.count:
+    if not totals.planned:
         return "nothing would change"
-    gpus = sum(len(one.node.gpus) for one in tally.planned.first(tally.planned.count))
-    changes = f"{_count(gpus, 'GPU')} of {_count(tally.planned.count, 'node')} would change"
+    gpus = sum(len(one.node.gpus) for one in totals.planned)
+    changes = f"{counted(gpus, 'GPU')} of {counted(len(totals.planned), 'node')} would change"
     return f"{changes}: to have it so, {do}"
 
 
-def _conflicted(tally: Tally) -> Finding:
-    if not tally.lost.count:
+def _conflicted(totals: Totals) -> Finding:
+    if not totals.lost:
         return Finding(ConditionStatus.FALSE, ConflictedReason.NO_CONFLICT)
-    message = f"lost {_count(tally.lost.count, 'GPU')}: {_told(tally.lost)}"
+    message = f"lost {counted(len(totals.lost), 'GPU')}: {listed(totals.lost)}"
     return Finding(ConditionStatus.TRUE, ConflictedReason.LOST_GPUS, message)
 
 
-def _degraded(tally: Tally, complaints: Sequence[Complaint], minor: int) -> Finding:
-    found = [*complaints, *_degradations(tally, minor)]
+def _degraded(totals: Totals, complaints: Sequence[Complaint], minor: int) -> Finding:
+    found = [*complaints, *_degradations(totals, minor)]
     if not found:
         return Finding(ConditionStatus.FALSE, DegradedReason.NOT_DEGRADED)
     return Finding(ConditionStatus.TRUE, found[0][0], "; ".join(message for _, message in found))
 
 
-def _degradations(tally: Tally, minor: int) -> Iterator[tuple[DegradedReason, str]]:
-    if tally.failing.count:
-        yield DegradedReason.NODES_FAILING, f"{_count(tally.broken, 'node')} failing: {_failing(tally)}"
-    if tally.not_evicted.count:
+def _degradations(totals: Totals, minor: int) -> Iterator[tuple[DegradedReason, str]]:
+    if totals.undecided:
+        nodes = counted(len(totals.undecided), "node")
+        why = listed(totals.undecided, separator="; ")
+        yield DegradedReason.INTERNAL_ERROR, f"{nodes} cannot be decided on and stay as they are: {why}"
+    if totals.failing:
+        yield DegradedReason.NODES_FAILING, f"{counted(totals.broken, 'node')} failing: {_failing(totals)}"
+    if totals.not_evicted:
         message = (
             f"Kubernetes evicts nobody who tolerates the taint {names.DRAINING} without end: delete the pods of "
-            f"{_told(tally.not_evicted)}"
+            f"{listed(totals.not_evicted)}"
         )
         yield DegradedReason.EVICTION_TOLERATED, message
-    if tally.failed.count:
-        gpus = f"{_count(tally.failed.count, 'GPU')}, which stay as they are"
-        told = _told(tally.failed, separator="; ")
-        yield DegradedReason.SELECTOR_ERROR, f"a selector has no answer for {gpus}: {told}"
-    if tally.refused.count:
-        first = tally.refused.first()
-        told = listed([said for _, said in first], of=tally.refused.count, separator="; ")
-        yield DegradedReason(first[0][0]), f"not offered in every way: {told}"
-    if minor < _COUNTS_FAST and tally.counted > _COUNTED_NODES:
+    if totals.failed:
+        gpus = f"{counted(len(totals.failed), 'GPU')}, which stay as they are"
+        why = listed(totals.failed, separator="; ")
+        yield DegradedReason.SELECTOR_ERROR, f"a selector has no answer for {gpus}: {why}"
+    if totals.refused:
+        why = listed([message for _, message in totals.refused], separator="; ")
+        yield DegradedReason(totals.refused[0][0]), f"not offered in every way: {why}"
+    if minor < _COUNTS_FAST and totals.counted > _COUNTED_NODES:
         message = (
             f"the scheduler of Kubernetes 1.{minor} looks at the counters of all nodes for each pod and node, and "
-            f"{_count(tally.counted, 'node')} offer GPUs in ways that exclude each other: upgrade to 1.{_COUNTS_FAST}, "
-            "or offer one way on each GPU"
+            f"{counted(totals.counted, 'node')} offer GPUs in modes that exclude each other: upgrade to "
+            f"1.{_COUNTS_FAST}, or offer one mode on each GPU"
         )
         yield DegradedReason.SLOW_SCHEDULER, message
 
 
-def _failing(tally: Tally) -> str:
-    return _told(tally.failing, separator="; ")
+def _failing(totals: Totals) -> str:
+    return listed(totals.failing, separator="; ")
 
 
-def _lagging(lagging: ByNode[LaggingNode]) -> str:
-    sentences = [f"{late.node}: {late.message}" for late in lagging.first()]
-    return listed(sentences, of=lagging.count, separator="; ")
-
-
-def _told(said: ByNode[str], *, separator: str = ", ") -> str:
-    return listed(said.first(), of=said.count, separator=separator)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _lagging(totals: Totals) -> str:
+    return listed([f"{late.node}: {late.message}" for late in totals.lagging], separator="; ")
 
 
 def _condition(policy: SharingPolicy, type_: str, finding: Finding, *, now: str) -> Condition:

@@ -24,11 +24,9 @@ from functools import lru_cache
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.core.claims import allocation
-from gpusharing.core.claims.tolerations import tolerates
-from gpusharing.core.departure import how_to_leave
-from gpusharing.core.state.node_view import NodeView
-from gpusharing.core.state.prepared import running
-from gpusharing.core.verdicts.taint_rules import Place, place_of
+from gpusharing.core.state.node_view import Hold, NodeView, Place
+from gpusharing.core.text import release_hint
+from gpusharing.core.verdicts.taint_rules import place_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,54 +40,44 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
-    claim: ResourceClaim
-    result: AllocationResult
-
-    @property
-    def uid(self) -> str:
-        return self.claim.metadata.uid
-
-    @property
-    def place(self) -> Place:
-        return Place(self.result.pool, self.result.device)
-
-    @property
-    def slot(self) -> int | None:
-        return names.slot_of_device(self.result.device)
-
-
-@dataclass(frozen=True, slots=True)
 class _Clash:
-    mine: _Hold
-    other: _Hold
+    mine: Hold
+    other: Hold
 
 
-def losses(view: NodeView, driver: str) -> Mapping[str, Loss]:
+def losses(view: NodeView) -> Mapping[str, Loss]:
     """By the uid of the claim."""
-    held = [(claim, result) for claim in view.claims for result in allocation.results_on(claim, view.name, driver)]
-    if not _is_any_gpu_held_twice(held):
-        return {}
-    holds = [_Hold(claim, result) for claim, result in held if names.slot_of_device(result.device) is not None]
+    holds = [hold for hold in view.holds if hold.slot is not None]
     taking = [hold for hold in holds if not hold.result.admin_access]
-    losers = _losers(view, taking, running(view, driver))
+    if not _is_any_gpu_held_twice(taking):
+        return {}
+    losers = _losers(view, taking, _prepared(view))
     evicted = _evicted(view, holds, losers)
     return {uid: _loss(clashes, evicted) for uid, clashes in losers.items()}
 
 
-def _is_any_gpu_held_twice(held: Iterable[tuple[ResourceClaim, AllocationResult]]) -> bool:
+def _is_any_gpu_held_twice(taking: Iterable[Hold]) -> bool:
     """Which is rare: on all other nodes there is nothing to think about."""
-    seen: defaultdict[int, dict[str, str]] = defaultdict(dict)
-    for claim, result in held:
-        device, uid, slot = result.device, claim.metadata.uid, names.slot_of_device(result.device)
-        if slot is None or result.admin_access:
-            continue
-        others = seen[slot]
-        for taken, other in others.items():
-            if other != uid and not _go_together(device, taken):
+    seen: defaultdict[int | None, dict[str, str]] = defaultdict(dict)
+    for hold in taking:
+        device, others = hold.result.device, seen[hold.slot]
+        for other, uid in others.items():
+            if uid != hold.uid and not _go_together(device, other):
                 return True
-        others.setdefault(device, uid)
+        others.setdefault(device, hold.uid)
     return False
+
+
+def _prepared(view: NodeView) -> AbstractSet[str]:
+    """Uids of the claims of which the agent has prepared exactly what they are allocated."""
+    held: defaultdict[str, list[AllocationResult]] = defaultdict(list)
+    for hold in view.holds:
+        held[hold.uid].append(hold.result)
+    return {
+        status.uid
+        for status in view.sharing.status.claims
+        if status.uid in held and allocation.is_prepared_as(status, held[status.uid])
+    }
 
 
 @lru_cache(4096)  # As many as there are names of devices on a node with all ways of sharing.
@@ -103,18 +91,18 @@ def _go_together(device: str, other: str) -> bool:
     return mine.sharing is not names.Sharing.EXCLUSIVE
 
 
-def _losers(view: NodeView, holds: Iterable[_Hold], prepared: AbstractSet[str]) -> Mapping[str, list[_Clash]]:
-    by_claim: defaultdict[str, list[_Hold]] = defaultdict(list)
+def _losers(view: NodeView, holds: Iterable[Hold], prepared: AbstractSet[str]) -> Mapping[str, list[_Clash]]:
+    by_claim: defaultdict[str, list[Hold]] = defaultdict(list)
     for hold in holds:
         by_claim[hold.uid].append(hold)
     tainted = {place_of(rule) for rule in view.taint_rules or ()}
 
-    def rank(own: Sequence[_Hold]) -> tuple[bool, bool, str, str]:
+    def rank(own: Sequence[Hold]) -> tuple[bool, bool, str, str]:
         claim = own[0].claim
         goes_already = any(hold.place in tainted for hold in own)
         return goes_already, claim.metadata.uid not in prepared, _moment(claim), claim.metadata.uid
 
-    staying: defaultdict[int | None, dict[str, _Hold]] = defaultdict(dict)
+    staying: defaultdict[int | None, dict[str, Hold]] = defaultdict(dict)
     losers: dict[str, list[_Clash]] = {}
     for own in sorted(by_claim.values(), key=rank):
         clashes = [
@@ -139,12 +127,16 @@ def _moment(claim: ResourceClaim) -> str:
     return at or claim.metadata.creation_timestamp
 
 
-def _evicted(view: NodeView, holds: Iterable[_Hold], losers: Mapping[str, Sequence[_Clash]]) -> set[Place]:
+def _evicted(view: NodeView, holds: Iterable[Hold], losers: Mapping[str, Sequence[_Clash]]) -> set[Place]:
     """The devices in the way from which a rule would drive those who have lost, and nobody else."""
     if view.taint_rules is None:
         return set()
     in_the_way = {clash.mine.place for clashes in losers.values() for clash in clashes}
-    hit = [hold for hold in holds if hold.place in in_the_way and not tolerates(hold.result, names.CONFLICT_TAINT)]
+    hit = [
+        hold
+        for hold in holds
+        if hold.place in in_the_way and not allocation.tolerates(hold.result, names.CONFLICT_TAINT)
+    ]
     bystanders = {hold.place for hold in hit if hold.uid not in losers}
     return {hold.place for hold in hit} - bystanders
 
@@ -156,6 +148,6 @@ def _loss(clashes: Sequence[_Clash], evicted: AbstractSet[Place]) -> Loss:
     asked = "Kubernetes is asked to evict its pods; if they stay, " if evicted_from else ""
     reason = (
         f"device {mine.place} cannot be had beside {other.place}, which claim "
-        f"{allocation.display_name(other.claim)} holds on the same GPU: {asked}{how_to_leave(mine.claim)}"
+        f"{allocation.display_name(other.claim)} holds on the same GPU: {asked}{release_hint(mine.claim)}"
     )
     return Loss(reason=reason, evicted_from=evicted_from)

@@ -2,25 +2,15 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceTaintRule
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core.intents import Create, Delete, Intent, Stage, Target
-from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.state.node_view import NodeView, Place
 
 _EFFECT: Final = "NoExecute"
-
-
-class Place(NamedTuple):
-    """The device that a rule speaks of."""
-
-    pool: str
-    device: str
-
-    def __str__(self) -> str:
-        return f"{self.pool}/{self.device}"
 
 
 def place_of(rule: DeviceTaintRule) -> Place:
@@ -28,11 +18,11 @@ def place_of(rule: DeviceTaintRule) -> Place:
     return Place(selector.get("pool", ""), selector.get("device", ""))
 
 
-def rule_intents(view: NodeView, places: Collection[Place], driver: str) -> list[Intent]:
+def rule_intents(view: NodeView, places: Collection[Place]) -> list[Intent]:
     """The rules that are missing for these devices of a node, and those that have done their work."""
     if view.taint_rules is None:
         return []
-    bodies = {body["metadata"]["name"]: body for body in (_rule(place, view.sharing, driver) for place in places)}
+    bodies = {body["metadata"]["name"]: body for body in (_rule(place, view.sharing, view.driver) for place in places)}
     there = {rule.metadata.name: rule for rule in view.taint_rules}
     done: list[Intent] = [
         Delete(target=Target.DEVICE_TAINT_RULE, stage=Stage.NODES, before=rule.metadata)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import UNTOLD, GpuStatus, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core import quantities
@@ -40,8 +40,12 @@ class Held(NamedTuple):
 
     result: AllocationResult
     gpu: GpuSharing
-    wall: MemoryWallSupport = UNTOLD
-    """What can be done there about memory."""
+    status: GpuStatus | None
+    """The GPU as its agent reports it; None: it does not."""
+
+    @property
+    def wall(self) -> MemoryWallSupport:
+        return self.status.memory_wall if self.status else UNTOLD
 
     @property
     def place(self) -> str:
@@ -51,8 +55,7 @@ class Held(NamedTuple):
     def restricted_to(self) -> Collection[str]:
         """Whose tenants alone may have it. While a GPU changes hands they may be two, and both have to agree."""
         by_pool = names.policy_of_pool(self.result.pool)
-        by_decision = self.gpu.policy.name if self.gpu.restricted and self.gpu.policy else None
-        return {policy for policy in (by_pool, by_decision) if policy is not None}
+        return {policy for policy in (by_pool, self.gpu.restricted_to) if policy is not None}
 
 
 def objections(claim: ResourceClaim, held: Sequence[Held], registry: Registry) -> list[str]:

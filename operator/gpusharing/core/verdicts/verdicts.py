@@ -6,29 +6,29 @@ and by what the agent has prepared. Only who holds a GPU beside somebody else ma
 (`gpusharing.core.verdicts.conflicts`).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from gpusharing.api import names
-from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
+from gpusharing.api.dra import AllocationConfig, ResourceClaim
 from gpusharing.api.meta import LabelSelector
+from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.device_settings import DeviceSettings
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing, Verdict
 from gpusharing.api.sharing.node_status import ClaimStatus
-from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.claims import allocation, settings
-from gpusharing.core.departure import how_to_leave
 from gpusharing.core.devices.offered import AS_FOUND
-from gpusharing.core.memo import Kept
-from gpusharing.core.state.node_view import NodeView
-from gpusharing.core.state.prepared import is_running
-from gpusharing.core.state.touched import Touched
+from gpusharing.core.memo import Memo
+from gpusharing.core.policies.is_offered import is_offered
+from gpusharing.core.state.node_view import NodeView, Place
+from gpusharing.core.text import release_hint
 from gpusharing.core.verdicts import tenancy
 from gpusharing.core.verdicts.conflicts import Loss
 from gpusharing.core.verdicts.tenancy import Held, Registry
 
-_NOTHING: Final = (GpuSharing(uuid=""), UNTOLD)
+_NOTHING: Final = (GpuSharing(uuid=""), None)
 
 
 class _Case(NamedTuple):
@@ -36,8 +36,8 @@ class _Case(NamedTuple):
 
     claim: ResourceClaim
     held: tuple[Held, ...]
-    told: ClaimSharing | None
-    """What was said last."""
+    written: ClaimSharing | None
+    """The entry as it was written last."""
     status: ClaimStatus | None
     """What the agent says."""
     tenants: Mapping[str, LabelSelector]
@@ -47,7 +47,7 @@ class _Case(NamedTuple):
     driver: str
 
 
-KeptEntries: TypeAlias = Kept[_Case, ClaimSharing | None]
+EntryMemo: TypeAlias = Memo[_Case, ClaimSharing | None]
 
 
 class _Promise(NamedTuple):
@@ -64,48 +64,34 @@ def claim_entries(
     gpus: Iterable[GpuSharing],
     registry: Registry,
     lost: Mapping[str, Loss],
-    driver: str,
-    *,
-    kept: KeptEntries | None = None,
-    touched: Touched | None = None,
+    memo: EntryMemo | None = None,
 ) -> tuple[ClaimSharing, ...]:
-    """`lost`: by their uids, claims that have to give way to others. There is no entry while nothing can be said.
-    `kept`: what was said of each last time. `touched`: since then."""
-    kept = Kept() if kept is None else kept
-    node, by_slot = view.name, _by_slot(view, gpus)
-    told = {entry.uid: entry for entry in view.sharing.spec.claims}
+    """`lost`: by their uids, claims that have to give way to others. There is no entry while nothing can be said."""
+    by_slot = _by_slot(view, gpus)
+    written = {entry.uid: entry for entry in view.sharing.spec.claims}
     statuses = {status.uid: status for status in view.sharing.status.claims}
-    cases: dict[str, _Case] = {}
-    for claim in view.claims:
-        if touched is not None and claim.metadata.uid not in touched.claims:
-            continue
-        uid, results = claim.metadata.uid, allocation.results_on(claim, node, driver)
-        cases[uid] = _Case(
+    held: defaultdict[str, list[Held]] = defaultdict(list)
+    for hold in view.holds:
+        held[hold.uid].append(Held(hold.result, *by_slot.get(hold.slot, _NOTHING)))
+    cases = {
+        (uid := claim.metadata.uid): _Case(
             claim=claim,
-            held=tuple(
-                [Held(result, *by_slot.get(names.slot_of_device(result.device), _NOTHING)) for result in results]
-            ),
-            told=told.get(uid),
+            held=tuple(held[uid]),
+            written=written.get(uid),
             status=statuses.get(uid),
             tenants=registry.tenants,
             labels=registry.namespaces.get(claim.metadata.namespace),
             loss=lost.get(uid),
-            driver=driver,
+            driver=view.driver,
         )
-    if touched is None:
-        entries = kept.all(_entry, cases)
-    else:
-        entries = kept.some(_entry, cases, gone=touched.claims - cases.keys())
+        for claim in view.claims
+    }
+    entries = (memo or Memo()).map(_entry, cases)
     return tuple(sorted([entry for entry in entries if entry is not None], key=lambda entry: entry.uid))
 
 
-def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, tuple[GpuSharing, MemoryWallSupport]]:
-    decided = {gpu.uuid: gpu for gpu in gpus}
-    return {
-        status.slot: (decided[status.uuid], status.memory_wall)
-        for status in view.sharing.status.gpus
-        if status.uuid in decided
-    }
+def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, tuple[GpuSharing, GpuStatus]]:
+    return {view.gpus[gpu.uuid].status.slot: (gpu, view.gpus[gpu.uuid].status) for gpu in gpus}
 
 
 def _entry(case: _Case) -> ClaimSharing | None:
@@ -131,17 +117,17 @@ def _entry(case: _Case) -> ClaimSharing | None:
         reason="; ".join(problems) or None,
         settings=tuple(resolved),
     )
-    # There need not be two of them for as long as nothing else is said.
-    return case.told if entry == case.told else entry
+    # The same object as long as it says the same: comparing is faster then.
+    return case.written if entry == case.written else entry
 
 
 def _promise(case: _Case, digest: str) -> _Promise:
-    runs = case.status is not None and is_running(case.status, [held.result for held in case.held])
+    runs = case.status is not None and allocation.is_prepared_as(case.status, [held.result for held in case.held])
     applied = case.status.settings if case.status is not None and runs else ()
-    told = case.told if case.told is not None and case.told.allocation_hash == digest else None
+    written = case.written if case.written is not None and case.written.allocation_hash == digest else None
     return _Promise(
-        runs or (told is not None and told.verdict is Verdict.ALLOWED),
-        {(one.request, one.device): one for one in [*applied, *(told.settings if told else ())]},
+        runs or (written is not None and written.verdict is Verdict.ALLOWED),
+        {(one.request, one.device): one for one in [*applied, *(written.settings if written else ())]},
     )
 
 
@@ -149,7 +135,7 @@ def _objections(case: _Case) -> list[str]:
     namespaces = {} if case.labels is None else {case.claim.metadata.namespace: case.labels}
     found = tenancy.objections(case.claim, case.held, Registry(case.tenants, namespaces))
     # Those who write claims and those who write policies are not the same people: this is for the former.
-    return [*found, how_to_leave(case.claim)] if found else []
+    return [*found, release_hint(case.claim)] if found else []
 
 
 def _settings(
@@ -162,7 +148,7 @@ def _settings(
     if result.admin_access:
         # Whoever looks changes nothing.
         return [DeviceSettings(request=result.request, device=result.device)]
-    if _is_leaving(result, gpu):
+    if _is_leaving(held):
         # The policy went on while the claim stayed: it keeps what it was given.
         return [kept] if kept else []
     try:
@@ -174,15 +160,9 @@ def _settings(
         raise
 
 
-def _is_leaving(result: AllocationResult, gpu: GpuSharing) -> bool:
-    """Whether it is a share of a GPU that is not shared in this way any more, or only in another pool."""
-    in_force = gpu.offers or Offers()
-    match names.sharing_of_device(result.device):
-        case names.Sharing.TIME_SLICING:
-            is_offered = in_force.time_slicing is not None
-        case names.Sharing.MPS:
-            is_offered = in_force.mps is not None
-        case _:
-            return False
-    restricted_to = gpu.policy.name if gpu.restricted and gpu.policy else None
-    return not is_offered or names.policy_of_pool(result.pool) != restricted_to
+def _is_leaving(held: Held) -> bool:
+    """Whether it is a share of a GPU that is not shared in this mode any more, or only in another pool."""
+    if names.sharing_of_device(held.result.device) not in {Sharing.TIME_SLICING, Sharing.MPS}:
+        return False
+    place = Place(held.result.pool, held.result.device)
+    return held.status is None or not is_offered(place, held.gpu, held.status, ())

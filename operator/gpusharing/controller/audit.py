@@ -14,10 +14,10 @@ import structlog
 
 from gpusharing.api.meta import Identity
 from gpusharing.controller.listing import as_json
-from gpusharing.controller.patience import patiently
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, ApiError
 
 log = structlog.get_logger(__name__)

@@ -26,10 +26,10 @@ from gpusharing.controller import (
     taint_rules,
 )
 from gpusharing.controller.endpoints import Readiness, serving
+from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.following import FOLLOWED
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.patience import patiently
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
@@ -41,6 +41,7 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)
@@ -89,12 +90,14 @@ async def operate(
         session = await ours.enter_async_context(open_session(credentials, elector.fence))
         api = Api(session, credentials.server, user_agent=user_agent)
         events = Events(api, controller=_NAME, instance=socket.gethostname())
-        writer = Writer(api, store, events, metrics)
-        loop = Loop(writer, metrics, changes)
+        recorder = EventRecorder(events, metrics)
+        writer = Writer(api, store, recorder, metrics)
+        loop = Loop(writer, recorder, metrics, changes)
         metrics.watch_store(handlers.WATCHED, store.count)
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
-        metrics.watch_settled(lambda: loop.is_ready)
+        metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
+        metrics.watch_failing(writer.kinds, writer.failing)
         await ours.enter_async_context(
             serving(
                 listen,
@@ -120,7 +123,8 @@ async def operate(
             async with asyncio.TaskGroup() as tasks:
                 audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
                 follows = [following.follow(api, store, kind, versions[kind]) for kind in FOLLOWED]
-                for work in (loop.run(decider), *audits, *follows, *guards.following(api, store)):
+                writes = writer.run(), recorder.run()
+                for work in (loop.run(decider), *writes, *audits, *follows, *guards.following(api, store)):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(

@@ -19,7 +19,7 @@ from gpusharing.core.claims.allocation import policies_of
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecision, cluster_decision
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
 from gpusharing.core.events.waiting_claims import Why, explain, policy_of_class, waiting_events
-from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell
+from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Target
 from gpusharing.core.policies.policy import Candidate, Candidates, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
 from gpusharing.core.state.cluster_state import Changes, ClusterState, Key, Setup, WaitingGroup
@@ -60,7 +60,7 @@ class _Waiting(NamedTuple):
     """Claims that wait, all for the same reason."""
 
     why: Why | None
-    events: dict[Key, Sequence[Tell]]
+    events: dict[Key, Sequence[RecordEvent]]
 
 
 class Decider:
@@ -82,7 +82,7 @@ class Decider:
         """Policies whose status may have to change."""
         self._waiting: dict[WaitingGroup, _Waiting] = {}
         self._waiting_changed: defaultdict[WaitingGroup, set[Key]] = defaultdict(set)
-        self._new_events: list[Tell] = []
+        self._new_events: list[RecordEvent] = []
         self._specs: dict[str, ReplaceSpec] = {}
         self._taint_rules: dict[str, Sequence[Intent]] = {}
         self._statuses: dict[str, PatchStatus] = {}
@@ -100,11 +100,11 @@ class Decider:
         ]
 
     @property
-    def waiting_events(self) -> list[Tell]:
+    def waiting_events(self) -> list[RecordEvent]:
         """What people should know of claims that wait."""
         return [event for group in self._waiting.values() for events in group.events.values() for event in events]
 
-    def take_events(self) -> Sequence[Tell]:
+    def take_events(self) -> Sequence[RecordEvent]:
         """Those of them that came since they were taken last."""
         events, self._new_events = self._new_events, []
         return events

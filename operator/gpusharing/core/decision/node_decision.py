@@ -13,7 +13,7 @@ from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec
 from gpusharing.core.devices import reported_models
 from gpusharing.core.events.on_write import notices
-from gpusharing.core.intents import Intent, Tell
+from gpusharing.core.intents import Intent, RecordEvent
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.assignment import assign
 from gpusharing.core.policies.policy import Candidates
@@ -76,7 +76,7 @@ class NodeDecision:
     """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
     taint_rules: Sequence[Intent] = ()
     """Those to be made and to be taken away."""
-    notices: tuple[Tell, ...] = ()
+    notices: tuple[RecordEvent, ...] = ()
     """Events to record when the spec is written."""
 
 

@@ -1,9 +1,11 @@
 """Time slices and compute modes on simulated GPUs, set and taken back by the agent's own code."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -283,7 +285,7 @@ def patience(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
         "sleep 60; true",
         "trap '' TERM INT; while :; do sleep 60; done",
         # It keeps the output open when all others are dead: as unwaitable as a process that is stuck in the driver.
-        "setsid sleep 2; true",
+        """setsid sh -c 'echo $$ >"$0.pid"; exec sleep 60' "$0"; true""",
     ],
     ids=["sleeps", "has a child", "ignores signals", "outlives SIGKILL"],
 )
@@ -300,9 +302,10 @@ async def test_nvidia_smi_that_hangs_is_given_up(  # noqa: PLR0917 (fixtures)
     started = time.monotonic()
     with patience(monkeypatch, 0.2), pytest.raises(HardwareError, match="no answer within"):
         await settler_of(hardware, records).settle(uuid(node))
-    assert time.monotonic() - started < 1.8
-    if "setsid" in script:
-        await asyncio.sleep(2)
+    assert time.monotonic() - started < 30
+    # If it came so far.
+    with suppress(FileNotFoundError):
+        os.kill(int(node.nvidia_smi.with_suffix(".pid").read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("how", ["absent", "not executable", "not a program"])
@@ -397,9 +400,10 @@ async def test_one_gpu_that_hangs_does_not_hold_up_its_neighbour(
     settler = settler_of(hardware, records)
     records.put_claim(claim(node, "one", Interval.LONG))
     records.put_claim(claim(node, "two", Interval.LONG, index=1))
-    with patience(monkeypatch, 1):
+    with patience(monkeypatch, 3):
         stuck = asyncio.create_task(settler.settle(uuid(node)))
-        await asyncio.wait_for(settler.settle(uuid(node, 1)), 0.8)
+        await settler.settle(uuid(node, 1))
+        assert not stuck.done()
         assert setting(node, 1) == (Timeslice.LONG, ComputeMode.DEFAULT)
         with pytest.raises(HardwareError):
             await stuck

@@ -44,6 +44,8 @@ class RefusalReason(StrEnum):
     """The driver cannot limit the memory of containers, and the policy requires it."""
     DEFAULT_EXCEEDS_ALLOWANCE = "DefaultExceedsAllowance"
     """The offer's default is more than tenants.allow lets a claim have."""
+    INTERNAL_ERROR = "InternalError"
+    """The operator cannot decide on this offer, because of a bug."""
 
 
 class Refusal(Numerous):

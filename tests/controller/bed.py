@@ -242,9 +242,7 @@ async def operating(kubeconfig: Path) -> AsyncIterator[None]:
     """The operator in the test's own process, so that a test can get between its parts."""
     lease = LeaseName(namespace=NAMESPACE, name="gpusharing-operator")
     address = Address("127.0.0.1", 0)
-    task = asyncio.create_task(
-        operate(kubeconfig=kubeconfig, driver=DRIVER, listen=address, lease=lease, lease_duration=60)
-    )
+    task = asyncio.create_task(operate(kubeconfig=kubeconfig, listen=address, lease=lease, lease_duration=60))
     try:
         yield
     finally:

@@ -15,6 +15,7 @@ from gpusharing.controller.metrics import Metrics
 from gpusharing.core.decision.incremental import Failure
 from gpusharing.core.intents import Intent, RecordEvent, Target
 from gpusharing.kube.retry import Backoff
+from harness.eventually import PATIENCE
 
 
 class Writer:
@@ -75,7 +76,7 @@ class Decider:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 (what is waited for knows no events)
             await asyncio.sleep(0.005)
 

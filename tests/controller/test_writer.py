@@ -3,7 +3,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from building import NOW, class_of, decided, node_sharing, policy, world
 from building.from_nothing import decide
 from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
+from gpusharing.api.meta import WholeMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.policy import SharingPolicy
@@ -99,7 +100,7 @@ def kept(request: Request) -> Answer:
 
 def seed(store: Store, item: NodeSharing | SharingPolicy) -> None:
     kind: Kind[Any] = NODE_SHARINGS if isinstance(item, NodeSharing) else SHARING_POLICIES
-    metadata = item.metadata.for_update() | {"generation": item.metadata.generation}
+    metadata = WholeMeta(**asdict(item.metadata)).for_update() | {"generation": item.metadata.generation}
     store.seen(kind, item.to_json() | {"metadata": metadata})
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.api import names
 from gpusharing.controller import kopf_settings
 from gpusharing.controller.operate import operate
 from gpusharing.controller.server_version import UnsupportedVersionError
@@ -28,9 +27,6 @@ def register(subparsers: Any) -> None:
         "operator", help="run the operator: resolves sharing policies into a configuration for each node"
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's own ServiceAccount")
-    parser.add_argument(
-        "--driver", default=names.DEFAULT_DRIVER, help="the DRA driver that the agents serve (default: %(default)s)"
-    )
     parser.add_argument(
         "--listen",
         type=Address.parse,
@@ -70,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
         asyncio.run(
             operate(
                 kubeconfig=args.kubeconfig,
-                driver=args.driver,
                 idle_wait=args.idle_wait,
                 listen=args.listen,
                 lease=LeaseName(namespace=args.lease_namespace, name=args.lease_name),

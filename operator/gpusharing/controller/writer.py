@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.listing import as_json
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.store import Store
 from gpusharing.controller.targets import KINDS
@@ -236,7 +235,7 @@ class Writer:
     async def _take_in(self, kind: Kind[Any], pending: _Pending) -> None:
         _, namespace, name = pending.key
         try:
-            value = await self._api.get(as_json(kind), name, namespace)
+            value = await self._api.get(kind.as_json(), name, namespace)
             self._store.seen(kind, value)
         except ApiError as error:
             if error.status != 404:

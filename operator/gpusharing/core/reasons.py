@@ -55,6 +55,7 @@ class DegradedReason(StrEnum):
     INTERNAL_ERROR = "InternalError"
     """The operator cannot decide on a node, or on the policy itself. Everything stays unchanged."""
     GUARD_MISSING = "GuardMissing"
+    GUARDS_FULL = "GuardsFull"
     DEVICE_CLASS_EXISTS = "DeviceClassExists"
     EXTENDED_RESOURCE_IN_USE = "ExtendedResourceInUse"
     RESOURCE_QUOTA_EXISTS = "ResourceQuotaExists"

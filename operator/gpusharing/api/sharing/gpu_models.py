@@ -5,12 +5,13 @@ from typing import Annotated
 from pydantic import Field
 
 from gpusharing.api.base import ApiModel, keyed_by
+from gpusharing.api.text import Name
 
 
 class MigProfilePlaces(ApiModel):
     """A MIG profile: how much of the GPU an instance takes, and where."""
 
-    name: str
+    name: Name
     """The name of the profile, such as 1g.10gb."""
     id: int
     """The profile ID of the driver."""
@@ -18,9 +19,9 @@ class MigProfilePlaces(ApiModel):
     """Compute slices of one instance."""
     memory: int
     """Memory of one instance, in MiB."""
-    size: int
+    size: Annotated[int, Field(ge=1, le=64)]
     """Memory slices of one instance."""
-    starts: tuple[int, ...]
+    starts: Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(min_length=1, max_length=64)]
     """The memory slices at which an instance can start."""
     multiprocessors: int = 0
     """Multiprocessors of one instance."""
@@ -39,9 +40,9 @@ class MigProfilePlaces(ApiModel):
 class GpuModel(ApiModel):
     """A GPU model that supports MIG."""
 
-    model: str
+    model: Name
     """The product name of the GPU."""
     switch_resets: bool
     """True if switching the MIG mode resets the GPU."""
-    profiles: Annotated[tuple[MigProfilePlaces, ...], Field(json_schema_extra=keyed_by("name"))]
+    profiles: Annotated[tuple[MigProfilePlaces, ...], Field(max_length=32, json_schema_extra=keyed_by("name"))]
     """The MIG profiles of this model."""

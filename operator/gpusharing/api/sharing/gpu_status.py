@@ -11,6 +11,7 @@ from gpusharing.api.base import ApiModel, Numerous
 from gpusharing.api.meta import Conditions
 from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import Interval
+from gpusharing.api.text import Message, Name
 
 # Decisions calculate with both: the API server must refuse values that they cannot read.
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?Z$"
@@ -18,7 +19,7 @@ _MEMORY_OF_A_GPU = "^[1-9][0-9]*(Mi|Gi|Ti)$"
 
 
 class PublishedDevice(Numerous):
-    device: str
+    device: Name
     """The name of a device in the ResourceSlices of the node."""
     closing_since: Annotated[str | None, Field(max_length=32, pattern=_MOMENT)] = None
     """When the device started closing: it is still published, and no new claim may take it. Absent: it is not
@@ -30,9 +31,9 @@ class DeviceAttribute(TypedDict, total=False):
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[misc]
 
-    string: str
+    string: Annotated[str, Field(max_length=64)]
     """A string value."""
-    version: str
+    version: Annotated[str, Field(max_length=64)]
     """A semantic version, such as 9.0.0."""
     int: int
     """An integer value."""
@@ -54,11 +55,11 @@ def _shared(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute
 
 
 class MigInstanceStatus(Numerous):
-    profile: str
+    profile: Name
     """The MIG profile, such as 1g.10gb."""
-    start: int
+    start: Annotated[int, Field(ge=0, le=63)]
     """The first memory slice of the instance."""
-    uuid: str | None = None
+    uuid: Name | None = None
     """The UUID of the MIG device that programs see. Absent: the instance has none, or several."""
 
 
@@ -72,7 +73,7 @@ class MigMode(ApiModel):
 class MemoryWallSupport(Numerous):
     supported: bool
     """True if the driver can limit the GPU memory of each container."""
-    reason: str | None = None
+    reason: Message | None = None
     """Why memory limits are not supported."""
 
 
@@ -82,23 +83,25 @@ UNTOLD: Final = MemoryWallSupport(
 
 
 class GpuStatus(Numerous):
-    uuid: str
+    uuid: Name
     """The UUID of the GPU. It never changes."""
-    slot: int
+    slot: Annotated[int, Field(ge=0, le=9999)]
     """The number N of gpu-N in device names. It stays with the GPU."""
-    minor: int
+    minor: Annotated[int, Field(ge=0, le=9999)]
     """The number N of /dev/nvidiaN. It can change."""
-    model: str
+    model: Name
     """The product name of the GPU."""
     memory: Annotated[str, Field(max_length=16, pattern=_MEMORY_OF_A_GPU)]
     """The GPU's total memory, in Mi, Gi or Ti."""
-    mig_profiles: tuple[str, ...] = ()
+    mig_profiles: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
     """The MIG profiles that this GPU supports."""
-    instances: tuple[MigInstanceStatus, ...] = ()
+    instances: Annotated[tuple[MigInstanceStatus, ...], Field(max_length=64)] = ()
     """The MIG instances of this GPU."""
     mig_mode: MigMode | None = None
     """The MIG mode of this GPU. Absent: it does not support MIG."""
-    attributes: Annotated[dict[str, DeviceAttribute], AfterValidator(_shared), Field(default_factory=dict)]
+    attributes: Annotated[
+        dict[str, DeviceAttribute], AfterValidator(_shared), Field(default_factory=dict, max_length=64)
+    ]
     """The attributes that the selectors of policies see."""
     policy: PolicyReference | None = None
     """The policy whose offers are in force on this GPU. Absent: no policy; the GPU is offered as it was found."""
@@ -108,7 +111,7 @@ class GpuStatus(Numerous):
     """The compute mode of this GPU."""
     memory_wall: MemoryWallSupport = UNTOLD
     """Whether the driver can limit the memory of each container on this GPU."""
-    published: tuple[PublishedDevice, ...] = ()
+    published: Annotated[tuple[PublishedDevice, ...], Field(max_length=256)] = ()
     """The devices of this GPU in the ResourceSlices of the node."""
     conditions: Conditions = ()
     """Conditions of this GPU, such as Healthy."""

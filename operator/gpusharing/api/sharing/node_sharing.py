@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from gpusharing.api.base import ApiModel
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import WholeMeta
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 
@@ -12,7 +12,7 @@ class NodeSharing(ApiModel):
     """Describes how the GPUs of one node are shared. It has the name of the node. The operator writes the spec, and the
     agent of the node writes the status. Read it to see which policy won a GPU, and what each claim got."""
 
-    metadata: ObjectMeta
+    metadata: WholeMeta
     spec: NodeSharingSpec = NodeSharingSpec()
     """How each GPU of the node is to be shared. Written by the operator; do not edit."""
     status: NodeSharingStatus = NodeSharingStatus()

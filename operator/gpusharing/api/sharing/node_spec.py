@@ -1,7 +1,7 @@
 """How the GPUs of a node are to be shared, and which settings their claims get."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -108,6 +108,9 @@ class Verdict(StrEnum):
     DENIED = "Denied"
 
 
+LONGEST_REASON: Final = 1024
+
+
 class ClaimSharing(Numerous):
     uid: str
     """The UID of the ResourceClaim."""
@@ -117,7 +120,7 @@ class ClaimSharing(Numerous):
     """A hash of the allocation that this entry describes. The agent ignores the entry for any other allocation."""
     verdict: Verdict
     """Allowed or Denied. The agent prepares nothing for a claim that is Denied."""
-    reason: str | None = None
+    reason: Annotated[str | None, Field(max_length=LONGEST_REASON)] = None
     """Why the claim is denied, with the remedy."""
     settings: tuple[DeviceSettings, ...] = ()
     """The settings of each device of this node that is allocated to the claim."""

@@ -44,16 +44,20 @@ class Allowance(ApiModel):
     """The most shares of one GPU that a claim may get, from 1 to 256. Default: no limit."""
 
 
+# Far larger ones are refused by the API server, as no integers.
+_Devices = Annotated[int, Field(ge=0, le=1_000_000)]
+
+
 class Quota(ApiModel):
     """The most devices that all claims of one namespace may ask for, by mode. Absent: no limit."""
 
-    exclusive: Annotated[int, Field(ge=0)] | None = None
+    exclusive: _Devices | None = None
     """The most whole GPUs per namespace. Absent: no limit."""
-    time_slicing: Annotated[int, Field(ge=0)] | None = None
+    time_slicing: _Devices | None = None
     """The most time-sliced devices per namespace. Absent: no limit."""
-    mps: Annotated[int, Field(ge=0)] | None = None
+    mps: _Devices | None = None
     """The most MPS devices per namespace. Absent: no limit."""
-    mig: Annotated[int, Field(ge=0)] | None = None
+    mig: _Devices | None = None
     """The most MIG instances per namespace. Absent: no limit."""
 
 

@@ -56,7 +56,6 @@ NOT_READ: Final = {
     "docs/simulation.md": "describes a test tool for developers; its examples are a test of their own",
     "docs/architecture.md": "is rewritten as a whole",
     "operator/gpusharing/controller/command.py": LATER,
-    "operator/gpusharing/controller/taint_rules.py": LATER,
     "operator/gpusharing/core/claims/settings.py": LATER,
     "operator/gpusharing/core/cluster/guards/checks.py": LATER,
     "operator/gpusharing/core/policies/resolution.py": LATER,

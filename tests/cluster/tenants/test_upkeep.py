@@ -82,7 +82,7 @@ async def test_a_class_that_is_not_ours_is_left_alone(bed: Bed) -> None:
     (await bed.admin.ask("POST", CLASSES, theirs)).must()
     (await bed.admin.ask("POST", POLICIES, policy("late", offers=MPS, tenants=tenants("late")))).must()
     try:
-        await says(bed, "late", "Degraded", "ClassNotOurs")
+        await says(bed, "late", "Degraded", "DeviceClassExists")
         assert (await bed.admin.ask("GET", path)).must()["spec"] == theirs["spec"]
         # Nor do the guards speak for it.
         (await bed.other.ask("POST", bed.other.claims(), claim("one", request("late-mps")), dry=True)).must()

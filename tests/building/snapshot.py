@@ -1,7 +1,7 @@
 """All that a store holds, as a world: for decisions without a decider that keeps up with it."""
 
 from building import DRIVER
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.world import World
 from gpusharing.kube import kinds
 

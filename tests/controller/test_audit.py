@@ -18,13 +18,16 @@ from building import DRIVER
 from controller.api_server import ApiServer, status
 from controller.bed import Everybody, Operator, eventually, everybody, install, operating
 from controller.test_listing import in_pages, node
-from gpusharing.controller import audit, following, kopf_settings
+from gpusharing.controller import kopf_settings
 from gpusharing.controller.handlers import WATCHED
-from gpusharing.controller.listing import prime
-from gpusharing.controller.relists import Relists
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import audit, following
+from gpusharing.controller.watching.listing import prime
+from gpusharing.controller.watching.relists import Relists
+from gpusharing.controller.watching.store import Store
+from gpusharing.kube.history import History
 from gpusharing.kube.kinds import NODES, RESOURCE_CLAIMS, SHARING_POLICIES
 from gpusharing.kube.transport import Api
+from gpusharing.kube.watches import Watches
 from harness.controlplane import ControlPlane
 from harness.proxy import Proxy
 
@@ -51,9 +54,13 @@ async def they(cluster: ControlPlane) -> AsyncIterator[Everybody]:
 
 async def test_what_was_deleted_unseen_is_forgotten(api: Api, store: Store, server: ApiServer) -> None:
     server.answer = in_pages([node(1)], [node(3)])
-    for number in (1, 2, 3, 101):
+    for number in (1, 2, 3):
         store.seen(NODES, node(number))
-    await audit.forget_deleted(api, store, NODES)
+    auditing = asyncio.create_task(audit.forget_deleted(api, store, NODES))
+    await asyncio.sleep(0)
+    # What comes while the list is made is newer.
+    store.seen(NODES, node(101))
+    await auditing
     assert sorted(item.metadata.name for item in store.all(NODES)) == ["n1", "n101", "n3"]
 
 
@@ -61,7 +68,9 @@ async def test_each_list_of_kopfs_is_audited_when_its_watch_begins(api: Api, sto
     refusals = iter([status(403, "Forbidden")])
     fine = in_pages([node(1)])
     server.answer = lambda request: next(refusals, None) or fine(request)
-    relists = Relists([NODES, SHARING_POLICIES], "https://example.com/clusters/a/")
+    relists = Relists(
+        [NODES, SHARING_POLICIES], "https://example.com/clusters/a/", history=History(), watches=Watches()
+    )
     store.seen(NODES, node(2))
     auditing = asyncio.create_task(audit.after_relists(api, store, relists))
     await _asks(relists, "/clusters/a/api/v1/nodes?limit=500", "/clusters/a/api/v1/nodes?limit=500&continue=1")
@@ -77,7 +86,7 @@ async def test_each_list_of_kopfs_is_audited_when_its_watch_begins(api: Api, sto
 
 
 async def test_a_watch_that_goes_on_needs_no_audit() -> None:
-    relists = Relists([NODES], "https://example.com")
+    relists = Relists([NODES], "https://example.com", history=History(), watches=Watches())
     await _asks(relists, "/api/v1/nodes", "/api/v1/nodes?watch=true", "/api/v1/nodes?watch=true", "/api/v1/pods")
     assert await relists.next() is NODES
     with pytest.raises(TimeoutError):

@@ -10,10 +10,11 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
-from gpusharing.controller.following import FOLLOWED, follow
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.following import FOLLOWED, follow
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api
+from gpusharing.kube.watches import Watches
 from harness.eventually import eventually
 from kube.conftest import Answer, Script
 from kube.test_reflector import bookmark, event, expired, lists, watches
@@ -51,7 +52,8 @@ async def followed(*answers: Answer) -> AsyncIterator[Followed]:
         for known in (claim("a", 3), claim("b", 4)):
             result.store.seen(RESOURCE_CLAIMS, known)
         api = Api(session, str(server.make_url("/")), user_agent="test")
-        task = asyncio.create_task(follow(api, result.store, RESOURCE_CLAIMS, "5"))
+        script.version_now = api.history.highest
+        task = asyncio.create_task(follow(api, result.store, RESOURCE_CLAIMS, "5", Watches()))
         yield result
         assert not task.done(), task.exception()
         task.cancel()
@@ -76,13 +78,15 @@ async def test_deletions_that_no_watch_tells_are_in_the_next_list() -> None:
 
 
 async def test_what_we_wrote_after_the_list_was_made_stays() -> None:
-    go = asyncio.Event()
+    asked, go = asyncio.Event(), asyncio.Event()
 
     async def late(request: web.BaseRequest) -> web.StreamResponse:
+        asked.set()
         await go.wait()
         return await lists(20, claim("a", 15))(request)
 
     async with followed(watches(expired(), end="ends"), late, watches()) as it:
+        await asked.wait()
         it.store.created(RESOURCE_CLAIMS, RESOURCE_CLAIMS.from_json(claim("new", 21)))
         go.set()
         await it.knows(a=15, new=21)

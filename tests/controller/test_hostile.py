@@ -16,7 +16,7 @@ from gpusharing.api import strict_json
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_spec import ClaimSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.decider import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.world import Setup

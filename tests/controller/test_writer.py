@@ -12,10 +12,10 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatus
-from gpusharing.controller import guards
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import guards
+from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec

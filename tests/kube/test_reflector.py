@@ -15,6 +15,7 @@ from gpusharing.kube import client_credentials, reflector, transport
 from gpusharing.kube.kinds import RESOURCE_SLICES
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.watches import Watches
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
 from kube.conftest import Answer, Script, breaks, refuses, says
@@ -83,7 +84,9 @@ class Copy:
 @asynccontextmanager
 async def copying(api: Api, **options: Any) -> AsyncIterator[Copy]:
     changes: list[int] = []
-    copy = Copy(Reflector(api, RESOURCE_SLICES, on_change=lambda: changes.append(1), **options), changes)
+    copy = Copy(
+        Reflector(api, RESOURCE_SLICES, watches=Watches(), on_change=lambda: changes.append(1), **options), changes
+    )
     task = asyncio.create_task(copy.reflector.run())
     try:
         yield copy

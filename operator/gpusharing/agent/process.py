@@ -41,6 +41,7 @@ from gpusharing.core.narrowing import Timing
 from gpusharing.kube import credentials
 from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
@@ -153,6 +154,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
         claims = ClaimMeter(records)
         service = DraService(claims.metered_prepare(preparer.prepare), claims.metered_unprepare(preparer.unprepare))
         server = PluginServer(service, stream, kubelet_root=arguments.kubelet_root, driver=arguments.driver)
+        watches = Watches()
         loop = NodeLoop(
             node=arguments.node_name,
             driver=arguments.driver,
@@ -168,6 +170,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             changed=changed,
             preparer=preparer,
             verdicts=verdicts,
+            watches=watches,
         )
         metrics = NodeMetrics(
             records=records,
@@ -176,6 +179,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             hardware=hardware,
             server=server,
             loop=loop,
+            watches=watches,
             recovery=recovery,
             memory=WallMemory(hardware, records, walls, arguments.sysfs_root / CGROUPS),
             metered=(*claims.families, *operations.families),
@@ -184,6 +188,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             hardware=hardware,
             server=server,
             is_published=lambda: loop.publisher.has_published,
+            watches=watches,
             metrics=metrics.page,
         )
         # What can fail at a start stands before the group, which would wrap its error.

@@ -15,7 +15,8 @@ from gpusharing.core import offers, pool
 from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.kinds import NODES, RESOURCE_SLICES
 from gpusharing.kube.reflector import Reflector
-from gpusharing.kube.transport import Api, ApiError
+from gpusharing.kube.transport import Api
+from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +31,7 @@ class Publisher:
         records: Records,
         gpus: NodeGpus,
         health: NodeHealth,
+        watches: Watches,
         on_change: Callable[[], None],
     ) -> None:
         self._api = api
@@ -44,7 +46,11 @@ class Publisher:
         self._settled: dict[str, tuple[list[ResourceSlice], list[offers.PublishedGpu]]] = {}
         """By the pool: the slices that were there when they were last found to say all of these GPUs."""
         self.slices = Reflector(
-            api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={node},spec.driver={driver}"
+            api,
+            RESOURCE_SLICES,
+            watches=watches,
+            on_change=on_change,
+            field_selector=f"spec.nodeName={node},spec.driver={driver}",
         )
 
     def shown(self) -> list[Shown]:
@@ -99,12 +105,14 @@ class Publisher:
     async def _write(self, write: pool.Create | pool.Update | pool.Delete) -> None:
         match write:
             case pool.Delete(before):
-                await self._api.delete(RESOURCE_SLICES, before.metadata.name, uid=before.metadata.uid)
+                async with self.slices.believing(before.metadata.name):
+                    await self._api.delete(RESOURCE_SLICES, before.metadata.name, uid=before.metadata.uid)
                 self.slices.drop(before)
                 self.writes["delete"] += 1
             case pool.Update(before, spec):
                 body = {"metadata": before.metadata.for_update(), "spec": spec}
-                self.slices.put(await self._api.replace(RESOURCE_SLICES, before.metadata.name, body))
+                async with self.slices.believing(before.metadata.name):
+                    self.slices.put(await self._api.replace(RESOURCE_SLICES, before.metadata.name, body))
                 self.writes["update"] += 1
             case pool.Create(name, spec):
                 await self._create(name, spec)
@@ -112,14 +120,9 @@ class Publisher:
 
     async def _create(self, name: str, spec: dict[str, Any]) -> None:
         metadata = {"name": name, "ownerReferences": [await owner(self._api, self._node)]}
-        try:
+        # It may have been made by us, but the answer was lost or the watch is behind: the next round sees it.
+        async with self.slices.believing(name):
             self.slices.put(await self._api.create(RESOURCE_SLICES, {"metadata": metadata, "spec": spec}))
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            # Made by us, but the answer was lost or the watch is behind: the next round sees it.
-            self.slices.put(await self._api.get(RESOURCE_SLICES, name))
-            raise
 
 
 def pool_of(slice_: ResourceSlice) -> str:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import kopf
 
-from gpusharing.controller.relists import Relists
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.relists import Relists
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube import kinds
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.kinds import Kind

@@ -1,6 +1,6 @@
 """What the operator tells Prometheus."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Any, get_args
@@ -57,6 +57,13 @@ class Metrics:
             "1 while all that the last decision asked for is written; 0 also while this replica stands by",
             registry=self._registry,
         )
+        self._broken = Gauge(
+            "gpusharing_watch_broken_seconds",
+            "For how long a kind could not be watched; 0 while it is",
+            ["kind"],
+            registry=self._registry,
+        )
+        self._broken_for: Callable[[], Mapping[str, float]] = dict
         for result in ("succeeded", "failed"):
             self._decisions.labels(result=result)
         for intent in get_args(Intent):
@@ -86,5 +93,10 @@ class Metrics:
     def watch_settled(self, settled: Callable[[], bool]) -> None:
         self._settled.set_function(settled)
 
+    def watch_watches(self, broken_for: Callable[[], Mapping[str, float]]) -> None:
+        self._broken_for = broken_for
+
     def exposition(self) -> bytes:
+        for kind, seconds in self._broken_for().items():
+            self._broken.labels(kind=kind).set(seconds)
         return generate_latest(self._registry)

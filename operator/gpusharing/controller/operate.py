@@ -15,23 +15,16 @@ import kopf
 import structlog
 
 from gpusharing import __version__
-from gpusharing.controller import (
-    audit,
-    following,
-    guards,
-    handlers,
-    kopf_settings,
-    listing,
-    server_version,
-    taint_rules,
-)
+from gpusharing.controller import handlers, kopf_settings, server_version, taint_rules
 from gpusharing.controller.endpoints import Readiness, serving
-from gpusharing.controller.following import FOLLOWED
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.patience import patiently
-from gpusharing.controller.relists import Relists
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import audit, deafness, following, guards, listing
+from gpusharing.controller.watching import server as api_server
+from gpusharing.controller.watching.following import FOLLOWED
+from gpusharing.controller.watching.relists import Relists
+from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decider import Decider
 from gpusharing.core.intents import Target
@@ -42,6 +35,7 @@ from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +51,7 @@ async def operate(
     lease: LeaseName,
     lease_duration: int,
 ) -> None:
-    """Runs until SIGTERM or SIGINT, or until another one leads: LeaseLostError."""
+    """Runs until SIGTERM or SIGINT, or until it has to begin anew: one or more errors, which say why."""
     # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
     gc.set_threshold(50_000, 20, 100)
     # Kopf reads JSON by the standard library. Opaque parameters of a claim may be nested five thousand levels deep, and
@@ -74,7 +68,7 @@ async def operate(
 
     known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
     store = Store(known, on_change=on_change)
-    relists = Relists(known, credentials.server)
+    watches = Watches()
     user_agent = f"{_NAME}/{__version__}"
 
     async with open_session(credentials) as electors, AsyncExitStack() as ours:
@@ -85,6 +79,7 @@ async def operate(
         )
         session = await ours.enter_async_context(open_session(credentials, elector.fence))
         api = Api(session, credentials.server, user_agent=user_agent)
+        relists = Relists(known, credentials.server, history=api.history, watches=watches)
         events = Events(api, controller=_NAME, instance=socket.gethostname())
         writer = Writer(api, store, events, metrics)
         loop = Loop(writer, metrics, changes)
@@ -92,11 +87,12 @@ async def operate(
         metrics.watch_lag(lambda: changes.age)
         metrics.watch_leading(lambda: elector.leads)
         metrics.watch_settled(lambda: loop.is_ready)
+        metrics.watch_watches(watches.broken_for)
         await ours.enter_async_context(
             serving(
                 listen,
                 is_alive=lambda: not loop.is_stuck,
-                readiness=lambda: _readiness(elector, loop),
+                readiness=lambda: _readiness(elector, loop, watches),
                 metrics=metrics,
             )
         )
@@ -104,6 +100,8 @@ async def operate(
         log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
         # Nothing is known before the first list.
         rules = await patiently(lambda: taint_rules.served(api))
+        if rules is None:
+            taint_rules.warn_without()
         decider = Decider(
             Setup(driver=driver, minor=kubernetes.minor, idle_wait=idle_wait, has_taint_rules=rules is not None)
         )
@@ -111,12 +109,18 @@ async def operate(
             if rules is not None:
                 writer.write_as(Target.DEVICE_TAINT_RULE, rules)
             watched = (*handlers.WATCHED, *([rules] if rules else []))
-            versions = await patiently(lambda: listing.prime(api, store, watched))
-            await patiently(lambda: guards.prime(api, store))
+            versions = await patiently(lambda: listing.prime(api, store, watched), at_most=deafness.GIVES_UP_AFTER)
+            await patiently(lambda: guards.prime(api, store), at_most=deafness.GIVES_UP_AFTER)
             async with asyncio.TaskGroup() as tasks:
-                audits = audit.after_relists(api, store, relists), audit.now_and_then(api, store, watched)
-                follows = [following.follow(api, store, kind, versions[kind]) for kind in FOLLOWED]
-                for work in (loop.run(decider), *audits, *follows, *guards.following(api, store)):
+                audits = (
+                    audit.after_relists(api, store, relists),
+                    audit.after_resumptions(api, relists),
+                    audit.now_and_then(api, store, watched),
+                )
+                ends = deafness.end_when_deaf(watches), api_server.end_when_changed(api, kubernetes, rules)
+                follows = [following.follow(api, store, kind, versions[kind], watches) for kind in FOLLOWED]
+                guarded = guards.following(api, store, watches)
+                for work in (loop.run(decider), *audits, *ends, *follows, *guarded):
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(
@@ -133,11 +137,12 @@ async def operate(
     log.info("stopped")
 
 
-def _readiness(elector: Elector, loop: Loop) -> Readiness:
+def _readiness(elector: Elector, loop: Loop, watches: Watches) -> Readiness:
     """One that stands by is ready as well: otherwise no rollout would go on, and no node could be drained."""
     if elector.stands_by:
         return Readiness.STANDING_BY
-    return Readiness.READY if elector.leads and loop.is_ready else Readiness.NOT_READY
+    is_ready = elector.leads and loop.is_ready and not watches.deaf
+    return Readiness.READY if is_ready else Readiness.NOT_READY
 
 
 def _end_by_signal() -> None:

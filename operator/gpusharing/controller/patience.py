@@ -1,7 +1,9 @@
 """The API server may not be there yet, nor our definitions and rights: that is waited for, and said."""
 
 import asyncio
+import math
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -21,12 +23,22 @@ class NotYetError(Exception):
     """Something is missing that will come."""
 
 
-async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+class DeafError(Exception):
+    """What must be known cannot be read: another replica may be able to."""
+
+
+async def patiently(attempt: Callable[[], Awaitable[T]], *, at_most: float = math.inf) -> T:
+    """`at_most`: seconds, after which an error that may be this program's alone is a DeafError."""
     backoff = _FIRST_BACKOFF
+    began = time.monotonic()
     while True:
         try:
             return await attempt()
         except (ApiError, UnreachableError, NotYetError) as error:
             log.warning("waiting", error=str(error), retry_in=round(backoff, 1))
+            # What is not served is not served to other replicas either.
+            is_absent = isinstance(error, NotYetError) or (isinstance(error, ApiError) and error.status == 404)
+            if not is_absent and time.monotonic() - began > at_most:
+                raise DeafError(str(error)) from error
         await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
         backoff = min(2 * backoff, _LAST_BACKOFF)

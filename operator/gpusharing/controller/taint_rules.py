@@ -18,11 +18,14 @@ async def served(api: Api) -> Kind[DeviceTaintRule] | None:
     for kind in KINDS:
         if kind.plural in await _resources(api, kind):
             return kind
+    return None
+
+
+def warn_without() -> None:
     log.warning(
         "no DeviceTaintRules: where a GPU is held in two ways nobody is evicted, and people are told whom to delete",
         remedy="Kubernetes 1.37; in 1.36 serve resource.k8s.io/v1beta2 with feature gate DRADeviceTaintRules",
     )
-    return None
 
 
 async def _resources(api: Api, kind: Kind[Any]) -> set[str]:

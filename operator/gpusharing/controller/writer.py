@@ -8,7 +8,7 @@ import structlog
 
 from gpusharing.controller.backoff import Backoff
 from gpusharing.controller.metrics import Metrics, Result
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.intents import (
     Create,
     Delete,

@@ -12,6 +12,7 @@ import aiohttp
 from gpusharing.api import strict_json
 from gpusharing.api.meta import Identity
 from gpusharing.kube.credentials import Credentials
+from gpusharing.kube.history import History
 from gpusharing.kube.kinds import Kind, Page, decode_identities
 
 T = TypeVar("T")
@@ -21,7 +22,8 @@ REQUEST_TIMEOUT: Final = 30.0
 # As JSON, objects take several times what is kept of them, and a process does not give back the most that it ever took.
 PAGE_SIZE: Final = 200
 _IDENTITIES: Final = 500
-# The API server ends a watch by itself; a bookmark comes each minute. What is silent for longer is a dead connection.
+# The API server ends a watch by itself; a bookmark comes each minute. What is silent for longer may be a dead
+# connection, or a watch from a version that the server has not come to.
 WATCH_SILENCE: Final = 75.0
 WATCH_LENGTH: Final = 290
 
@@ -108,6 +110,7 @@ class Api:
         self._session = session
         self._server = server.rstrip("/")
         self._headers = {"User-Agent": user_agent, "Accept": _JSON}
+        self.history = History()
 
     async def get_json(self, path: str) -> Any:
         """What is not an object: the version, or what is served."""
@@ -129,6 +132,12 @@ class Api:
             version = page.resource_version
         return items, version
 
+    async def confirm_history(self, kind: Kind[Any], *, field_selector: str = "") -> None:
+        """HistoryWentBackError if the API server does not have the history any more that was seen. Also, watches of
+        the kind hear bookmarks after it, whatever changes: the server has found out how new its own copy is."""
+        query = _query(limit="1", fieldSelector=field_selector)
+        await self._page(decode_identities, kind.path(), query, accept=_METADATA_ONLY)
+
     async def _pages(
         self,
         decode: Callable[[bytes], Page[R]],
@@ -141,13 +150,23 @@ class Api:
         token = ""
         while True:
             query = _query(limit=str(size), fieldSelector=field_selector, **{"continue": token})
-            page = await self._request(decode, "GET", path, query, accept=accept, retry=True)
+            page = await self._page(decode, path, query, accept=accept)
             token = page.continue_token
             yield page
             # Otherwise it would stay until the next one is there.
             del page
             if not token:
                 return
+
+    async def _page(
+        self, decode: Callable[[bytes], Page[R]], path: str, query: Mapping[str, str], *, accept: str
+    ) -> Page[R]:
+        seen = self.history.highest(path)
+        page = await self._request(decode, "GET", path, query, accept=accept, retry=True)
+        if "continue" not in query:
+            # Later pages are as of the first one.
+            self.history.listed(path, page.resource_version, after=seen)
+        return page
 
     async def list(self, kind: Kind[T], *, field_selector: str = "") -> tuple[list[T], str]:
         """All objects of a kind, and the version to watch from."""
@@ -184,9 +203,15 @@ class Api:
                 raise
 
     async def watch(
-        self, kind: Kind[T], resource_version: str, *, field_selector: str = ""
+        self,
+        kind: Kind[T],
+        resource_version: str,
+        *,
+        field_selector: str = "",
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Any]]:
-        """Events (type, object as JSON) from a version on, until the server ends the watch."""
+        """Events (type, object as JSON) from a version on, until the server ends the watch, or is silent."""
+        is_open = False
         query = _query(
             watch="1",
             allowWatchBookmarks="true",
@@ -201,11 +226,16 @@ class Api:
             ) as response:
                 if response.status != 200:
                     raise await _error("WATCH", kind.path(), response)
+                is_open = True
+                on_open()
                 async for line in response.content:
                     event, value = _decoded(_event, "WATCH", kind.path(), line)
                     if event == "ERROR":
                         raise _watch_error(kind.path(), value)
                     yield event, value
+        except aiohttp.SocketTimeoutError as error:
+            if not is_open:
+                raise UnreachableError(f"WATCH {kind.path()}: {type(error).__name__}: {error}") from error
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UnreachableError(f"WATCH {kind.path()}: {type(error).__name__}: {error}") from error
 

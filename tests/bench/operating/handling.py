@@ -21,18 +21,21 @@ import kopf
 from bench.operating.process import resident_mib
 from building import DRIVER, MINOR
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.controller import handlers, kopf_settings, listing
-from gpusharing.controller.following import FOLLOWED, follow
+from gpusharing.controller import handlers, kopf_settings
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.relists import Relists
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import listing
+from gpusharing.controller.watching.following import FOLLOWED, follow
+from gpusharing.controller.watching.relists import Relists
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.decider import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.world import Setup
 from gpusharing.kube import client_credentials
+from gpusharing.kube.history import History
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.watches import Watches
 
 
 class Pretending:
@@ -87,7 +90,8 @@ async def handle(kubeconfig: Path, how: str) -> None:
             changes.happened()
 
     store = Store(handlers.WATCHED, on_change=on_change)
-    relists = Relists(handlers.WATCHED, credentials.server)
+    watches = Watches()
+    relists = Relists(handlers.WATCHED, credentials.server, history=History(), watches=watches)
     async with open_session(credentials) as session:
         versions = await listing.prime(Api(session, credentials.server, user_agent="bench"), store, handlers.WATCHED)
     stop = asyncio.Event()
@@ -99,7 +103,7 @@ async def handle(kubeconfig: Path, how: str) -> None:
     async with open_session(credentials) as session, asyncio.TaskGroup() as tasks:
         api = Api(session, credentials.server, user_agent="bench")
         follows = [
-            tasks.create_task(follow(api, store, kind, version))
+            tasks.create_task(follow(api, store, kind, version, watches))
             for kind, version in versions.items()
             if kind not in handled
         ]

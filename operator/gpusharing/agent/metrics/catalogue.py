@@ -95,6 +95,9 @@ ROUNDS: Final = Metric(
     "Rounds from the operator's word to what is set, published and reported",
     ("result",),
 )
+WATCH_BROKEN: Final = Metric(
+    "gpusharing_watch_broken_seconds", "gauge", "For how long a kind could not be watched; 0 while it is", ("kind",)
+)
 
 ALL: Final = (
     PREPARES,
@@ -119,4 +122,5 @@ ALL: Final = (
     REGISTERED,
     SLICE_WRITES,
     ROUNDS,
+    WATCH_BROKEN,
 )

@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.guards.upkeep import KEPT, REQUIRED
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES, Kind
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError
+from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
@@ -33,18 +34,19 @@ async def prime(api: Api, store: Store) -> None:
             store.found(kind, name, found)
 
 
-def following(api: Api, store: Store) -> list[Coroutine[Any, Any, None]]:
-    return [_follow(api, store, kind, name) for kind, name in _all()]
+def following(api: Api, store: Store, watches: Watches) -> list[Coroutine[Any, Any, None]]:
+    return [_follow(api, store, kind, name, watches) for kind, name in _all()]
 
 
 def _all() -> list[tuple[Kind[Any], str]]:
     return [(kind, name) for kind in KINDS for name in _NAMES[kind]]
 
 
-async def _follow(api: Api, store: Store, kind: Kind[Any], name: str) -> None:
+async def _follow(api: Api, store: Store, kind: Kind[Any], name: str, watches: Watches) -> None:
     reflector = Reflector(
         api,
         kind,
+        watches=watches,
         on_change=lambda: store.found(kind, name, reflector.get(name)),
         field_selector=f"metadata.name={name}",
     )

@@ -13,12 +13,12 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.api.meta import Identity
-from gpusharing.controller.listing import as_json
 from gpusharing.controller.patience import patiently
-from gpusharing.controller.relists import Relists
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.listing import read_again
+from gpusharing.controller.watching.relists import Relists
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
-from gpusharing.kube.transport import Api, ApiError
+from gpusharing.kube.transport import Api
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +35,13 @@ async def after_relists(api: Api, store: Store, relists: Relists) -> None:
         await patiently(partial(forget_deleted, api, store, kind))
 
 
+async def after_resumptions(api: Api, relists: Relists) -> None:
+    """Without end: where Kopf goes on watching without a list, the API server must still have what Kopf saw last."""
+    while True:
+        kind = await relists.next_resumed()
+        await patiently(partial(api.confirm_history, kind))
+
+
 async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
     """Without end: one kind after the other, spread over the period."""
     while True:
@@ -44,29 +51,21 @@ async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -
 
 
 async def look(api: Api, store: Store, kind: Kind[Any]) -> None:
+    before = store.known(kind)
     listed = await forget_deleted(api, store, kind)
-    if store.behind(kind, listed):
+    if store.behind(kind, listed, before=before):
         await asyncio.sleep(_LATE)
-        for missed in store.behind(kind, listed):
-            await _read(api, store, kind, missed)
+        for missed in store.behind(kind, listed, before=before):
+            await read_again(api, store, kind, missed.name, missed.namespace)
+            # What cannot be read has not been missed: the store has said so.
+            if not store.behind(kind, [missed], before=before):
+                name = "/".join(filter(None, (missed.namespace, missed.name)))
+                log.info("a change was missed", kind=kind.kind, object=name)
 
 
 async def forget_deleted(api: Api, store: Store, kind: Kind[Any]) -> Collection[Identity]:
     """Gives what there is."""
+    before = store.known(kind)
     listed, version = await api.identities(kind)
-    store.only(kind, {identity.uid for identity in listed}, as_of=version)
+    store.only(kind, {identity.uid for identity in listed}, as_of=version, before=before)
     return listed
-
-
-async def _read(api: Api, store: Store, kind: Kind[Any], missed: Identity) -> None:
-    try:
-        value = await api.get(as_json(kind), missed.name, missed.namespace)
-    except ApiError as error:
-        if error.status != 404:
-            raise
-        # Deleted since.
-        return
-    store.seen(kind, value)
-    # What cannot be read has not been missed: the store has said so.
-    if not store.behind(kind, [missed]):
-        log.info("a change was missed", kind=kind.kind, object="/".join(filter(None, (missed.namespace, missed.name))))

@@ -31,7 +31,7 @@ def test_a_kind_is_as_broken_as_the_worst_of_its_watches(clock: Clock) -> None:
     other.fails("403")
     clock.seconds += 5
     assert watches.broken_for() == {"Node": 15, "ResourceClaim": 0}
-    assert watches.worst is one
+    assert watches.worst == one
     one.works()
     assert watches.broken_for() == {"Node": 5, "ResourceClaim": 0}
     other.works()
@@ -44,9 +44,9 @@ def test_it_is_deaf_when_it_does_not_pass(clock: Clock) -> None:
     claims = watches.add(RESOURCE_CLAIMS)
     claims.fails("refused")
     clock.seconds += 30
-    assert watches.deaf is None
+    assert not watches.deaf
     clock.seconds += 1
-    assert watches.deaf is claims
+    assert watches.deaf == claims
     assert str(claims).startswith("ResourceClaim cannot be watched since 20")
     assert str(claims).endswith(": refused")
     claims.works()

@@ -33,7 +33,7 @@ def modes_of_gpus(cluster: GpuCluster) -> dict[str, set[str]]:
     modes: dict[str, set[str]] = defaultdict(set)
     for path in (cluster.state_directory(cluster.node) / "claims").glob("*.json"):
         for device in json.loads(path.read_text())["content"]["devices"]:
-            modes[device["uuid"]].add(names.sharing_of_device(device["device"]))
+            modes[device["uuid"]].add(str(names.sharing_of_device(device["device"])))
     return modes
 
 

@@ -142,12 +142,11 @@ class Elector:
             raise LeaseLostError(f"lease {self._lease} is held by {self._sight.holder or 'nobody'} now")
 
     async def _release(self) -> None:
-        left = self._trusted_until - seconds_since_boot()
-        self._trusted_until = float("-inf")
-        if left <= 0:
+        if not self.leads:
             return
+        self._trusted_until = float("-inf")
         try:
-            async with asyncio.timeout(left):
+            async with self._in_time():
                 # A renewal that was under way may have been stored.
                 await self._look()
                 if self._next_step() is Step.KEEP:

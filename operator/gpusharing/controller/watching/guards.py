@@ -1,5 +1,6 @@
 """The guards, each asked for by its name: the operator has no business with other admission policies."""
 
+import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -22,16 +23,23 @@ _ABSENT: Final = {403, 404}
 
 
 async def prime(api: Api, store: Store) -> None:
-    for kind, name in _all():
-        try:
-            found = await api.get(kind, name)
-        except ApiError as error:
-            # The policies that need it will say so; nobody else has to wait for it.
-            if error.status not in _ABSENT:
-                raise
-            log.info("no guard", kind=kind.kind, name=name, error=str(error))
-        else:
-            store.found(kind, name, found)
+    # At once: an API server may take seconds for each answer.
+    outcomes = await asyncio.gather(*(_read(api, store, kind, name) for kind, name in _all()), return_exceptions=True)
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome
+
+
+async def _read(api: Api, store: Store, kind: Kind[Any], name: str) -> None:
+    try:
+        found = await api.get(kind, name)
+    except ApiError as error:
+        # The policies that need it will say so; nobody else has to wait for it.
+        if error.status not in _ABSENT:
+            raise
+        log.info("no guard", kind=kind.kind, name=name, error=str(error))
+    else:
+        store.found(kind, name, found)
 
 
 def following(api: Api, store: Store, watches: Watches) -> list[Coroutine[Any, Any, None]]:

@@ -51,7 +51,7 @@ hammer: setup ## Have claims of all modes come and go on nodes with agents (NODE
 		GPUSHARING_HAMMER_PLACED_WITHIN=5 $(BIN)/pytest -s tests/cluster/narrowing/test_hammer.py
 
 .PHONY: fuzz-cel
-fuzz-cel: setup ## Compare our CEL with kube-scheduler's on random selectors (N=200000 SEED=7)
+fuzz-cel: setup ## Compare our CEL with kube-scheduler's on random selectors, and tell what the next Kubernetes changes (N=200000 SEED=7)
 	$(BIN)/python -m cel.fuzz --count $(N) --seed $(SEED)
 
 .PHONY: histories

@@ -11,7 +11,7 @@ from gpusharing.api.sharing.node_spec import RefusalReason
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy_spec import SharingPolicySpec
 from gpusharing.api.sharing.policy_status import LagReason
-from gpusharing.core.acceptance import ObjectionReason
+from gpusharing.core.policies.policy import ObjectionReason
 from gpusharing.core.reasons import (
     AcceptedReason,
     ConditionType,

@@ -9,13 +9,13 @@ import yaml
 from grpc_tools import protoc
 
 from gpusharing.api import crd
-from gpusharing.core.guards import allocation, claims, namespaces, pods
+from gpusharing.core.cluster.guards import allocation, claims, namespaces, pods
 
 ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
 BASE = Path("manifests/base")
 NAMESPACES = Path("manifests/namespaces")
-GUARDS = "operator/gpusharing/core/guards"
+GUARDS = "operator/gpusharing/core/cluster/guards"
 MESSAGES = Path("operator/gpusharing/agent/dra/pb")
 
 

@@ -16,7 +16,7 @@ from gpusharing import sim
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
-from gpusharing.core.cutting import AS_IT_IS, Cut
+from gpusharing.core.publishing.mig_at_rest import AS_IT_IS, Cut
 from harness.controlplane import ControlPlane
 
 load_profile()

@@ -19,7 +19,7 @@ from grpclib.client import Channel, UnaryUnaryMethod
 from gpusharing import sim
 from gpusharing.agent.dra.pb import dra_pb2 as pb
 from gpusharing.api import names, strict_json
-from gpusharing.core import allocation
+from gpusharing.core.claims import allocation
 from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import open_session

@@ -24,8 +24,8 @@ from gpusharing.api.sharing.offers import (
     TimeSlicingMemory,
     TimeSlicingOffer,
 )
-from gpusharing.core.inventory import Board
-from gpusharing.core.offers import menu
+from gpusharing.core.devices.gpu import Board
+from gpusharing.core.publishing.menu import menu
 
 EVERYTHING = Offers(
     exclusive=ExclusiveOffer(),

@@ -15,7 +15,7 @@ from gpusharing.agent.hardware.facts import Change
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.hardware.smi import NvidiaSmi
 from gpusharing.api.sharing.offers import Interval
-from gpusharing.core.inventory import Board
+from gpusharing.core.devices.gpu import Board
 from gpusharing.sim import ComputeMode, Timeslice
 
 

@@ -7,7 +7,7 @@ from building import boards
 from gpusharing import sim
 from gpusharing.api.sharing.gpu_status import MigMode
 from gpusharing.api.sharing.node_status import NodeSharingStatus
-from gpusharing.core import models
+from gpusharing.core.devices import reported_models
 from gpusharing.sim import cdi
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
@@ -129,7 +129,7 @@ async def test_it_tells_how_its_gpus_can_be_cut_and_whether_it_switched_them(ins
 
         await has(MigMode(enabled=False, found=False))
         status, board = await told(), boards.board("H100-80GB")
-        found = models.reported(status.gpus[0], status.models)
+        found = reported_models.reported(status.gpus[0], status.models)
         assert found.memory_mib == board.memory_mib
         assert found.mig is not None
         assert board.mig is not None

@@ -21,7 +21,7 @@ from gpusharing.agent.records import Records
 from gpusharing.agent.survey import Survey
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.agent.watch import Watch
-from gpusharing.core.health import NEWS_FOR, Reason
+from gpusharing.core.publishing.gpu_health import NEWS_FOR, Reason
 from gpusharing.sim import faults
 from harness.eventually import eventually
 

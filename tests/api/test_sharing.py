@@ -29,8 +29,8 @@ from gpusharing.api.sharing.offers import ExclusiveOffer, Interval, Offers, Time
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_spec import GpuSelection, SharingPolicySpec
 from gpusharing.api.sharing.policy_status import ClientCount, GpuCount, NodeCount, SharingPolicyStatus
-from gpusharing.core.amounts import mebibytes
-from gpusharing.core.moments import seconds
+from gpusharing.core.quantities import mebibytes
+from gpusharing.core.timestamps import seconds
 
 text = st.text(min_size=1, max_size=8)
 counts = st.integers(min_value=0, max_value=1_000)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from agent.on_cluster import RESOURCE, Admin, node_selector
 from bench.layouts import DRIVER, IN_USE, NODES, SHARE, Layout
-from gpusharing.core.pool import slice_name
+from gpusharing.core.publishing.slice_updates import slice_name
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import Api, open_session
 from harness.controlplane import ControlPlane

@@ -18,7 +18,10 @@ from gpusharing.api.sharing.offers import (
     Offers,
     TimeSlicingOffer,
 )
-from gpusharing.core.offers import Entry, OfferedGpu, PublishedGpu, full_menu, slice_specs
+from gpusharing.core.devices.offered import OfferedGpu
+from gpusharing.core.publishing.devices import full_menu
+from gpusharing.core.publishing.entries import Entry
+from gpusharing.core.publishing.slices import PublishedGpu, slice_specs
 
 NODES: Final = tuple(f"node-{number:02d}" for number in range(100))
 GPUS: Final = 8

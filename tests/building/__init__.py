@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from building.from_nothing import World
 from gpusharing.api import names
 from gpusharing.api.dra import (
     Allocation,
@@ -36,11 +37,12 @@ from gpusharing.api.sharing.policy_spec import CelSelector, DeviceSelector, GpuS
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core import offers as core_offers
+from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.intents import Create
-from gpusharing.core.inventory import Gpu
-from gpusharing.core.taint_rules import Place, rule_intents
-from gpusharing.core.world import NodeView, World
+from gpusharing.core.publishing.attributes import board_attributes
+from gpusharing.core.state.cluster_state import key_of
+from gpusharing.core.state.node_view import NodeView, Place
+from gpusharing.core.verdicts.taint_rules import rule_intents
 
 DRIVER: Final = "gpu.nvidia.com"
 NOW: Final = "2026-11-18T12:00:00Z"
@@ -124,7 +126,7 @@ def gpu_status(slot: int = 0, *, node: str = "n1", in_force: PolicyReference | N
         minor=slot,
         model="NVIDIA H100 80GB HBM3",
         memory="81559Mi",
-        attributes=core_offers.board_attributes(gpu(slot, uuid=uuid(slot, node))),
+        attributes=board_attributes(gpu(slot, uuid=uuid(slot, node))),
         policy=in_force,
         published=(PublishedDevice(device=names.whole_device(slot)),) if in_force else (),
     )
@@ -279,7 +281,7 @@ def world(
         policies={item.metadata.name: item for item in policies},
         nodes=named,
         node_sharings=sharings,
-        claims={item.metadata.uid: item for item in claims},
+        claims={key_of(item): item for item in claims},
         namespaces={
             name: Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
             for name, labels in (namespaces or {}).items()
@@ -297,8 +299,8 @@ def class_of(policy: str, suffix: str = "timeslicing") -> DeviceClass:
 
 def taint_rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:
     """As the operator makes it, and the API server keeps it."""
-    view = NodeView(sharing=node_sharing(names.node_of_pool(pool)), labels={}, claims=(), taint_rules=())
-    [intent] = rule_intents(view, [Place(pool, device)], DRIVER)
+    view = NodeView(driver=DRIVER, sharing=node_sharing(names.node_of_pool(pool)), labels={}, claims=(), taint_rules=())
+    [intent] = rule_intents(view, [Place(pool, device)])
     assert isinstance(intent, Create)
     metadata, spec = intent.body["metadata"], intent.body["spec"]
     return DeviceTaintRule(

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from building import gpu
-from gpusharing.core.inventory import Engines, Gpu, MigProfile, MigSupport
+from gpusharing.core.devices.gpu import Engines, Gpu, MigProfile, MigSupport
 from gpusharing.sim.mig import MigProfile as Table
 from gpusharing.sim.models import MODELS
 

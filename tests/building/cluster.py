@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import pydantic
 
 from building import NOW
+from building.from_nothing import World, node_views
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
 from gpusharing.api.meta import ObjectMeta
@@ -18,11 +19,11 @@ from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.node_status import ClaimStatus
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import SharingPolicy
-from gpusharing.core import allocation
-from gpusharing.core.disturbance import gpu_views, in_the_way
+from gpusharing.core.claims import allocation
+from gpusharing.core.devices.offered import AS_FOUND
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell
-from gpusharing.core.offers import AS_FOUND
-from gpusharing.core.world import World, node_views
+from gpusharing.core.rollout.gpu_progress import blocking_holds
+from gpusharing.core.state.cluster_state import key_of
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
 
 T = TypeVar("T")
@@ -34,7 +35,6 @@ _TAINT_RULES: Final = pydantic.TypeAdapter(DeviceTaintRule)
 def apply(world: World, intents: Iterable[Intent]) -> World:
     """The world after the writes: a new spec is a new generation."""
     policies, sharings, rules = dict(world.policies), dict(world.node_sharings), dict(world.taint_rules or {})
-    told = dict(world.told)
     for intent in intents:
         match intent:
             case ReplaceSpec(before=before, spec=spec):
@@ -46,8 +46,8 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
                 rules[body["metadata"]["name"]] = _TAINT_RULES.validate_python(body)
             case Delete(target=Target.DEVICE_TAINT_RULE, before=metadata):
                 del rules[metadata.name]
-            case Tell(about=about, note=note):
-                told[about.uid] = {*told.get(about.uid, ()), note}
+            case Tell():
+                pass
             case Create() | Patch() | Delete():
                 world = _written(world, intent)
     return replace(
@@ -55,7 +55,6 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
         policies=policies,
         node_sharings=sharings,
         taint_rules=None if world.taint_rules is None else rules,
-        told=told,
     )
 
 
@@ -115,14 +114,13 @@ def agents_act(world: World) -> World:
 def pods_are_evicted(world: World) -> World:
     """Claims that are in the way of what drains leave at once."""
     leaving = {
-        claim
+        hold.uid
         for view in node_views(world)
-        for uuid, gpu in gpu_views(view, world.driver).items()
         for entry in view.sharing.spec.gpus
-        if entry.uuid == uuid and entry.drain
-        for claim in in_the_way(entry, gpu)
+        if entry.uuid in view.gpus and entry.drain
+        for hold in blocking_holds(entry, view.gpus[entry.uuid])
     }
-    staying = {uid: claim for uid, claim in world.claims.items() if allocation.display_name(claim) not in leaving}
+    staying = {key: claim for key, claim in world.claims.items() if claim.metadata.uid not in leaving}
     return replace(world, claims=staying)
 
 
@@ -165,7 +163,7 @@ def _devices(slot: int, offers: Offers) -> tuple[PublishedDevice, ...]:
 
 
 def with_claims(world: World, *claims: ResourceClaim) -> World:
-    return replace(world, claims={**world.claims, **{claim.metadata.uid: claim for claim in claims}})
+    return replace(world, claims={**world.claims, **{key_of(claim): claim for claim in claims}})
 
 
 def with_policies(world: World, *policies: SharingPolicy) -> World:

@@ -5,8 +5,8 @@ from typing import Any
 
 from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.core.guards import allocation, claims, namespaces, pods
-from gpusharing.core.guards.upkeep import Bindings, Guards
+from gpusharing.core.cluster.guards import allocation, claims, namespaces, pods
+from gpusharing.core.cluster.guards.upkeep import Bindings, Guards
 
 
 def installed(*, with_namespaces: bool = False) -> Guards:

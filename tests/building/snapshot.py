@@ -1,8 +1,9 @@
 """All that a store holds, as a world: for decisions without a decider that keeps up with it."""
 
 from building import DRIVER
+from building.from_nothing import World
 from gpusharing.controller.watching.store import Store
-from gpusharing.core.world import World
+from gpusharing.core.state.cluster_state import key_of
 from gpusharing.kube import kinds
 
 
@@ -13,7 +14,7 @@ def snapshot(store: Store) -> World:
         policies={policy.metadata.name: policy for policy in store.all(kinds.SHARING_POLICIES)},
         nodes={node.metadata.name: node for node in store.all(kinds.NODES)},
         node_sharings={sharing.metadata.name: sharing for sharing in store.all(kinds.NODE_SHARINGS)},
-        claims={claim.metadata.uid: claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
+        claims={key_of(claim): claim for claim in store.all(kinds.RESOURCE_CLAIMS)},
         classes={class_.metadata.name: class_ for class_ in store.all(kinds.DEVICE_CLASSES)},
         namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
         guards={guard.metadata.name: guard for guard in store.all(kinds.ADMISSION_POLICIES)},

@@ -23,6 +23,7 @@ from building import (
     world,
 )
 from building import claim as build_claim
+from building.from_nothing import World
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.node_sharing import NodeSharing
@@ -31,8 +32,7 @@ from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core.disturbance import EVICT
-from gpusharing.core.world import World
+from gpusharing.core.rollout.gpu_change import EVICT
 
 NODES = ("n1", "n2", "n3")
 POLICIES = ("a", "b", "c")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from cel.oracle_process import Device, Oracle, Question, Verdict
+from cel.oracle_process import Device, Kubernetes, Oracle, Question, Verdict
 from gpusharing import cel
 
 # Of two entries in a map, Go begins with the same one in seven of eight walks.
@@ -83,9 +83,11 @@ def difference(ours: Verdict, theirs: Verdict) -> str:
 class Comparison:
     """Asks both."""
 
-    def __init__(self, minor: int) -> None:
-        self.minor = minor
-        self.oracle = Oracle(minor, seconds_per_question=20)
+    def __init__(self, kubernetes: Kubernetes) -> None:
+        self.kubernetes = kubernetes
+        self.minor = cel.NEWEST_MINOR if kubernetes == "next" else kubernetes
+        """Ours."""
+        self.oracle = Oracle(kubernetes, seconds_per_question=20)
         self._knows_values = Oracle(37)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,7 @@
-"""`make fuzz-cel`: compares our CEL with kube-scheduler's on random selectors and devices, and shrinks what differs."""
+"""`make fuzz-cel`: compares our CEL with kube-scheduler's on random selectors and devices, and shrinks what differs.
+
+A pre-release of Kubernetes is asked as well. What it does in another way is no mistake of ours yet, so it is only told.
+"""
 
 import argparse
 import ctypes
@@ -8,7 +11,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
@@ -16,11 +19,13 @@ from itertools import islice, zip_longest
 from cel.comparison import OVER_OUR_LIMIT, Comparison, difference
 from cel.generator.cases import Case, case, costly_case, is_told, telling_case
 from cel.generator.text import Piece
-from cel.oracle_process import Device, Verdict
+from cel.oracle_process import Device, Kubernetes, Verdict
 from cel.shrinking import shrink
+from harness.toolchain import next_kubernetes
 
-_MINORS = {37: 1, 36: 4}
-"""Kubernetes' minor versions, and every which case is compared with each."""
+_RELEASES: Mapping[Kubernetes, int] = {37: 1, 36: 4}
+"""Every which case is compared with each."""
+_PRE_RELEASE: Mapping[Kubernetes, int] = {"next": 4}
 
 _EVERY_COSTLY = 1_000  # they take a second each
 _TELLING = (1, 2)  # of five
@@ -35,7 +40,7 @@ _PR_SET_PDEATHSIG = 1
 class Difference:
     seed: int
     number: int
-    minor: int
+    kubernetes: Kubernetes
     what: str
     tree: Piece
     device: Device
@@ -44,7 +49,7 @@ class Difference:
 
     def __str__(self) -> str:
         return (
-            f"{self.what} (Kubernetes 1.{self.minor}, seed {self.seed}, case {self.number})\n"
+            f"{self.what} (Kubernetes {_named(self.kubernetes)}, seed {self.seed}, case {self.number})\n"
             f"  {self.tree}\n  on {json.dumps(self.device)}\n  Kubernetes: {self.theirs}\n  ours:       {self.ours}"
         )
 
@@ -65,8 +70,12 @@ class Findings:
         self.differences += other.differences
 
 
-def fuzz(seed: int, count: int) -> Findings:
-    shares = [(seed, range(start, min(start + _SHARE, count))) for start in range(0, count, _SHARE)]
+def _named(kubernetes: Kubernetes) -> str:
+    return next_kubernetes() if kubernetes == "next" else f"1.{kubernetes}"
+
+
+def fuzz(seed: int, count: int, versions: Mapping[Kubernetes, int] = _RELEASES) -> Findings:
+    shares = [(versions, seed, range(start, min(start + _SHARE, count))) for start in range(0, count, _SHARE)]
     findings = Findings()
     # Spawned rather than forked: the oracles of this process are none of the children's business.
     spawned = multiprocessing.get_context("spawn")
@@ -80,11 +89,11 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _compare_share(share: tuple[int, range]) -> Findings:
-    seed, numbers = share
+def _compare_share(share: tuple[Mapping[Kubernetes, int], int, range]) -> Findings:
+    versions, seed, numbers = share
     findings = Findings()
-    for minor, every in _MINORS.items():
-        with Comparison(minor) as comparison:
+    for kubernetes, every in versions.items():
+        with Comparison(kubernetes) as comparison:
             some = [number for number in numbers if number % every == 0]
             for start in range(0, len(some), _BATCH):
                 measured = start % (_EVERY_MEASURED * _BATCH) == 0
@@ -103,7 +112,7 @@ def _compare(comparison: Comparison, seed: int, numbers: Sequence[int], findings
             findings.over_our_limit += ours.outcome == OVER_OUR_LIMIT
             if (what := difference(ours, theirs)) and what not in told:
                 told.add(what)
-                suspects.append(Difference(seed, number, comparison.minor, what, each.tree, device, ours, theirs))
+                suspects.append(Difference(seed, number, comparison.kubernetes, what, each.tree, device, ours, theirs))
     for suspect in suspects:
         if comparison.is_settled(str(suspect.tree), suspect.device):
             findings.differences.append(suspect)
@@ -128,16 +137,16 @@ def report(findings: Findings) -> str:
     """How many differences there are of each sort, and some of each, shrunk."""
     by_sort: dict[str, list[Difference]] = {}
     for found in findings.differences:
-        by_sort.setdefault(f"{found.what} (1.{found.minor})", []).append(found)
+        by_sort.setdefault(f"{found.what} ({_named(found.kubernetes)})", []).append(found)
     counts = [f"{len(found)} x {sort}" for sort, found in by_sort.items()]
     in_turns = (found for one_of_each in zip_longest(*by_sort.values()) for found in one_of_each if found)
     examples = (_shrunk(found) for found in islice(in_turns, _MOST_SHRUNK))
-    unlike = {(example.what, example.minor, str(example.tree)): str(example) for example in examples}
+    unlike = {(example.what, example.kubernetes, str(example.tree)): str(example) for example in examples}
     return "\n".join((*counts, *unlike.values()))
 
 
 def _shrunk(found: Difference) -> Difference:
-    with Comparison(found.minor) as comparison:
+    with Comparison(found.kubernetes) as comparison:
 
         def verdicts(expression: str, device: Device) -> tuple[Verdict, Verdict]:
             ((pair,),) = comparison.verdicts([(expression, [device])])
@@ -166,6 +175,9 @@ def main() -> int:
     print(f"{findings.unsettled} on which Kubernetes disagrees with itself, {findings.over_our_limit} over our limits")
     print(f"{len(findings.differences)} differences")
     print(report(findings))
+    coming = fuzz(asked.seed, asked.count, _PRE_RELEASE)
+    print(f"{len(coming.differences)} differences from Kubernetes {next_kubernetes()}: what will change")
+    print(report(coming))
     return 1 if findings.differences else 0
 
 

@@ -7,13 +7,16 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TextIO, TypeAlias
+from typing import Any, Literal, Self, TextIO, TypeAlias
 
 from harness.processes import DIES_WITH_PARENT
-from harness.toolchain import build_cel_oracles
+from harness.toolchain import build_cel_oracles, build_next_cel_oracle
 
 Device: TypeAlias = dict[str, Any]
 """As in a ResourceSlice, with its driver."""
+
+Kubernetes: TypeAlias = int | Literal["next"]
+"""A minor version, or the newest pre-release."""
 
 Question: TypeAlias = tuple[str, Sequence[Device]]
 
@@ -28,10 +31,13 @@ class Verdict:
 
 
 class Oracle:
-    """kube-scheduler 1.<minor>. Starts anew by itself after an expression that it did not survive."""
+    """kube-scheduler of that version. Starts anew by itself after an expression that it did not survive."""
 
-    def __init__(self, minor: int = 37, *, seconds_per_question: float = 5) -> None:
-        program = build_cel_oracles() / f"cel-oracle-v{minor}"
+    def __init__(self, kubernetes: Kubernetes = 37, *, seconds_per_question: float = 5) -> None:
+        if kubernetes == "next":
+            program = build_next_cel_oracle() / "cel-oracle-next"
+        else:
+            program = build_cel_oracles() / f"cel-oracle-v{kubernetes}"
         self._command = [*DIES_WITH_PARENT, str(program), "-limit", f"{seconds_per_question}s"]
         self._child: subprocess.Popen[str] | None = None
         self._asking = threading.Thread()

@@ -46,6 +46,20 @@ def test_examples(expression: str, minor: int, said: str) -> None:
     assert outcome(expression, minor, cel.Device(gpu["driver"], gpu["attributes"], gpu["capacity"])) == said
 
 
+def test_the_units_of_the_table_are_those_that_are_counted() -> None:
+    rows = re.findall(r"^\| `(.+)`( with 200 uuids)? \| ([0-9,]+) \|$", DOCUMENT, re.MULTILINE)
+    assert len(rows) == 7
+    uuids = [f"GPU-{number:08x}-0000-0000-0000-000000000000" for number in range(200)]
+    for expression, has_uuids, units in rows:
+        written = expression.replace("\\|", "|")
+        written = written.replace("[...]", str(uuids)) if has_uuids else written
+        assert f"{cel.compile(written, 37).max_cost:,}" == units, expression
+
+
+def test_the_newest_version_that_is_known_is_named() -> None:
+    assert f"the newest version that it knows: 1.{cel.NEWEST_MINOR}." in DOCUMENT
+
+
 def test_there_are_examples_of_every_outcome() -> None:
     assert {example.values[2] for example in examples()} == OUTCOMES
 

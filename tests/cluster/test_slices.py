@@ -9,14 +9,17 @@ import pytest
 import pytest_asyncio
 
 from building.boards import ALL, MIG_CAPABLE, board
-from core.offers.test_menu import COMBINATIONS, MODES, POLICY, instance, offered
+from core.publishing.test_menu import COMBINATIONS, MODES, POLICY, instance, offered
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceSlice
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.offers import MigOffer, Offers
 from gpusharing.api.sharing.tenants import Allowance
-from gpusharing.core.offers import Entry, OfferedGpu, PublishedGpu, Standing, full_menu, slice_specs
-from gpusharing.core.pool import plan_pool, slice_name
+from gpusharing.core.devices.offered import OfferedGpu
+from gpusharing.core.publishing.devices import full_menu
+from gpusharing.core.publishing.entries import Entry, Standing
+from gpusharing.core.publishing.slice_updates import plan_pool, slice_name
+from gpusharing.core.publishing.slices import PublishedGpu, slice_specs
 from harness.controlplane import ControlPlane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]

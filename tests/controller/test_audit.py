@@ -34,7 +34,7 @@ from harness.proxy import Proxy
 
 @pytest.fixture
 def store() -> Store:
-    return Store(WATCHED, on_change=lambda **_: None)
+    return Store(WATCHED, on_change=lambda *_, **__: None)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

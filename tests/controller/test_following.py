@@ -28,7 +28,7 @@ def claim(name: str, version: int, **labels: str) -> dict[str, Any]:
 class Followed:
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.store = Store(FOLLOWED, on_change=lambda **_: None)
+        self.store = Store(FOLLOWED, on_change=lambda *_, **__: None)
 
     async def knows(self, **expected: int) -> None:
         async def check() -> None:

@@ -12,14 +12,15 @@ from structlog.testing import capture_logs
 
 from building import DRIVER, MINOR, NOW, hostile
 from building import gpu_status as good_gpu
+from building.incremental import decide
 from gpusharing.api import strict_json
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_spec import ClaimSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.controller.watching.store import Store
-from gpusharing.core.decider import Decider
+from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.world import Setup
+from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import kinds
 from gpusharing.kube.kinds import Kind
 
@@ -127,14 +128,17 @@ def decided_on(objects: Sequence[Object]) -> Answer:
     """As the operator does it, from what Kopf makes of the bytes that the API server sends."""
     decider = Decider(Setup(driver=DRIVER, minor=MINOR, has_taint_rules=True))
 
-    def take(*, before: Any | None, after: Any | None) -> None:
-        decider.present.take(before, after)
+    def take(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
 
     store = Store(WATCHED, on_change=take)
     with capture_logs() as logged:
         for kind, value in objects:
             store.seen(kind, json.loads(json.dumps(value)))
-        intents = decider.decide(now=NOW)
+        intents = decide(decider, now=NOW)
     return Answer(intents, logged, store)
 
 

@@ -14,7 +14,7 @@ from gpusharing.kube.transport import Api
 
 @pytest.fixture
 def store() -> Store:
-    return Store((NODES, SHARING_POLICIES), on_change=lambda **_: None)
+    return Store((NODES, SHARING_POLICIES), on_change=lambda *_, **__: None)
 
 
 def node(number: int) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -32,10 +32,20 @@ class Decider:
         self.moments: list[str] = []
         self.broken = False
 
-    def decide(self, *, now: str) -> Sequence[Intent]:
+    def steps(self, *, now: str) -> Iterator[None]:
         self.moments.append(now)
         if self.broken:
             raise RuntimeError("a world that nobody thought of")
+        yield
+
+    def fold_statuses(self, *, now: str) -> None:
+        assert now == self.moments[-1]
+
+    @property
+    def pending(self) -> Sequence[Intent]:
+        return ()
+
+    def take_events(self) -> Sequence[Intent]:
         return ()
 
     def next_in(self, *, now: str) -> float | None:

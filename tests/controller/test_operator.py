@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 from building import DRIVER
+from building.from_nothing import decide
 from building.snapshot import snapshot
 from controller import bed
 from controller.bed import Everybody, Operator, eventually, everybody, install
@@ -26,7 +27,6 @@ from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.watching import guards, listing
 from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decide import decide
 from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.events import Events
@@ -360,7 +360,7 @@ async def test_a_conflict_is_left_to_the_next_decision(
     credentials = await client_credentials.load(operator.kubeconfig)
     async with open_session(credentials) as session:
         api, metrics = Api(session, credentials.server, user_agent="test"), Metrics()
-        store = Store((*WATCHED, *guards.KINDS), on_change=lambda **_: None)
+        store = Store((*WATCHED, *guards.KINDS), on_change=lambda *_, **__: None)
         writer = Writer(api, store, Events(api, controller="test", instance="test"), metrics)
         await listing.prime(api, store, WATCHED)
         await they.api.merge_patch(NODE_SHARINGS, "n1", {"metadata": {"labels": {"moved": "on"}}})

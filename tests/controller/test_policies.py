@@ -12,8 +12,8 @@ import pytest_asyncio
 from building import boards, gpu_status
 from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.api.sharing.node_status import NodeSharingStatus
-from gpusharing.core import models
-from gpusharing.core.quotas import quota_name
+from gpusharing.core.cluster.quotas import quota_name
+from gpusharing.core.devices import reported_models
 from gpusharing.core.reasons import (
     AcceptedReason,
     ConditionType,
@@ -164,7 +164,7 @@ def of_h100s(offers: Mapping[str, Any], **spec: Any) -> Callable[[Everybody], Aw
         board = boards.board("H100-80GB")
         update = {"mig_profiles": boards.profile_names(board), "model": board.product_name}
         gpu = gpu_status(0).model_copy(update=update)
-        report = NodeSharingStatus(observed_generation=1, gpus=(gpu,), models=models.described([board]))
+        report = NodeSharingStatus(observed_generation=1, gpus=(gpu,), models=reported_models.described([board]))
         await they.make_node("n1", report=report)
         await they.apply_policy("p", offers=offers, **spec)
 
@@ -247,8 +247,12 @@ SITUATIONS: Final[Mapping[tuple[ConditionType, str], Callable[[Everybody], Await
 
 
 def test_each_reason_is_reached_by_a_situation() -> None:
-    # On an older Kubernetes with more than twenty nodes: tests/core/test_policy_status.py.
-    elsewhere = {(ConditionType.DEGRADED, DegradedReason.SLOW_SCHEDULER)}
+    elsewhere = {
+        # On an older Kubernetes with more than twenty nodes: tests/core/status/test_policy_status.py.
+        (ConditionType.DEGRADED, DegradedReason.SLOW_SCHEDULER),
+        # What the API server takes and decisions do not: tests/core/decision/test_incremental.py.
+        (ConditionType.DEGRADED, DegradedReason.INTERNAL_ERROR),
+    }
     assert set(SITUATIONS) == {(type_, reason) for type_, reasons in REASONS for reason in reasons} - elsewhere
 
 
@@ -339,7 +343,7 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
     await eventually(lambda: they.reason("p", "Progressing"), "Stopped")
     stopped = await they.message("p", "Progressing")
     assert stopped is not None
-    assert stopped.startswith("16 nodes held back, because as many fail as may be unavailable")
+    assert stopped.startswith("rollout stopped: failing nodes use up rollout.maxUnavailable, 16 nodes held back")
     policy = await they.policy("p")
     assert policy.status.nodes is not None
     assert (policy.status.nodes.held_back, policy.status.nodes.failing) == (16, 2)

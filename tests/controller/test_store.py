@@ -19,7 +19,7 @@ class Observed:
         self.changes = 0
         self.store = Store((*WATCHED, *guards.KINDS), on_change=self._changed)
 
-    def _changed(self, *, before: Any | None, after: Any | None) -> None:
+    def _changed(self, _: type[Any], *, before: Any | None, after: Any | None) -> None:
         self.changes += 1
         self.last: list[Any] = [before, after]
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from building import NOW, decided, node_sharing, policy, world
+from building.from_nothing import decide
 from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing.api.sharing.node_sharing import NodeSharing
@@ -17,7 +18,6 @@ from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.watching import guards
 from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decide import decide
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
@@ -35,7 +35,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def store() -> Store:
-    return Store((*WATCHED, *guards.KINDS), on_change=lambda **_: None)
+    return Store((*WATCHED, *guards.KINDS), on_change=lambda *_, **__: None)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ class _Module:
     cgo: bool = False  # has C, and calls functions of libraries that it only loads when it runs
 
     def flags(self) -> list[str]:
-        version = self._version()
+        version = self.version()
         major, minor, _ = version.removeprefix("v").split(".", 2)
         variables = " ".join(
             f"-X {variable}={template.format(version=version, major=major, minor=minor)}"
@@ -50,7 +50,7 @@ class _Module:
     def go_version(self) -> tuple[int, ...]:
         return _numbers(self._in_go_mod(r"^go (\S+)$"))
 
-    def _version(self) -> str:
+    def version(self) -> str:
         return self._in_go_mod(rf"^(?:require|\t)\s*{re.escape(self.version_of)} (\S+)(?: // indirect)?$")
 
     def _in_go_mod(self, pattern: str) -> str:
@@ -114,16 +114,19 @@ _PROMTOOL = _Module(
     tags="remove_all_sd",
 )
 
-_CEL_ORACLES = tuple(
-    _Module(
-        directory=CEL_ORACLE / minor,
-        packages={f"cel-oracle-{minor}": "gpusharing.dev/cel-oracle"},
+
+def _cel_oracle(kubernetes: str) -> _Module:
+    return _Module(
+        directory=CEL_ORACLE / kubernetes,
+        packages={f"cel-oracle-{kubernetes}": "gpusharing.dev/cel-oracle"},
         version_of="k8s.io/dynamic-resource-allocation",
         version_variables={},
         sources=CEL_ORACLE / "program",
     )
-    for minor in ("v36", "v37")
-)
+
+
+_CEL_ORACLES = (_cel_oracle("v36"), _cel_oracle("v37"))
+_NEXT_CEL_ORACLE = _cel_oracle("next")
 
 
 def build() -> Path:
@@ -134,6 +137,16 @@ def build() -> Path:
 def build_cel_oracles() -> Path:
     """The directory with `cel-oracle-v36` and `cel-oracle-v37`; the first call takes some minutes."""
     return _programs(_CEL_ORACLES)
+
+
+def build_next_cel_oracle() -> Path:
+    """The directory with `cel-oracle-next`, of the newest pre-release; the first call takes some minutes."""
+    return _programs([_NEXT_CEL_ORACLE])
+
+
+def next_kubernetes() -> str:
+    """The pre-release that it is of, as in 1.38.0-alpha.0."""
+    return _NEXT_CEL_ORACLE.version().replace("v0.", "1.", 1)
 
 
 def build_nvidia_tools() -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 from agent.hardware.nodes import opened
 from gpusharing import sim
 from gpusharing.agent.hardware.facts import ComputeInstance, GpuInstance, GpuState, Span
-from gpusharing.core.inventory import Engines, MigProfile
+from gpusharing.core.devices.gpu import Engines, MigProfile
 
 View = list[dict[str, Any]]
 

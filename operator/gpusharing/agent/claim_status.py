@@ -12,8 +12,8 @@ from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Condition
-from gpusharing.core import allocation
-from gpusharing.core.health import HEALTHY, Finding
+from gpusharing.core.claims import allocation
+from gpusharing.core.publishing.gpu_health import HEALTHY, Finding
 from gpusharing.kube.clock import now
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api, ApiError, UnreachableError

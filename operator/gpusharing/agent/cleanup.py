@@ -10,7 +10,7 @@ from gpusharing.agent.hardware.errors import HardwareError
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
-from gpusharing.core.cutting import Cut
+from gpusharing.core.publishing.mig_at_rest import Cut
 
 
 async def clean_up(

@@ -19,7 +19,7 @@ from gpusharing.agent.hardware.walls import CGROUPS
 from gpusharing.agent.process import cdi_directories, hardware_of, main
 from gpusharing.agent.walls.program import PACKAGED
 from gpusharing.api import names
-from gpusharing.core.narrowing import Timing
+from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.kube import credentials, logs
 from gpusharing.kube.address import Address
 

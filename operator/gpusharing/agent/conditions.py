@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.core.health import HEALTHY, Effect, Finding
+from gpusharing.core.publishing.gpu_health import HEALTHY, Effect, Finding
 
 READY: Final = "Ready"
 STATE_TRUSTED: Final = "StateTrusted"

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
-from gpusharing.core import allocation, offers, settings
-from gpusharing.core.inventory import Gpu
+from gpusharing.core.claims import allocation, settings
+from gpusharing.core.devices.gpu import Gpu
+from gpusharing.core.devices.options import can_be_held_together, of_device
 
 
 def refuse_held(
@@ -44,5 +45,5 @@ def _go_together(gpu: Gpu, mine: str, theirs: str) -> bool:
     if sharing is not names.sharing_of_device(theirs):
         return False
     if sharing is names.Sharing.MIG:
-        return offers.can_be_held_together(gpu, [offers.of_device(gpu, mine), offers.of_device(gpu, theirs)])
+        return can_be_held_together(gpu, [of_device(gpu, mine), of_device(gpu, theirs)])
     return sharing is not names.Sharing.EXCLUSIVE

@@ -12,7 +12,7 @@ from gpusharing.agent.files import write_atomically
 from gpusharing.agent.records import MetadataMount, PreparedClaim
 from gpusharing.api import strict_json
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.core import allocation
+from gpusharing.core.claims import allocation
 
 _IN_CONTAINERS: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _GROUP: Final = "metadata.resource.k8s.io"

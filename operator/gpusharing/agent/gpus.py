@@ -12,11 +12,14 @@ from gpusharing.api import names
 from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport, MigMode
 from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
 from gpusharing.api.sharing.offers import Offers
-from gpusharing.core import cutting, offers
-from gpusharing.core.cutting import Cut
-from gpusharing.core.inventory import Board, Gpu, MigInstance
-from gpusharing.core.narrowing import Answers, GpuPlan, GpuView, Holder, Publication, Timing, narrow, written
-from gpusharing.core.offers import AS_FOUND, Entry, OfferedGpu
+from gpusharing.core.devices.gpu import Board, Gpu, MigInstance
+from gpusharing.core.devices.offered import AS_FOUND, OfferedGpu
+from gpusharing.core.publishing import mig_at_rest
+from gpusharing.core.publishing.devices import remembered
+from gpusharing.core.publishing.entries import Entry
+from gpusharing.core.publishing.menu import menu
+from gpusharing.core.publishing.mig_at_rest import Cut
+from gpusharing.core.publishing.narrowing import Answers, GpuPlan, GpuView, Holder, Publication, Timing, narrow, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class NodeGpus:
         allocated = record.decided.allocated if record.decided else ()
         held = {device.device for device in allocated} | {holder.device for holder in self._holders(uuid)}
         published = {entry.device for entry in self.entries(uuid)}
-        return cutting.at_rest(
+        return mig_at_rest.at_rest(
             self._without_ours(uuid), held=held, published=published, found_enabled=record.mig_mode_found
         )
 
@@ -139,7 +142,7 @@ class NodeGpus:
             # What has to go before the GPU appears in another pool is described as it was, if anybody knows.
             if record.publication is None or not is_leaving:
                 put |= {
-                    "published_offers": offers.remembered(wanted.offers, record.published_offers, entries),
+                    "published_offers": remembered(wanted.offers, record.published_offers, entries),
                     "published_policy": wanted.policy or _last_policy(record, entries),
                     "published_allow": wanted.allow,
                     "published_configured": wanted.configured,
@@ -172,7 +175,7 @@ class NodeGpus:
         return GpuView(
             gpu=wanted.gpu,
             group=f"{policy or ''}/{wanted.gpu.product_name}",
-            menu=offers.menu(wanted),
+            menu=menu(wanted),
             policy=policy,
             pool=self._pool_of(record.decided),
             configured=wanted.configured,

@@ -11,8 +11,8 @@ import structlog
 from gpusharing.agent.hardware.errors import DriverDownError
 from gpusharing.agent.hardware.facts import BrokenGpu, EventKind, GpuEvent, Inventory
 from gpusharing.agent.records import PreparedDevice, Records
-from gpusharing.core import health
-from gpusharing.core.health import Effect, Fault, Finding, Look, Presence, Reason, Trouble
+from gpusharing.core.publishing import gpu_health
+from gpusharing.core.publishing.gpu_health import Effect, Fault, Finding, Look, Presence, Reason, Trouble
 from gpusharing.kube.clock import seconds_since_boot
 
 log = structlog.get_logger(__name__)
@@ -86,7 +86,7 @@ class NodeHealth:
     def findings(self, uuid: str) -> tuple[Finding, ...]:
         look = self._looks.get(uuid, _UNSEEN)
         news = [fault for fault, until in self._news[uuid].items() if until > self._clock()]
-        return health.findings(self._records.history(uuid), look, news=news, trouble=self._problem(uuid))
+        return gpu_health.findings(self._records.history(uuid), look, news=news, trouble=self._problem(uuid))
 
     def of_device(self, device: PreparedDevice) -> tuple[Finding, ...]:
         """What of it concerns whoever holds this device."""
@@ -109,19 +109,19 @@ class NodeHealth:
         if before and before.presence is not look.presence:
             log.warning("GPU is otherwise", uuid=uuid, presence=look.presence, problem=look.problem)
         self._looks[uuid] = look
-        self._records.put_history(uuid, health.looked(self._records.history(uuid), look))
+        self._records.put_history(uuid, gpu_health.looked(self._records.history(uuid), look))
 
     def _remember(self, uuid: str, fault: Fault) -> None:
         if fault.is_remembered:
-            self._records.put_history(uuid, health.reported(self._records.history(uuid), fault))
+            self._records.put_history(uuid, gpu_health.reported(self._records.history(uuid), fault))
         else:
-            lasts = math.inf if fault.reason is Reason.UNMONITORED else health.NEWS_FOR
+            lasts = math.inf if fault.reason is Reason.UNMONITORED else gpu_health.NEWS_FOR
             self._news[uuid][fault] = self._clock() + lasts
 
     def _fault(self, event: GpuEvent) -> Fault | None:
         part, load = event.gpu_instance, self._driver_load
         if event.xid is not None:
-            return health.fault_of_xid(event.xid, gpu_instance=part, driver_load=load)
+            return gpu_health.fault_of_xid(event.xid, gpu_instance=part, driver_load=load)
         reason = _REASONS.get(event.kind)
         return Fault(reason=reason, gpu_instance=part, driver_load=load) if reason else None
 

@@ -11,7 +11,7 @@ from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_status import NodeSharingStatus
-from gpusharing.core.health import HEALTHY
+from gpusharing.core.publishing.gpu_health import HEALTHY
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.kube.transport import ApiError, UnreachableError

@@ -22,7 +22,7 @@ from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.survey import Survey
 from gpusharing.agent.verdicts import Verdicts
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.core.narrowing import Answers, GpuPlan, Holder
+from gpusharing.core.publishing.narrowing import Answers, GpuPlan, Holder
 from gpusharing.kube.clock import now, seconds_since_boot
 from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.kube.reflector import Reflector

@@ -22,8 +22,9 @@ from gpusharing.agent.walls.walls import NoWallError, Walls
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 from gpusharing.api.sharing.device_settings import DeviceSettings
-from gpusharing.core import allocation, offers, settings
-from gpusharing.core.narrowing import Holder
+from gpusharing.core.claims import allocation, settings
+from gpusharing.core.publishing.devices import attributes_of
+from gpusharing.core.publishing.narrowing import Holder
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
@@ -198,7 +199,7 @@ class Preparer:
     def _attributes(self, device: PreparedDevice) -> dict[str, Any]:
         if device.uuid not in self._gpus.uuids:
             return {}
-        attributes = offers.attributes_of(self._gpus.published(device.uuid), device.device)
+        attributes = attributes_of(self._gpus.published(device.uuid), device.device)
         return attributes | ({"uuid": {"string": device.mig_uuid}} if device.mig_uuid else {})
 
     def _forget(self, uid: str) -> None:

@@ -37,7 +37,7 @@ from gpusharing.agent.survey import Survey
 from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.agent.watch import Watch
-from gpusharing.core.narrowing import Timing
+from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.kube import credentials
 from gpusharing.kube.events import Events
 from gpusharing.kube.transport import Api, open_session

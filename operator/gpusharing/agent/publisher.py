@@ -11,7 +11,9 @@ from gpusharing.agent.gpus import NodeGpus, Shown
 from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import Records
 from gpusharing.api.dra import ResourceSlice
-from gpusharing.core import offers, pool
+from gpusharing.core.devices.offered import OfferedGpu
+from gpusharing.core.publishing import slice_updates
+from gpusharing.core.publishing.slices import PublishedGpu, slice_specs
 from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.kinds import NODES, RESOURCE_SLICES
 from gpusharing.kube.reflector import Reflector
@@ -43,7 +45,7 @@ class Publisher:
         self._on_change = on_change
         self.writes = Counter(create=0, update=0, delete=0)
         self.has_published = False
-        self._settled: dict[str, tuple[list[ResourceSlice], list[offers.PublishedGpu]]] = {}
+        self._settled: dict[str, tuple[list[ResourceSlice], list[PublishedGpu]]] = {}
         """By the pool: the slices that were there when they were last found to say all of these GPUs."""
         self.slices = Reflector(
             api,
@@ -76,15 +78,15 @@ class Publisher:
             self._on_change()
 
     async def _publish(self, name: str, uuids: Iterable[str]) -> None:
-        gpus = [offers.PublishedGpu(self._offered(uuid), self._gpus.entries(uuid)) for uuid in uuids]
+        gpus = [PublishedGpu(self._offered(uuid), self._gpus.entries(uuid)) for uuid in uuids]
         existing = [slice_ for slice_ in self.slices.objects if pool_of(slice_) == name]
         if self._settled.get(name) == (existing, gpus):
             return
 
         def specs_at(generation: int) -> list[dict[str, Any]]:
-            return offers.slice_specs(gpus, node=self._node, pool=name, driver=self._driver, generation=generation)
+            return slice_specs(gpus, node=self._node, pool=name, driver=self._driver, generation=generation)
 
-        plan = pool.plan_pool(
+        plan = slice_updates.plan_pool(
             existing,
             specs_at,
             pool=name,
@@ -99,22 +101,22 @@ class Publisher:
         else:
             self._settled[name] = existing, gpus
 
-    def _offered(self, uuid: str) -> offers.OfferedGpu:
+    def _offered(self, uuid: str) -> OfferedGpu:
         return replace(self._gpus.published(uuid), unhealthy=self._health.withheld(uuid))
 
-    async def _write(self, write: pool.Create | pool.Update | pool.Delete) -> None:
+    async def _write(self, write: slice_updates.Create | slice_updates.Update | slice_updates.Delete) -> None:
         match write:
-            case pool.Delete(before):
+            case slice_updates.Delete(before):
                 async with self.slices.believing(before.metadata.name):
                     await self._api.delete(RESOURCE_SLICES, before.metadata.name, uid=before.metadata.uid)
                 self.slices.drop(before)
                 self.writes["delete"] += 1
-            case pool.Update(before, spec):
+            case slice_updates.Update(before, spec):
                 body = {"metadata": before.metadata.for_update(), "spec": spec}
                 async with self.slices.believing(before.metadata.name):
                     self.slices.put(await self._api.replace(RESOURCE_SLICES, before.metadata.name, body))
                 self.writes["update"] += 1
-            case pool.Create(name, spec):
+            case slice_updates.Create(name, spec):
                 await self._create(name, spec)
                 self.writes["create"] += 1
 

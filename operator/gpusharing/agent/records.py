@@ -14,10 +14,10 @@ from gpusharing.api.sharing.device_settings import DeviceSettings
 from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
 from gpusharing.api.sharing.offers import Interval, Offers
 from gpusharing.api.sharing.tenants import Allowance
-from gpusharing.core.health import History
-from gpusharing.core.inventory import Board, MigInstance
-from gpusharing.core.narrowing import Publication, restarted
-from gpusharing.core.offers import AS_FOUND
+from gpusharing.core.devices.gpu import Board, MigInstance
+from gpusharing.core.devices.offered import AS_FOUND
+from gpusharing.core.publishing.gpu_health import History
+from gpusharing.core.publishing.narrowing import Publication, restarted
 from gpusharing.kube.clock import seconds_since_boot
 
 M = TypeVar("M", bound=ApiModel)

@@ -12,10 +12,12 @@ from gpusharing.api.meta import Condition
 from gpusharing.api.sharing.gpu_status import GpuStatus, MigInstanceStatus, PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_status import ClaimStatus, NodeSharingStatus
-from gpusharing.core import models, offers
-from gpusharing.core.health import Effect, Finding, Reason
-from gpusharing.core.inventory import Gpu, MigInstance
-from gpusharing.core.offers import Entry, OfferedGpu
+from gpusharing.core.devices import reported_models
+from gpusharing.core.devices.gpu import Gpu, MigInstance
+from gpusharing.core.devices.offered import OfferedGpu
+from gpusharing.core.publishing.attributes import board_attributes
+from gpusharing.core.publishing.entries import Entry
+from gpusharing.core.publishing.gpu_health import Effect, Finding, Reason
 from gpusharing.kube.clock import as_moment
 
 
@@ -34,7 +36,7 @@ async def node_status(
     return NodeSharingStatus(
         observed_generation=sharing.metadata.generation,
         boot_id=records.boot_id,
-        models=models.described(gpus.published(uuid).gpu for uuid in gpus.uuids),
+        models=reported_models.described(gpus.published(uuid).gpu for uuid in gpus.uuids),
         gpus=tuple(statuses),
         claims=tuple(_claim_status(claim) for _, claim in sorted(records.claims.items())),
         conditions=(_ready(sharing, problems, now=now), _trusted(sharing, records, now=now)),
@@ -59,7 +61,7 @@ def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settings: GpuSettings, well
         mig_profiles=tuple(profile.name for profile in offered.gpu.mig.profiles) if offered.gpu.mig else (),
         instances=tuple(_instance(offered.gpu, instance) for instance in gpus.instances(offered.gpu.uuid)),
         mig_mode=gpus.mig_mode(offered.gpu.uuid),
-        attributes=offers.board_attributes(offered.gpu),
+        attributes=board_attributes(offered.gpu),
         policy=offered.policy,
         time_slice=settings.time_slice,
         compute_mode=settings.compute_mode,

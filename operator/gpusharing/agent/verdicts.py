@@ -7,7 +7,7 @@ from typing import Final
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing.node_spec import ClaimSharing, Verdict
-from gpusharing.core import allocation
+from gpusharing.core.claims import allocation
 
 # Usually it is there before the kubelet asks. The kubelet asks again later.
 _PATIENCE: Final = 5.0

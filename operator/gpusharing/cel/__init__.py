@@ -9,13 +9,15 @@ for False.
 """
 
 from gpusharing.cel.compilation import compile  # noqa: A004 (as `re.compile`)
+from gpusharing.cel.cost.prices import COST_LIMIT
+from gpusharing.cel.declarations import NEWEST_MINOR
 from gpusharing.cel.device import Device
 from gpusharing.cel.errors import BudgetError, CelError, CompileError, EvaluationError
-from gpusharing.cel.limits import COST_LIMIT
 from gpusharing.cel.program import Program
 
 __all__ = [
     "COST_LIMIT",
+    "NEWEST_MINOR",
     "BudgetError",
     "CelError",
     "CompileError",

@@ -1,21 +1,30 @@
 """What can go wrong: an expression that Kubernetes refuses, and one that it cannot evaluate on a device."""
 
-from typing import Final
+from typing import ClassVar, Final
 
 _SHOWN: Final = 80
 """So many characters of a line on each side of the place: an expression may be one line of ten thousand."""
 
 
 class CelError(Exception):
-    """One line for people; `str()` of it is that line."""
+    """One line for people; `str()` of it is that line. Expressions and devices can put text of any length into it, so
+    what is beyond `LONGEST` characters is cut off.
+    """
+
+    LONGEST: ClassVar[int]
 
     def __init__(self, message: str) -> None:
+        if len(message) > self.LONGEST:
+            message = f"{message[: self.LONGEST - 3]}..."
         super().__init__(message)
         self.message = message
 
 
 class CompileError(CelError):
     """Kubernetes would not accept the expression. `offset` counts the text's characters up to the place."""
+
+    LONGEST = 700
+    """Explained, with the line that it is about, it is shorter than 1,000."""
 
     def __init__(self, message: str, expression: str = "", offset: int = 0) -> None:
         super().__init__(message)
@@ -46,6 +55,8 @@ class CompileError(CelError):
 
 class EvaluationError(CelError):
     """No answer for this device. In Kubernetes it stops the allocation of the claim."""
+
+    LONGEST = 256
 
 
 class BudgetError(EvaluationError):

@@ -4,16 +4,17 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from gpusharing.cel.advice import capacity_instead
-from gpusharing.cel.checked import Checked
+from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.cost.bound import Bound
 from gpusharing.cel.cost.estimate import estimate
+from gpusharing.cel.cost.meter import Meter
+from gpusharing.cel.cost.prices import COST_LIMIT
 from gpusharing.cel.device import Device
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import generate
-from gpusharing.cel.limits import COST_LIMIT
 from gpusharing.cel.runtime.faults import Breakdown, NoSuchKeyError
-from gpusharing.cel.runtime.meter import Meter
+from gpusharing.cel.uses.advice import capacity_instead
+from gpusharing.cel.uses.reads import reads
 from gpusharing.cel.values.optional import NONE, Optional
 
 _MOST_WORK: Final = 1_000_000
@@ -24,7 +25,7 @@ _FIRST_WITH_LISTS: Final = 36
 class Program:
     """Immutable, and safe to use from several threads at once."""
 
-    __slots__ = ("_check_again", "_evaluate", "_evaluate_metered", "_max_cost", "expression", "minor")
+    __slots__ = ("_check_again", "_evaluate", "_evaluate_metered", "_max_cost", "expression", "minor", "reads")
 
     def __init__(
         self,
@@ -39,6 +40,10 @@ class Program:
         """
         self.expression = checked.expression
         self.minor = checked.minor
+        self.reads = reads(checked)
+        """Domain and name of all attributes and capacities that its answers, and its errors, can depend on; None if
+        that is not known beforehand. Beside them all fields of the device but its attributes and capacity count.
+        """
         self._max_cost: int | None = None
         self._check_again = check_again
         function, is_as_expected = generate(checked)
@@ -85,7 +90,11 @@ class Program:
 
     def _advised(self, error: NoSuchKeyError, device: Device) -> EvaluationError:
         """Who asks the attributes for memory is told where it is."""
-        if not any(error.key in of_domain for of_domain in device.capacity.values()):
+        if self.reads is None:
+            is_capacity = any(error.key in of_domain for of_domain in device.capacity.values())
+        else:
+            is_capacity = any(name == error.key and name in device.capacity[domain] for domain, name in self.reads)
+        if not is_capacity:
             return error
         instead = _capacity_instead(self._check_again, self.expression, self.minor, str(error.key))
         return EvaluationError(f"{error.message}; it is a capacity: {instead}") if instead else error

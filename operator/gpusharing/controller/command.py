@@ -14,7 +14,7 @@ from gpusharing.controller.operate import operate
 from gpusharing.controller.patience import DeafError
 from gpusharing.controller.server_version import UnsupportedVersionError
 from gpusharing.controller.watching.server import ServerChangedError
-from gpusharing.core.narrowing import IDLE_WAIT
+from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
 from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import CredentialsError

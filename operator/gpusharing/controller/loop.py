@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -21,8 +21,18 @@ _STUCK_AFTER: Final = 180.0
 
 
 class Decides(Protocol):
-    def decide(self, *, now: str) -> Sequence[Intent]:
-        """All writes that are missing."""
+    def steps(self, *, now: str) -> Iterator[None]:
+        """Decides on what has changed, in steps of a few milliseconds; between two of them other work may run."""
+
+    def fold_statuses(self, *, now: str) -> None:
+        """Brings the statuses of policies up to date."""
+
+    @property
+    def pending(self) -> Sequence[Intent]:
+        """All writes that are decided and not seen in the API yet."""
+
+    def take_events(self) -> Sequence[Intent]:
+        """Events that came since they were taken last."""
 
     def next_in(self, *, now: str) -> float | None:
         """In how many seconds to look again although nothing has changed."""
@@ -66,7 +76,10 @@ class Loop:
         began = time.perf_counter()
         try:
             moment = now()
-            intents = decider.decide(now=moment)
+            for _ in decider.steps(now=moment):
+                await asyncio.sleep(0)
+            decider.fold_statuses(now=moment)
+            intents = [*decider.pending, *decider.take_events()]
             self._look_again = decider.next_in(now=moment)
         except Exception:
             # Nothing to try again: on the same world it would fail the same way.

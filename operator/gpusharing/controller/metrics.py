@@ -64,6 +64,11 @@ class Metrics:
             registry=self._registry,
         )
         self._broken_for: Callable[[], Mapping[str, float]] = dict
+        self._cel_is_older = Gauge(
+            "gpusharing_cel_older_than_kubernetes",
+            "1 while the cluster's Kubernetes is newer than the newest whose CEL this operator knows",
+            registry=self._registry,
+        )
         for result in ("succeeded", "failed"):
             self._decisions.labels(result=result)
         for intent in get_args(Intent):
@@ -95,6 +100,9 @@ class Metrics:
 
     def watch_watches(self, broken_for: Callable[[], Mapping[str, float]]) -> None:
         self._broken_for = broken_for
+
+    def set_cel_is_older(self, is_older: bool) -> None:
+        self._cel_is_older.set(is_older)
 
     def exposition(self) -> bytes:
         for kind, seconds in self._broken_for().items():

@@ -26,10 +26,10 @@ from gpusharing.controller.watching.following import FOLLOWED
 from gpusharing.controller.watching.relists import Relists
 from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.decider import Decider
+from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
-from gpusharing.core.narrowing import IDLE_WAIT
-from gpusharing.core.world import Setup
+from gpusharing.core.publishing.narrowing import IDLE_WAIT
+from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
@@ -61,9 +61,12 @@ async def operate(
     credentials = await client_credentials.load(kubeconfig)
     metrics, changes = Metrics(), Changes()
 
-    def on_change(*, before: Any | None, after: Any | None) -> None:
-        decider.present.take(before, after)
-        if decider.present.has_changed:
+    def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
+        if decider.state.has_changed:
             changes.happened()
 
     known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
@@ -98,10 +101,10 @@ async def operate(
         )
         kubernetes = await patiently(lambda: server_version.require_supported(api))
         log.info("connected", server=credentials.server, kubernetes=kubernetes.program, driver=driver)
+        server_version.report_unknown_cel(kubernetes, metrics)
         # Nothing is known before the first list.
         rules = await patiently(lambda: taint_rules.served(api))
-        if rules is None:
-            taint_rules.warn_without()
+        taint_rules.report(rules)
         decider = Decider(
             Setup(driver=driver, minor=kubernetes.minor, idle_wait=idle_wait, has_taint_rules=rules is not None)
         )
@@ -112,15 +115,17 @@ async def operate(
             versions = await patiently(lambda: listing.prime(api, store, watched), at_most=deafness.GIVES_UP_AFTER)
             await patiently(lambda: guards.prime(api, store), at_most=deafness.GIVES_UP_AFTER)
             async with asyncio.TaskGroup() as tasks:
-                audits = (
+                works = (
+                    loop.run(decider),
+                    *(following.follow(api, store, kind, versions[kind], watches) for kind in FOLLOWED),
+                    *guards.following(api, store, watches),
                     audit.after_relists(api, store, relists),
                     audit.after_resumptions(api, relists),
                     audit.now_and_then(api, store, watched),
+                    deafness.end_when_deaf(watches),
+                    api_server.end_when_changed(api, kubernetes, rules),
                 )
-                ends = deafness.end_when_deaf(watches), api_server.end_when_changed(api, kubernetes, rules)
-                follows = [following.follow(api, store, kind, versions[kind], watches) for kind in FOLLOWED]
-                guarded = guards.following(api, store, watches)
-                for work in (loop.run(decider), *audits, *ends, *follows, *guarded):
+                for work in works:
                     ours.push_async_callback(_cancel, {tasks.create_task(work)})
                 ours.push_async_callback(_cancel_what_kopf_forgot, asyncio.all_tasks())
                 await kopf.operator(

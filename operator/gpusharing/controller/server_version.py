@@ -3,7 +3,13 @@
 import re
 from typing import Final, NamedTuple
 
+import structlog
+
+from gpusharing import cel
+from gpusharing.controller.metrics import Metrics
 from gpusharing.kube.transport import Api
+
+log = structlog.get_logger(__name__)
 
 FLOOR: Final = (1, 36)
 
@@ -33,6 +39,19 @@ async def require_supported(api: Api) -> ServerVersion:
             f"{_dotted(FLOOR)}: upgrade the cluster"
         )
     return ServerVersion(version, behaves_as[1])
+
+
+def report_unknown_cel(version: ServerVersion, metrics: Metrics) -> None:
+    """The scheduler of a newer Kubernetes may read a selector in another way than we do."""
+    is_unknown = version.minor > cel.NEWEST_MINOR
+    metrics.set_cel_is_older(is_unknown)
+    if is_unknown:
+        log.warning(
+            "kubernetes newer than known CEL",
+            kubernetes=version.program,
+            newest_known=_dotted((1, cel.NEWEST_MINOR)),
+            remedy="upgrade the operator; until then selectors are read as the newest known Kubernetes reads them",
+        )
 
 
 def _number(text: str) -> int:

@@ -21,11 +21,12 @@ async def served(api: Api) -> Kind[DeviceTaintRule] | None:
     return None
 
 
-def warn_without() -> None:
-    log.warning(
-        "no DeviceTaintRules: where a GPU is held in two ways nobody is evicted, and people are told whom to delete",
-        remedy="Kubernetes 1.37; in 1.36 serve resource.k8s.io/v1beta2 with feature gate DRADeviceTaintRules",
-    )
+def report(rules: Kind[DeviceTaintRule] | None) -> None:
+    if rules is None:
+        log.warning(
+            "no DeviceTaintRules: where a GPU is held in two ways nobody is evicted, people are told whom to delete",
+            remedy="Kubernetes 1.37; in 1.36 serve resource.k8s.io/v1beta2 with feature gate DRADeviceTaintRules",
+        )
 
 
 async def _resources(api: Api, kind: Kind[Any]) -> set[str]:

@@ -9,18 +9,7 @@ import structlog
 from gpusharing.controller.backoff import Backoff
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.watching.store import Store
-from gpusharing.core.intents import (
-    Create,
-    Delete,
-    Intent,
-    Patch,
-    PatchStatus,
-    ReplaceSpec,
-    Stage,
-    Target,
-    Tell,
-    stage,
-)
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Stage, Target, Tell, stage
 from gpusharing.kube import kinds
 from gpusharing.kube.events import Events, EventType
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
@@ -93,7 +82,6 @@ class Writer:
                     return await self._patch_status(intent)
                 case Tell():
                     await self._tell(intent)
-                    self._store.told(intent)
                 case _:
                     await self._write(intent)
         except ApiError as error:

@@ -1,6 +1,7 @@
 """The conditions of a policy, and the reasons that they can have: closed lists, for programs build on them."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class ConditionType(StrEnum):
@@ -49,6 +50,8 @@ class DegradedReason(StrEnum):
     """The weightiest first: the message has all of them."""
 
     NOT_DEGRADED = "NotDegraded"
+    INTERNAL_ERROR = "InternalError"
+    """The operator cannot decide on a node, or on the policy itself. Everything stays as it was."""
     GUARD_MISSING = "GuardMissing"
     CLASS_NOT_OURS = "ClassNotOurs"
     EXTENDED_RESOURCE_TAKEN = "ExtendedResourceTaken"
@@ -62,3 +65,11 @@ class DegradedReason(StrEnum):
     ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     SLOW_SCHEDULER = "SlowScheduler"
+
+
+class Complaint(NamedTuple):
+    """Something that degrades a policy, whatever its nodes do."""
+
+    reason: DegradedReason
+    message: str
+    """Says what to do, too."""

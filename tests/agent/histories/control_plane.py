@@ -22,8 +22,8 @@ from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import ClaimSharing, Verdict
 from gpusharing.api.sharing.node_status import NodeSharingStatus
-from gpusharing.core import allocation
-from gpusharing.core.amounts import whole_mebibytes
+from gpusharing.core.claims import allocation
+from gpusharing.core.quantities import whole_mebibytes
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, Kind
 from gpusharing.kube.transport import Api, ApiError
 

@@ -7,7 +7,7 @@ from agent.histories.wishes import KINDS, Kind
 from agent.histories.world import Claim, Violation, World
 from gpusharing.agent.prepare import PrepareError
 from gpusharing.api.dra import AllocationResult
-from gpusharing.core.narrowing import Timing
+from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.sim.errors import SimError
 
 # A scheduler that is later than that, the agent does not count with.

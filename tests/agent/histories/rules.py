@@ -12,7 +12,7 @@ from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.offers import Interval
-from gpusharing.core.amounts import whole_mebibytes
+from gpusharing.core.quantities import whole_mebibytes
 from gpusharing.sim.devices import Major, compute_instance_capability, gpu_instance_capability
 
 _INTERVALS: Final[dict[sim.Timeslice | None, Interval]] = {

@@ -17,7 +17,7 @@ from gpusharing.agent.records import GpuJournal, Records
 from gpusharing.agent.settling.mig import Mig
 from gpusharing.agent.settling.mps import Mps
 from gpusharing.agent.settling.settings import Settings
-from gpusharing.core.narrowing import GpuView
+from gpusharing.core.publishing.narrowing import GpuView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

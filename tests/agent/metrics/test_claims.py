@@ -13,7 +13,7 @@ from gpusharing.agent.metrics.claims import ClaimMeter, Reason
 from gpusharing.agent.prepare import ClaimRef, PrepareError
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.agent.walls.walls import NoWallError
-from gpusharing.core.settings import SettingsError
+from gpusharing.core.claims.settings import SettingsError
 from gpusharing.kube.transport import ApiError, UnreachableError
 
 REF = ClaimRef("uid-one", "default", "one")

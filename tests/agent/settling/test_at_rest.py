@@ -19,7 +19,7 @@ from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.api.names import MigPlace
 from gpusharing.api.sharing.device_settings import MpsSettings
-from gpusharing.core.cutting import AS_IT_IS, Cut
+from gpusharing.core.publishing.mig_at_rest import AS_IT_IS, Cut
 from gpusharing.sim import ComputeMode, faults
 
 CUT = Cut(places=frozenset({MigPlace(19, 3), MigPlace(9, 4)}))

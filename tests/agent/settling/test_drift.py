@@ -17,7 +17,7 @@ from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.agent.settling import targets
 from gpusharing.api.sharing.device_settings import MpsSettings
-from gpusharing.core.health import Reason
+from gpusharing.core.publishing.gpu_health import Reason
 from gpusharing.sim import cuda, faults
 from harness.eventually import eventually
 

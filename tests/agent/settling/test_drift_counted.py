@@ -18,7 +18,7 @@ from gpusharing.agent.settling.settler import Settler
 from gpusharing.api.names import MigPlace
 from gpusharing.api.sharing.device_settings import MpsSettings
 from gpusharing.api.sharing.offers import Interval
-from gpusharing.core.cutting import Cut
+from gpusharing.core.publishing.mig_at_rest import Cut
 from harness.eventually import eventually
 
 NONE = {"settings": 0, "mps_daemon": 0, "mig_instance": 0}

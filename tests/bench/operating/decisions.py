@@ -4,17 +4,17 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bench.operating.crowd import GPUS, node_name
 from building import DRIVER, MINOR, NOW, claim, gpu_status, node, node_sharing, policy, reference, result
+from building.incremental import decide, put
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.core.decider import Decider
+from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
-from gpusharing.core.present import Known
-from gpusharing.core.world import Setup
+from gpusharing.core.state.cluster_state import Setup
 
 _CLAIMS_OF_A_NODE: Final = 10
 _CHANGED: Final = 100
@@ -36,7 +36,7 @@ def measure(nodes: int) -> Seconds:
         policy("b", max_per_node="50%", priority=-1, selectors=[_HOPPER]),
         policy("c", priority=-2),
     ]
-    known: list[Known] = [*policies]
+    known: list[Any] = [*policies]
     for number in range(nodes):
         name = node_name(number)
         gpus = [gpu_status(slot, node=name, in_force=reference(policies[2])) for slot in range(GPUS)]
@@ -60,21 +60,21 @@ def _claim(node: str, place: int) -> ResourceClaim:
     return claim(f"{node}-{place}", result(names.time_sliced_device(place % GPUS), pool=node))
 
 
-def _decider(known: Iterable[Known]) -> Decider:
+def _decider(known: Iterable[Any]) -> Decider:
     decider = Decider(Setup(driver=DRIVER, minor=MINOR))
     for item in known:
-        decider.present.put(item)
+        put(decider.state, item)
     return decider
 
 
-def _cold(known: Iterable[Known]) -> float:
+def _cold(known: Iterable[Any]) -> float:
     decider = _decider(known)
     begin = time.process_time()
-    decider.decide(now=NOW)
+    decide(decider, now=NOW)
     return time.process_time() - begin
 
 
-def _settled(known: Iterable[Known]) -> Decider:
+def _settled(known: Iterable[Any]) -> Decider:
     decider = _decider(known)
     while _write(decider):
         pass
@@ -84,19 +84,19 @@ def _settled(known: Iterable[Known]) -> Decider:
 def _write(decider: Decider) -> bool:
     """As if the API server had taken what is missing; whether anything was."""
     written = False
-    for intent in decider.decide(now=NOW):
+    for intent in decide(decider, now=NOW):
         match intent:
             case ReplaceSpec(sharing, spec):
-                decider.present.put(sharing.model_copy(update={"spec": spec}))
+                put(decider.state, sharing.model_copy(update={"spec": spec}))
                 written = True
             case PatchStatus(before, status):
-                decider.present.put(before.model_copy(update={"status": status}))
+                put(decider.state, before.model_copy(update={"status": status}))
                 written = True
     return written
 
 
 def _with_less_memory(decider: Decider, sharing: NodeSharing) -> NodeSharing:
-    view = decider.present.view(sharing.metadata.name)
+    view = decider.state.view(sharing.metadata.name)
     assert view is not None
     first, *others = view.sharing.status.gpus
     gpus = (first.model_copy(update={"memory": "48Gi"}), *others)
@@ -104,13 +104,13 @@ def _with_less_memory(decider: Decider, sharing: NodeSharing) -> NodeSharing:
     return view.sharing.model_copy(update={"status": status})
 
 
-def _each(decider: Decider, changes: Iterable[Callable[[], Known]]) -> float:
+def _each(decider: Decider, changes: Iterable[Callable[[], Any]]) -> float:
     seconds = []
     for change in changes:
         changed = change()
         begin = time.process_time()
-        decider.present.put(changed)
-        decider.decide(now=NOW)
+        put(decider.state, changed)
+        decide(decider, now=NOW)
         seconds.append(time.process_time() - begin)
         _write(decider)
     return statistics.median(seconds)

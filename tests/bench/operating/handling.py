@@ -28,9 +28,9 @@ from gpusharing.controller.watching import listing
 from gpusharing.controller.watching.following import FOLLOWED, follow
 from gpusharing.controller.watching.relists import Relists
 from gpusharing.controller.watching.store import Store
-from gpusharing.core.decider import Decider
+from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.world import Setup
+from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.history import History
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
@@ -83,10 +83,13 @@ async def handle(kubeconfig: Path, how: str) -> None:
     credentials = await client_credentials.load(kubeconfig)
     decider, changes, stopwatch = Decider(Setup(driver=DRIVER, minor=MINOR)), Changes(), Stopwatch()
 
-    def on_change(*, before: Any | None, after: Any | None) -> None:
+    def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
         stopwatch.saw(after)
-        decider.present.take(before, after)
-        if decider.present.has_changed:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
+        if decider.state.has_changed:
             changes.happened()
 
     store = Store(handlers.WATCHED, on_change=on_change)

@@ -12,8 +12,8 @@ from building.boards import board
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.names import Sharing
-from gpusharing.core import allocation
-from gpusharing.core.offers import can_be_held_together, of_device
+from gpusharing.core.claims import allocation
+from gpusharing.core.devices.options import can_be_held_together, of_device
 from gpusharing.kube.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
 from gpusharing.kube.transport import Api, UnreachableError
 

@@ -10,8 +10,10 @@ from cluster.narrowing.allocations import CLIENTS, MODEL, Place
 from cluster.narrowing.bed import EVERYTHING, HALF, MPS, PART, SHARE, WHOLE, Wish
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.offers import Offers
-from gpusharing.core.offers import OfferedGpu, Option, can_be_held_together, menu, of_device
-from gpusharing.core.resolution import resolve
+from gpusharing.core.devices.offered import OfferedGpu
+from gpusharing.core.devices.options import Option, can_be_held_together, of_device
+from gpusharing.core.policies.resolution import resolve
+from gpusharing.core.publishing.menu import menu
 
 _SHARING: Final = {WHOLE: Sharing.EXCLUSIVE, SHARE: Sharing.TIME_SLICING, MPS: Sharing.MPS}
 _LABELS: Final = {PART: "-1g10gb-", HALF: "-3g40gb-"}

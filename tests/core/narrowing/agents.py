@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpusharing.api.names import Sharing
-from gpusharing.core.narrowing import Answers, GpuPlan, GpuView, Timing, narrow
-from gpusharing.core.offers import Entry, Standing, of_device
+from gpusharing.core.devices.options import of_device
+from gpusharing.core.publishing.entries import Entry, Standing
+from gpusharing.core.publishing.narrowing import Answers, GpuPlan, GpuView, Timing, narrow
 
 TIMING = Timing()
 NOW = 100_000.0

@@ -15,8 +15,8 @@ from gpusharing.api.sharing.offers import (
     Offers,
     TimeSlicingOffer,
 )
-from gpusharing.core.inventory import Engines, MigProfile, MigSupport
-from gpusharing.core.offers import OfferedGpu
+from gpusharing.core.devices.gpu import Engines, MigProfile, MigSupport
+from gpusharing.core.devices.offered import OfferedGpu
 
 WHOLE: Final = "gpu-0"
 SHARE: Final = "gpu-0-timeslicing"

@@ -17,10 +17,13 @@ from typing import Final, NamedTuple
 from core.narrowing.agents import NOW, TIMING, Agent
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
-from gpusharing.core.inventory import Gpu
-from gpusharing.core.narrowing import GpuView, Holder, Publication
-from gpusharing.core.offers import AS_FOUND, Entry, Menu, OfferedGpu, Option, Standing, menu
-from gpusharing.core.offers.counters import fit, supply
+from gpusharing.core.devices.counters import fit, supply
+from gpusharing.core.devices.gpu import Gpu
+from gpusharing.core.devices.offered import AS_FOUND, OfferedGpu
+from gpusharing.core.devices.options import Option
+from gpusharing.core.publishing.entries import Entry, Standing
+from gpusharing.core.publishing.menu import Menu, menu
+from gpusharing.core.publishing.narrowing import GpuView, Holder, Publication
 
 POLICY: Final = "p"
 NODE: Final = "n1"

@@ -10,8 +10,20 @@ from pydantic import TypeAdapter
 
 from building.boards import board
 from core.narrowing.cases import EVERYTHING, HALVES, ONLY_PARTS, PARTS, SHARES, WHOLE_ONLY, offered
-from gpusharing.core.narrowing import GpuPlan, GpuView, Holder, Publication, Timing, narrow, restarted, written
-from gpusharing.core.offers import OfferedGpu, Standing, can_be_held_together, menu, of_device
+from gpusharing.core.devices.offered import OfferedGpu
+from gpusharing.core.devices.options import can_be_held_together, of_device
+from gpusharing.core.publishing.entries import Standing
+from gpusharing.core.publishing.menu import menu
+from gpusharing.core.publishing.narrowing import (
+    GpuPlan,
+    GpuView,
+    Holder,
+    Publication,
+    Timing,
+    narrow,
+    restarted,
+    written,
+)
 
 WHOLE, SHARE, MPS = "gpu-0", "gpu-0-timeslicing", "gpu-0-mps"
 FIRST, SECOND, BOTH = "gpu-0-mig-1g40gb-19-0", "gpu-0-mig-1g40gb-19-1", "gpu-0-mig-2g80gb-5-0"

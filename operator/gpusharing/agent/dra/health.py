@@ -15,7 +15,7 @@ from grpclib.server import Stream
 from gpusharing.agent.conditions import messages
 from gpusharing.agent.dra.pb import health_pb2 as pb
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
-from gpusharing.core.health import Effect, Finding
+from gpusharing.core.publishing.gpu_health import Effect, Finding
 
 SERVICES: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 """The kubelet takes the first that it knows."""

@@ -12,7 +12,7 @@ from grpclib.server import Stream
 from gpusharing.agent.dra.pb import dra_pb2 as pb
 from gpusharing.agent.prepare import ClaimRef, PrepareError
 from gpusharing.agent.records import PreparedClaim, PreparedDevice
-from gpusharing.core import allocation
+from gpusharing.core.claims import allocation
 
 log = structlog.get_logger(__name__)
 

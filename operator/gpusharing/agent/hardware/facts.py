@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from gpusharing.api.names import MigPlace as MigPlace  # noqa: PLC0414
-from gpusharing.core.health import XIDS_OF_PROGRAMS
-from gpusharing.core.health import Ailment as Ailment  # noqa: PLC0414
-from gpusharing.core.inventory import Board
+from gpusharing.core.devices.gpu import Board
+from gpusharing.core.publishing.gpu_health import XIDS_OF_PROGRAMS
+from gpusharing.core.publishing.gpu_health import Ailment as Ailment  # noqa: PLC0414
 
 T = TypeVar("T")
 

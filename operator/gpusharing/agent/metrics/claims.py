@@ -14,7 +14,7 @@ from gpusharing.agent.prepare import ClaimRef, PrepareError
 from gpusharing.agent.records import PreparedClaim, Records
 from gpusharing.agent.walls.walls import NoWallError
 from gpusharing.api import names
-from gpusharing.core.settings import SettingsError
+from gpusharing.core.claims.settings import SettingsError
 from gpusharing.kube.transport import ApiError, UnreachableError
 
 _SECONDS: Final = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

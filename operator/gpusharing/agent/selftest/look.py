@@ -11,7 +11,7 @@ from gpusharing.agent.hardware.facts import GpuState, Inventory, MemoryWall
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.selftest.report import Outcome, Report
 from gpusharing.api.sharing.offers import Interval
-from gpusharing.core.inventory import MigSupport
+from gpusharing.core.devices.gpu import MigSupport
 
 
 def look_at_host(report: Report, cgroups: Path) -> None:

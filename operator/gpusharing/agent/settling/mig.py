@@ -18,7 +18,7 @@ from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.records import MadeInstance, Records
 from gpusharing.agent.settling.drift import Drift, Drifted
 from gpusharing.agent.settling.targets import GpuTarget
-from gpusharing.core.cutting import Cut
+from gpusharing.core.publishing.mig_at_rest import Cut
 
 
 class Mig:

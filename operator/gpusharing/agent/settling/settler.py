@@ -21,8 +21,8 @@ from gpusharing.agent.settling.drift import Drift
 from gpusharing.agent.settling.mig import Mig
 from gpusharing.agent.settling.mps import Mps
 from gpusharing.agent.settling.settings import Settings
-from gpusharing.core.cutting import Cut
-from gpusharing.core.health import Reason, Trouble
+from gpusharing.core.publishing.gpu_health import Reason, Trouble
+from gpusharing.core.publishing.mig_at_rest import Cut
 
 log = structlog.get_logger(__name__)
 

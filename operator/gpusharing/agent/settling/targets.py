@@ -7,7 +7,7 @@ from gpusharing.agent.hardware.facts import MigPlace
 from gpusharing.agent.records import PreparedDevice
 from gpusharing.api import names
 from gpusharing.api.sharing.offers import Interval
-from gpusharing.core.cutting import AS_IT_IS, Cut
+from gpusharing.core.publishing.mig_at_rest import AS_IT_IS, Cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,11 @@ class GpuSharing(Numerous):
     close_approved: tuple[str, ...] = ()
     """Idle devices that have been closing for long and that nobody holds: they may be withdrawn."""
 
+    @property
+    def restricted_to(self) -> str | None:
+        """The policy for whose tenants alone it is reserved."""
+        return self.policy.name if self.restricted and self.policy else None
+
 
 class Verdict(StrEnum):
     ALLOWED = "Allowed"

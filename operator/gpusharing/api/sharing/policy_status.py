@@ -40,6 +40,8 @@ class ClientCount(ApiModel):
 class LagReason(StrEnum):
     """The weightiest first: a node is named with one reason."""
 
+    UNDECIDED = "Undecided"
+    """The operator cannot decide on the node: its configuration stays as it was."""
     FAILING = "Failing"
     """A GPU cannot be used, or cannot be made what the policy says."""
     HELD_BACK = "HeldBack"

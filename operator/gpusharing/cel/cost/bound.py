@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, NamedTuple
 
-from gpusharing.cel.checked import Checked
+from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.cost.prices import IDENTIFIER_OR_SELECT, NEW_LIST, NEW_MAP, NEW_MESSAGE
 from gpusharing.cel.cost.results import formatted, result_of
 from gpusharing.cel.cost.runtime import price_of
 from gpusharing.cel.cost.shapes import ENDLESS, SCALAR, Shape, shape, union
 from gpusharing.cel.cost.work import work_of
+from gpusharing.cel.declarations.types import DEVICE
 from gpusharing.cel.tree import (
     ADD,
     AND,
@@ -35,8 +36,7 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.types import DEVICE
-from gpusharing.cel.walking import Steps, walk
+from gpusharing.cel.tree.walking import Steps, walk
 
 
 class Bound(NamedTuple):

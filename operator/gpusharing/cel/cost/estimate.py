@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from gpusharing.cel.checked import Checked
+from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.cost.calls import CallForm, Operand, estimate_call
 from gpusharing.cel.cost.device_sizes import size_at
 from gpusharing.cel.cost.paths import NOWHERE, Path
 from gpusharing.cel.cost.prices import IDENTIFIER_OR_SELECT, NEW_LIST, NEW_MAP, NEW_MESSAGE
 from gpusharing.cel.cost.ranges import EMPTY, NOTHING, ONE, UNKNOWN, Range, fixed, total
+from gpusharing.cel.declarations.types import BOOL, DOUBLE, DURATION, INT, NULLABLE, TIMESTAMP, UINT, Type
 from gpusharing.cel.tree import (
     ADD,
     AND,
@@ -31,8 +32,7 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.types import BOOL, DOUBLE, DURATION, INT, NULLABLE, TIMESTAMP, UINT, Type
-from gpusharing.cel.walking import Steps, walk
+from gpusharing.cel.tree.walking import Steps, walk
 
 Estimate: TypeAlias = Range
 """In Kubernetes' units. What counts is the maximum."""

@@ -1,7 +1,10 @@
-"""Prices of cel-go."""
+"""Prices of cel-go, and what Kubernetes allows a device selector."""
 
 import math
 from typing import Final
+
+COST_LIMIT: Final = 1_000_000
+"""Units: of the estimate, over which the API server refuses an expression, and of what an evaluation may use up."""
 
 IDENTIFIER_OR_SELECT: Final = 1
 NEW_LIST: Final = 10

@@ -5,6 +5,18 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from gpusharing.cel.cost.shapes import ENDLESS, LONGEST_IN_UTF8, SCALAR, Shape, shape, union
+from gpusharing.cel.declarations.types import (
+    BOOL,
+    DOUBLE,
+    DURATION,
+    INT,
+    NAMED_FORMAT,
+    QUANTITY,
+    SEMVER,
+    TIMESTAMP,
+    UINT,
+    Type,
+)
 from gpusharing.cel.tree import (
     ADD,
     DIVIDE,
@@ -21,7 +33,6 @@ from gpusharing.cel.tree import (
     NOT_EQUALS,
     SUBTRACT,
 )
-from gpusharing.cel.types import BOOL, DOUBLE, DURATION, INT, NAMED_FORMAT, QUANTITY, SEMVER, TIMESTAMP, UINT, Type
 
 Result: TypeAlias = Callable[[Sequence[Shape]], Shape]
 

@@ -29,8 +29,8 @@ from gpusharing.cel.cost.charging import (
 )
 from gpusharing.cel.cost.prices import NEW_LIST, NEW_MESSAGE, PER_CHARACTER, of_pattern, per_character
 from gpusharing.cel.cost.values import size_of, size_of_content
+from gpusharing.cel.declarations.types import DURATION, TIMESTAMP
 from gpusharing.cel.tree import EQUALS, NOT_EQUALS
-from gpusharing.cel.types import DURATION, TIMESTAMP
 
 _CEL_GO_0_29: Final = 37
 """The minor version of Kubernetes that came with it, and with changes of prices."""

@@ -1,9 +1,8 @@
 """What a selector can use, by version of Kubernetes: variables, types and functions, each with its overloads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
 from typing import Final
 
 from gpusharing.cel.declarations import (
@@ -19,12 +18,16 @@ from gpusharing.cel.declarations import (
 )
 from gpusharing.cel.declarations.messages import CONSTANTS, message_fields, named_types
 from gpusharing.cel.declarations.overloads import Overload, overloads
-from gpusharing.cel.types import ANY, DEVICE, DYN, Type, type_of
+from gpusharing.cel.declarations.tables import merged
+from gpusharing.cel.declarations.types import ANY, DEVICE, DYN, Type, type_of
 
 _LIBRARIES: Final = (
     operators, standard, optionals, strings, lists, quantities, network, formats, authorization,
 )  # fmt: skip
-_NEWEST: Final = 37
+OLDEST_MINOR: Final = 34
+NEWEST_MINOR: Final = 37
+"""Minor versions of Kubernetes whose CEL is known here. A newer one is read as the newest."""
+
 _DYNAMIC_ATTRIBUTES_SINCE: Final = 36
 
 
@@ -48,30 +51,27 @@ class Declarations:
     """Of what an attribute of the device is: its type is known on evaluation only."""
 
 
-def declarations(minor: int) -> Declarations:
-    return _declarations(min(minor, _NEWEST))
-
-
 @lru_cache
-def _declarations(minor: int) -> Declarations:
+def declarations(minor: int) -> Declarations:
     attribute = DYN if minor >= _DYNAMIC_ATTRIBUTES_SINCE else ANY
     types = {name: type_of(type_) for name, type_ in named_types(attribute).items()}
     return Declarations(
         minor=minor,
-        functions=_functions(minor),
-        names={"device": DEVICE, **types, **CONSTANTS},
+        functions=functions([library.TABLE for library in _LIBRARIES], minor),
+        names=merged({"device": DEVICE}, types, CONSTANTS),
         fields=message_fields(attribute, minor),
         attribute=attribute,
     )
 
 
-def _functions(minor: int) -> Mapping[str, Function]:
-    declared = [each for library in _LIBRARIES for each in overloads(library.TABLE, minor)]
-    functions = {}
-    for name, group in groupby(declared, key=lambda each: each[0]):
-        of_function = [overload for _, overload in group]
-        functions[name] = Function(
+def functions(tables: Iterable[str], minor: int) -> Mapping[str, Function]:
+    """By name. Raises ValueError if two tables declare the same function, or two functions the same overload."""
+    declared = merged(*(overloads(table, minor) for table in tables))
+    merged(*({overload.id: overload for overload in of_function} for of_function in declared.values()))
+    return {
+        name: Function(
             members=tuple(overload for overload in of_function if overload.is_member),
             globals=tuple(overload for overload in of_function if not overload.is_member),
         )
-    return functions
+        for name, of_function in declared.items()
+    }

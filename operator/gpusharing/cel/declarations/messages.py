@@ -6,7 +6,8 @@ They are there because cel-go brings them along. A selector has use for `type(x)
 from collections.abc import Mapping
 from typing import Final
 
-from gpusharing.cel.types import (
+from gpusharing.cel.declarations.tables import merged
+from gpusharing.cel.declarations.types import (
     ANY,
     BOOL,
     BYTES,
@@ -88,11 +89,7 @@ CONSTANTS: Final[Mapping[str, Type]] = {"google.protobuf.NullValue.NULL_VALUE": 
 
 def named_types(attribute: Type) -> Mapping[str, Type]:
     attributes = map_of(STRING, map_of(STRING, attribute))
-    return {
-        **USABLE_AS_VALUES,
-        **_KNOWN_TO_THE_CHECKER_ONLY,
-        "kubernetes.DRADevice.attributes": attributes,
-    }
+    return merged(USABLE_AS_VALUES, _KNOWN_TO_THE_CHECKER_ONLY, {"kubernetes.DRADevice.attributes": attributes})
 
 
 def message_fields(attribute: Type, minor: int) -> Mapping[str, Mapping[str, Type]]:

@@ -8,12 +8,12 @@ that not all versions of Kubernetes have says so after its id.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpusharing.cel import types
-from gpusharing.cel.types import Type, parameter
+from gpusharing.cel.declarations import types
+from gpusharing.cel.declarations.types import Type, parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Overload:
     """Whether a call has to find some of the types."""
 
 
+_NAME: Final = re.compile(r"\S+")
 _LINE: Final = re.compile(
     r"    (?P<id>\S+)(?: \((?P<when>since|until|only) 1\.(?P<minor>\d+)\))?: "
     r"(?:(?P<target>.+)\.)?\((?P<arguments>.*)\) -> (?P<result>.+)"
@@ -36,15 +37,27 @@ _NAMED.update(duration=types.DURATION, timestamp=types.TIMESTAMP)
 _WORD: Final = re.compile(r"[\w.]+|[(),]")
 
 
-def overloads(table: str, minor: int) -> Iterator[tuple[str, Overload]]:
-    """With the names of their functions."""
-    function = ""
-    for line in table.strip().split("\n"):
+def overloads(table: str, minor: int) -> Mapping[str, Sequence[Overload]]:
+    """Of each function that has any in this version. Raises ValueError for what the table declares twice, and for what
+    cannot be read.
+    """
+    functions: dict[str, list[Overload]] = {}
+    of_function: list[Overload] | None = None
+    for line in table.strip("\n").split("\n"):
         match = _LINE.fullmatch(line)
         if match is None:
-            function = line
+            if not _NAME.fullmatch(line):
+                raise ValueError(f"neither a function nor an overload: {line}")
+            if line in functions:
+                raise ValueError(f"declared twice: {line}")
+            of_function = functions[line] = []
+        elif of_function is None:
+            raise ValueError(f"an overload of no function: {line}")
         elif match["when"] is None or _holds(match["when"], int(match["minor"]), minor):
-            yield function, _overload(match)
+            if any(match["id"] == other.id for other in of_function):
+                raise ValueError(f"declared twice: {match['id']}")
+            of_function.append(_overload(match))
+    return {name: found for name, found in functions.items() if found}
 
 
 def _holds(when: str, bound: int, minor: int) -> bool:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
-from gpusharing.cel.checked import Checked
+from gpusharing.cel.checking.checked import Checked
 from gpusharing.cel.generate.generator import Generator
 from gpusharing.cel.generate.helpers import HELPERS
 

@@ -6,17 +6,19 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpusharing.cel.cost.charging import Price
+from gpusharing.cel.cost.meter import Meter
 from gpusharing.cel.cost.runtime import price_of, stops_at_error
 from gpusharing.cel.cost.work import SEARCHING
+from gpusharing.cel.declarations.types import BOOL, DYN, Type
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import functions, inline, logic
 from gpusharing.cel.generate.code import Code
 from gpusharing.cel.generate.nodes import operands
 from gpusharing.cel.generate.source import MESSAGE, Lines
 from gpusharing.cel.runtime import faults, membership
-from gpusharing.cel.runtime.meter import Meter
 from gpusharing.cel.tree import (
     AND,
+    CONVERSIONS,
     EQUALS,
     GREATER,
     GREATER_EQUALS,
@@ -30,15 +32,11 @@ from gpusharing.cel.tree import (
     Constantly,
     Node,
 )
-from gpusharing.cel.types import BOOL, DYN, Type
 from gpusharing.cel.values.regex import Regex
 
 if TYPE_CHECKING:
     from gpusharing.cel.generate.generator import Generator
 
-CONVERSIONS: Final = frozenset(
-    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
-)
 _ALWAYS_BOOL: Final = frozenset((
     AND, OR, NOT, EQUALS, NOT_EQUALS, IN, LESS, LESS_EQUALS, GREATER, GREATER_EQUALS,
 ))  # fmt: skip

@@ -6,7 +6,7 @@ instance, may give anything at all. What is not sure is DYN.
 
 from typing import Any, Final, NamedTuple
 
-from gpusharing.cel.types import (
+from gpusharing.cel.declarations.types import (
     BOOL,
     BYTES,
     DOUBLE,

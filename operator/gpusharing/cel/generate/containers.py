@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpusharing.cel.cost.prices import NEW_LIST, NEW_MAP, NEW_MESSAGE
+from gpusharing.cel.declarations.types import BYTES, DYN, INT, STRING, Type, map_of
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate.code import Code, is_simple, joined, list_type, map_type
 from gpusharing.cel.runtime import literals, messages
 from gpusharing.cel.tree import Entry, MakeList, MakeMap, MakeMessage, Node
-from gpusharing.cel.types import BYTES, DYN, INT, STRING, Type, map_of
 
 if TYPE_CHECKING:
     from gpusharing.cel.generate.generator import Generator

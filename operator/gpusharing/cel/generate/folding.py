@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpusharing.cel.generate import calls, containers
 from gpusharing.cel.generate.code import NOT_CONSTANT
-from gpusharing.cel.tree import IN, Call, Constantly, MakeList, MakeMap, Node
-from gpusharing.cel.walking import Steps, walk
+from gpusharing.cel.tree import CONVERSIONS, IN, Call, Constantly, MakeList, MakeMap, Node
+from gpusharing.cel.tree.walking import Steps, walk
 
 if TYPE_CHECKING:
     from gpusharing.cel.generate.generator import Generator
@@ -31,7 +31,7 @@ class _Folding:
                 return self._container(node, node.elements)
             case MakeMap():
                 return self._container(node, containers.parts_of(node))
-            case Call(target=None, arguments=(argument,)) if node.function in calls.CONVERSIONS:
+            case Call(target=None, arguments=(argument,)) if node.function in CONVERSIONS:
                 return self._conversion(node, argument)
             case Call() if node.function == IN and self._generator.overloads[node.id] == ("in_list",):
                 return self._membership(node)

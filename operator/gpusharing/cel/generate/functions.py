@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpusharing.cel.cost.work import SEARCHING
 from gpusharing.cel.declarations.overloads import Overload
+from gpusharing.cel.declarations.types import BOOL, DYN, QUANTITY, STRING, Type, list_of
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate import inline
 from gpusharing.cel.generate.code import Code, joined
@@ -16,7 +17,6 @@ from gpusharing.cel.runtime import equality, faults, regexes
 from gpusharing.cel.runtime.dispatch import Candidate, dispatcher
 from gpusharing.cel.runtime.overloads import BY_FUNCTION, implementations
 from gpusharing.cel.tree import ADD, EQUALS, IN, NOT_EQUALS, Call
-from gpusharing.cel.types import BOOL, DYN, QUANTITY, STRING, Type, list_of
 from gpusharing.cel.values.regex import Regex
 
 if TYPE_CHECKING:

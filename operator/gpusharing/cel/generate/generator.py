@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from gpusharing.cel.checked import Checked
+from gpusharing.cel.checking.checked import Checked
+from gpusharing.cel.declarations.types import BOOL, DYN, Type
 from gpusharing.cel.errors import CompileError, EvaluationError
 from gpusharing.cel.generate import calls, containers, folding, logic, loops, paths
 from gpusharing.cel.generate.code import NOT_CONSTANT, Code, constant_type
@@ -25,7 +26,6 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.types import BOOL, DYN, Type
 
 _DEEPEST: Final = 20
 """Levels of the tree in one Python function: CPython refuses 100 levels of indentation and 200 of parentheses."""

@@ -10,6 +10,23 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from gpusharing.cel.declarations.types import (
+    BOOL,
+    BYTES,
+    CIDR,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    IP,
+    QUANTITY,
+    SEMVER,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    URL,
+    Type,
+)
 from gpusharing.cel.generate.code import ATTRIBUTE, Code, is_list, is_map, is_simple, joined, list_type
 from gpusharing.cel.runtime import arithmetic, equality, faults, membership, sizes
 from gpusharing.cel.runtime.overloads import BY_FUNCTION
@@ -28,23 +45,6 @@ from gpusharing.cel.tree import (
     NOT,
     NOT_EQUALS,
     SUBTRACT,
-)
-from gpusharing.cel.types import (
-    BOOL,
-    BYTES,
-    CIDR,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    IP,
-    QUANTITY,
-    SEMVER,
-    STRING,
-    TIMESTAMP,
-    UINT,
-    URL,
-    Type,
 )
 from gpusharing.cel.values.durations import Duration
 from gpusharing.cel.values.network import Cidr, Ip

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpusharing.cel.declarations.types import BOOL
 from gpusharing.cel.generate import paths
 from gpusharing.cel.generate.code import Code, joined
 from gpusharing.cel.generate.nodes import operands
 from gpusharing.cel.generate.source import MESSAGE, Lines
 from gpusharing.cel.runtime import faults, optionals
 from gpusharing.cel.tree import AND, Call, Node
-from gpusharing.cel.types import BOOL
 from gpusharing.cel.values.optional import NONE
 
 if TYPE_CHECKING:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
-from gpusharing.cel.cost.prices import NEW_LIST
+from gpusharing.cel.cost.meter import MOST_WORK
+from gpusharing.cel.cost.prices import COST_LIMIT, NEW_LIST
 from gpusharing.cel.cost.runtime import price_of
+from gpusharing.cel.declarations.types import BOOL, DYN, INT, map_of
 from gpusharing.cel.generate.code import (
     NOT_CONSTANT,
     Code,
@@ -20,12 +22,9 @@ from gpusharing.cel.generate.code import (
 )
 from gpusharing.cel.generate.nodes import nodes_of
 from gpusharing.cel.generate.source import MESSAGE, Lines
-from gpusharing.cel.limits import COST_LIMIT
 from gpusharing.cel.runtime import faults, lists, looping, maps
 from gpusharing.cel.runtime.lazy import Lazy
-from gpusharing.cel.runtime.meter import MOST_WORK
 from gpusharing.cel.tree import ADD, CONDITIONAL, Call, Comprehension, MakeList, Node
-from gpusharing.cel.types import BOOL, DYN, INT, map_of
 
 if TYPE_CHECKING:
     from gpusharing.cel.generate.generator import Generator

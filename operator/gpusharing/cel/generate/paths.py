@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpusharing.cel.declarations.messages import CONSTANTS, USABLE_AS_VALUES
+from gpusharing.cel.declarations.types import BOOL, DEVICE, DYN, INT, STRING, optional_of
 from gpusharing.cel.generate import logic
 from gpusharing.cel.generate.code import (
     ATTRIBUTES,
@@ -34,7 +35,6 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.types import BOOL, DEVICE, DYN, INT, STRING, optional_of
 from gpusharing.cel.values.type_values import TypeValue
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from gpusharing.cel.declarations.types import Type
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.runtime import maps
-from gpusharing.cel.types import Type
 from gpusharing.cel.values.type_values import type_of
 
 

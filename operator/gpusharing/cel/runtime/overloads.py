@@ -8,6 +8,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from gpusharing.cel.declarations.tables import merged
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.runtime import arithmetic, listing, membership, optionals, ordering, regexes, sizes
 from gpusharing.cel.runtime.faults import no_such_overload
@@ -94,10 +95,11 @@ BY_FUNCTION: Final[Mapping[str, Implementation]] = MappingProxyType(
 
 @cache
 def implementations(minor: int) -> Mapping[str, Implementation]:
-    return MappingProxyType({
-        **_CONVERSIONS, **_TIMES, **_TEXTS, **_texts(minor), **_LISTS, **_ranges(minor), **_includes(minor),
-        **_OPTIONALS, **_QUANTITIES, **_sums_of_quantities(minor), **_SEMVERS, **_NETWORK, **_URLS, **_FORMATS,
-    })  # fmt: skip
+    tables = (
+        _CONVERSIONS, _TIMES, _TEXTS, _texts(minor), _LISTS, _ranges(minor), _includes(minor),
+        _OPTIONALS, _QUANTITIES, _sums_of_quantities(minor), _SEMVERS, _NETWORK, _URLS, _FORMATS,
+    )  # fmt: skip
+    return MappingProxyType(merged(*tables))
 
 
 # --- The standard library ---------------------------------------------------------------------------------------------

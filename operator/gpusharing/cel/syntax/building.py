@@ -41,7 +41,7 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.walking import Steps, walk
+from gpusharing.cel.tree.walking import Steps, walk
 
 _BINARY: Final = {
     "+": ADD, "-": SUBTRACT, "*": MULTIPLY, "/": DIVIDE, "%": MODULO, "in": IN,

@@ -7,8 +7,8 @@ from typing import Final
 
 from gpusharing.cel.syntax.tokens import Token
 from gpusharing.cel.tree import Constant
+from gpusharing.cel.tree.writing import shortened
 from gpusharing.cel.values.numbers import Uint
-from gpusharing.cel.writing import shortened
 
 
 class BadLiteral(ValueError):  # noqa: N818 (it is no error in the program)

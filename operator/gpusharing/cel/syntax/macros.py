@@ -24,7 +24,7 @@ from gpusharing.cel.tree import (
     Node,
     Select,
 )
-from gpusharing.cel.writing import shortened
+from gpusharing.cel.tree.writing import shortened
 
 
 class BadUse(ValueError):  # noqa: N818 (it is no error in the program)

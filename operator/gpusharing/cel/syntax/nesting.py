@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from gpusharing.cel.errors import CompileError
 from gpusharing.cel.syntax.phrases import Part, Phrase
-from gpusharing.cel.walking import Steps, walk
+from gpusharing.cel.tree.walking import Steps, walk
 
 _DEEPEST: Final = 250
 

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from gpusharing.cel.errors import CompileError
 from gpusharing.cel.syntax.grammar import grammar
 from gpusharing.cel.syntax.tokens import END, Token, tokens
-from gpusharing.cel.writing import shortened
+from gpusharing.cel.tree.writing import shortened
 
 
 class Phrase:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.controller.watching.store import Store
-from gpusharing.core.guards.upkeep import KEPT, REQUIRED
+from gpusharing.core.cluster.guards.upkeep import KEPT, REQUIRED
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES, Kind
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError

@@ -13,7 +13,6 @@ import structlog
 
 from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.core.intents import Tell
 from gpusharing.kube.kinds import Kind
 
 T = TypeVar("T")
@@ -24,8 +23,8 @@ _Key = tuple[str, str]
 
 
 class OnChange(Protocol):
-    def __call__(self, *, before: Any | None, after: Any | None) -> None:
-        """An object has come (there was none before), changed, or gone (there is none after)."""
+    def __call__(self, kind: type[Any], /, *, before: Any | None, after: Any | None) -> None:
+        """An object of this type has come (there was none before), changed, or gone (there is none after)."""
 
 
 class Store:
@@ -104,10 +103,6 @@ class Store:
         if kind in self._objects and _key(_metadata(item)) not in self._objects[kind]:
             self._put(kind, item)
 
-    def told(self, notice: Tell) -> None:
-        """Takes in what people were told."""
-        self._on_change(before=None, after=notice)
-
     def gone(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Forgets an object that was deleted."""
         metadata = value["metadata"]
@@ -158,10 +153,10 @@ class Store:
         key = _key(_metadata(item))
         before = self._objects[kind].get(key)
         self._objects[kind][key] = item
-        self._on_change(before=before, after=item)
+        self._on_change(kind.model, before=before, after=item)
 
     def _forget(self, kind: Kind[Any], key: _Key) -> None:
-        self._on_change(before=self._objects[kind].pop(key), after=None)
+        self._on_change(kind.model, before=self._objects[kind].pop(key), after=None)
 
 
 def _metadata(item: Any) -> ObjectMeta:

@@ -2,7 +2,7 @@ module gpusharing.dev/cel-oracle
 
 go 1.26.0
 
-// The least of the versions that the program is built with; ../v36 and ../v37 say which.
+// The least of the versions that the program is built with; ../v36, ../v37 and ../next say which.
 require (
 	github.com/google/cel-go v0.26.0
 	k8s.io/api v0.36.4

@@ -10,7 +10,7 @@ from gpusharing.agent.hardware.errors import NotSupportedError
 from gpusharing.agent.hardware.nvml import mig_profiles, names
 from gpusharing.agent.hardware.nvml.notes import Notes
 from gpusharing.agent.hardware.nvml.session import Device
-from gpusharing.core.inventory import Board, MigSupport
+from gpusharing.core.devices.gpu import Board, MigSupport
 
 MIB: Final = 1024 * 1024
 

@@ -18,7 +18,7 @@ from gpusharing.agent.hardware.errors import (
 from gpusharing.agent.hardware.facts import Change, GpuInstance
 from gpusharing.agent.hardware.nvml import destruction, instances, mig_mode
 from gpusharing.agent.hardware.nvml.place import Place
-from gpusharing.core.inventory import MigProfile
+from gpusharing.core.devices.gpu import MigProfile
 
 _COMPUTE_KINDS: Final = range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT)
 

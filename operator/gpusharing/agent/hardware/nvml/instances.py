@@ -7,7 +7,7 @@ import pynvml
 
 from gpusharing.agent.hardware.facts import ComputeInstance, GpuInstance, MigPlace, Span
 from gpusharing.agent.hardware.nvml.session import Device
-from gpusharing.core.inventory import MigProfile
+from gpusharing.core.devices.gpu import MigProfile
 
 # As many as NVIDIA numbers capabilities for. Asked for one by one, because that finds those of every profile, also of
 # one that the driver does not list.

@@ -8,7 +8,7 @@ import pynvml
 
 from gpusharing.agent.hardware.errors import InvalidArgumentError, NotSupportedError
 from gpusharing.agent.hardware.nvml.session import Device
-from gpusharing.core.inventory import Engines, MigProfile
+from gpusharing.core.devices.gpu import Engines, MigProfile
 
 # Some more than this binding knows, for drivers that are newer.
 _KINDS: Final = range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT + 8)

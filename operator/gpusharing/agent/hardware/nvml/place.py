@@ -7,7 +7,7 @@ from gpusharing.agent.hardware.errors import DisobeyedError, HardwareError, Left
 from gpusharing.agent.hardware.facts import GpuInstance, MigPlace, Span
 from gpusharing.agent.hardware.nvml import instances, mig_mode, mig_profiles
 from gpusharing.agent.hardware.nvml.session import Session
-from gpusharing.core.inventory import MigProfile
+from gpusharing.core.devices.gpu import MigProfile
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import pynvml
 from gpusharing.agent.hardware import errors
 from gpusharing.agent.hardware.driver_thread import DriverThread
 from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.core.inventory import MigProfile
+from gpusharing.core.devices.gpu import MigProfile
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Final
 from gpusharing.cel.cost.calls.form import CallEstimate, CallForm, Estimator, Operand, for_each
 from gpusharing.cel.cost.prices import NEW_LIST, PER_CHARACTER
 from gpusharing.cel.cost.ranges import MOST, ONE, Range, fixed
-from gpusharing.cel.types import DURATION, TIMESTAMP
+from gpusharing.cel.declarations.types import DURATION, TIMESTAMP
 
 
 def _new_list(size: Range, per_item: float = 1.0) -> CallEstimate:

@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeAlias
 from gpusharing.cel.cost.paths import Path
 from gpusharing.cel.cost.prices import PER_CHARACTER, PER_CHARACTER_OF_PATTERN
 from gpusharing.cel.cost.ranges import ONE, UNKNOWN, Range
+from gpusharing.cel.declarations.types import Type
 from gpusharing.cel.tree import Constantly, Node
-from gpusharing.cel.types import Type
 
 
 @dataclass(slots=True)

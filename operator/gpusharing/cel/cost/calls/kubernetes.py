@@ -10,8 +10,19 @@ from gpusharing.cel.cost.device_sizes import size_at
 from gpusharing.cel.cost.paths import Path
 from gpusharing.cel.cost.prices import NEW_LIST, NEW_MESSAGE, PER_CHARACTER, PER_CHARACTER_OF_PATTERN
 from gpusharing.cel.cost.ranges import MOST, NOTHING, ONE, UNKNOWN, Range, fixed
+from gpusharing.cel.declarations.types import (
+    BYTES,
+    CIDR,
+    IP,
+    NAMED_FORMAT,
+    NULLABLE,
+    QUANTITY,
+    SEMVER,
+    STRING,
+    URL,
+    nullable,
+)
 from gpusharing.cel.tree import EQUALS
-from gpusharing.cel.types import BYTES, CIDR, IP, NAMED_FORMAT, NULLABLE, QUANTITY, SEMVER, STRING, URL, nullable
 
 _ADDRESS: Final = Range(4, 16)
 """Bytes of an IP address."""

@@ -1,0 +1,1 @@
+"""What does an expression use of a device, and what did its author mean to use?"""

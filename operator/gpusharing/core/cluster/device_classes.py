@@ -1,0 +1,174 @@
+"""The device classes of policies: one for each way in which a policy offers its GPUs, of these GPUs alone.
+
+A class stays until its policy goes, also when its way is not offered any more: it selects nothing then, and the pods
+of templates that name it wait as for any GPU that is taken. What was allocated by it holds what the class said then.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpusharing.api import names
+from gpusharing.api.dra import DeviceClass
+from gpusharing.api.names import Sharing
+from gpusharing.api.sharing.classes import ExtendedResources
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.tenants import Quota
+from gpusharing.core.cluster import ownership
+from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
+from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.reasons import Complaint, DegradedReason
+
+_FIELDS: Final = {
+    Sharing.EXCLUSIVE: "exclusive",
+    Sharing.TIME_SLICING: "time_slicing",
+    Sharing.MPS: "mps",
+    Sharing.MIG: "mig",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyClass:
+    """A class as it is to be, and as it is."""
+
+    policy: SharingPolicy
+    sharing: Sharing
+    before: DeviceClass | None
+    resource: str | None = None
+    """The extended resource by which pods can ask for it."""
+
+    @property
+    def name(self) -> str:
+        return names.policy_class(self.policy.metadata.name, self.sharing)
+
+    @property
+    def wanted_resource(self) -> str | None:
+        resource: str | None = of_way(self.policy.spec.classes.extended_resources, self.sharing)
+        return resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    classes: tuple[PolicyClass, ...]
+    unwanted: tuple[DeviceClass, ...]
+    """Ours, of policies that do not want any."""
+    complaints: Mapping[str, Sequence[Complaint]]
+    """By policy."""
+
+
+def of_way(given: Offers | Quota | ExtendedResources, sharing: Sharing) -> Any:
+    """What a policy says of one way of sharing."""
+    return getattr(given, _FIELDS[sharing])
+
+
+def plan(candidates: Sequence[Candidate], existing: Mapping[str, DeviceClass]) -> Plan:
+    """For policies that are in force as they are. The classes of others stay as they are."""
+    planned: list[PolicyClass] = []
+    unwanted: list[DeviceClass] = []
+    complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
+    # In the order in which they get what only one can have.
+    for candidate in sorted(candidates, key=lambda candidate: (-candidate.policy.spec.priority, candidate.name)):
+        if candidate.rests:
+            continue
+        for sharing in Sharing:
+            found = PolicyClass(
+                policy=candidate.policy,
+                sharing=sharing,
+                before=existing.get(names.policy_class(candidate.name, sharing)),
+            )
+            is_ours = found.before is not None and ownership.is_ours(found.before.metadata, candidate.policy)
+            is_offered = of_way(candidate.policy.spec.offers, sharing) is not None
+            if not candidate.policy.spec.classes.create:
+                unwanted += [found.before] if found.before and is_ours else []
+            elif found.before is not None and not is_ours:
+                if is_offered:
+                    complaints[candidate.name].append(_not_ours(found))
+            elif is_offered or is_ours:
+                planned.append(found)
+    classes = tuple(_with_resources(planned, existing, complaints))
+    return Plan(classes=classes, unwanted=tuple(unwanted), complaints=complaints)
+
+
+def _with_resources(
+    planned: Sequence[PolicyClass], existing: Mapping[str, DeviceClass], complaints: dict[str, list[Complaint]]
+) -> Iterator[PolicyClass]:
+    """Kubernetes gives an extended resource to the newest class that names it: nobody shall lose one in this way."""
+    wanted = {item.name: item.wanted_resource for item in planned}
+    holders: dict[str, str] = {}
+    for name in sorted(existing, key=lambda name: (name in wanted, name)):
+        resource = existing[name].spec.extended_resource_name
+        if resource and wanted.get(name, resource) == resource:
+            holders.setdefault(resource, name)
+    for item in planned:
+        resource = item.wanted_resource
+        holder = holders.setdefault(resource, item.name) if resource else item.name
+        if holder != item.name:
+            complaints[item.policy.metadata.name].append(_taken(item, holder))
+        yield PolicyClass(
+            policy=item.policy,
+            sharing=item.sharing,
+            before=item.before,
+            resource=resource if holder == item.name else None,
+        )
+
+
+def intents(decided: Plan, driver: str, *, not_yet: frozenset[str]) -> list[Intent]:
+    """`not_yet`: policies whose new classes have to wait."""
+    writes = (_write(item, driver, may_create=item.policy.metadata.name not in not_yet) for item in decided.classes)
+    deletes = (
+        Delete(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, before=item.metadata) for item in decided.unwanted
+    )
+    return [*(write for write in writes if write), *deletes]
+
+
+def _write(item: PolicyClass, driver: str, *, may_create: bool) -> Intent | None:
+    spec = _spec(item, driver)
+    if item.before is None:
+        if not may_create or item.policy.metadata.deletion_timestamp:
+            return None
+        body = {"metadata": ownership.metadata(item.name, item.policy), "spec": spec}
+        return Create(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, body=body)
+    before = item.before.spec
+    is_right = (
+        ownership.is_labelled(item.before.metadata, item.policy)
+        and list(before.selectors) == spec["selectors"]
+        and not before.config
+        and before.extended_resource_name == item.resource
+    )
+    if is_right:
+        return None
+    body = {
+        "metadata": {"labels": {names.POLICY_LABEL: item.policy.metadata.name}},
+        "spec": {"config": None, "extendedResourceName": None} | spec,
+    }
+    return Patch(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, before=item.before.metadata, body=body)
+
+
+def _spec(item: PolicyClass, driver: str) -> dict[str, Any]:
+    selectors = [{"cel": {"expression": selector(item.policy.metadata.name, item.sharing, driver)}}]
+    return {"selectors": selectors} | ({"extendedResourceName": item.resource} if item.resource else {})
+
+
+def selector(policy: str, sharing: Sharing, driver: str) -> str:
+    """The scheduler asks it of every device of every node: what excludes most comes first, and an attribute is never
+    read where it might be missing, since that stops every pod that uses the class."""
+    ours = f'device.attributes["{names.GROUP}"]'
+    return (
+        f'device.driver == "{driver}" && {ours}.?policy.orValue("") == "{policy}" && '
+        f'{ours}.?sharing.orValue("") == "{sharing}" && {ours}.?closing.orValue(false) != true'
+    )
+
+
+def _not_ours(item: PolicyClass) -> Complaint:
+    message = f"device class {item.name} is there already and not of this policy: rename it, or this policy"
+    return Complaint(DegradedReason.CLASS_NOT_OURS, message)
+
+
+def _taken(item: PolicyClass, holder: str) -> Complaint:
+    message = (
+        f"extended resource {item.wanted_resource} leads to device class {holder}: give {item.name} another one in "
+        "spec.classes.extendedResources"
+    )
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)

@@ -1,0 +1,101 @@
+"""What all guards have in common, as Kubernetes objects."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from gpusharing.core.cluster.guards.checks import Check
+
+Object = dict[str, Any]
+Validation = dict[str, str]
+
+
+class Generated(NamedTuple):
+    """Variables whose expressions the operator writes."""
+
+    tenants: str = "tenants"
+    """By policy: what is required of the labels of a namespace. Only policies that are not for everybody."""
+    limits: str = "limits"
+    """By policy: what a claim may ask for, by field. Only policies that say something of that."""
+    classes: str = "classes"
+    """The policy of each of its classes."""
+    resources: str = "resources"
+    """The policy of each extended resource that leads to one of its classes."""
+
+
+GENERATED: Final = Generated()
+
+# Those of a namespace, as entries of `tenants` have them.
+LABELS: Final = {
+    "keys": "has(namespaceObject.metadata.labels) ? namespaceObject.metadata.labels.map(k, k) : []",
+    "labels": "variables.keys.map(k, k + '=' + namespaceObject.metadata.labels[k])",
+}
+
+# Of a claim as of a template, in the variable `devices`.
+CLAIM_SPEC: Final = "(object.kind == 'ResourceClaimTemplate' ? dyn(object).spec.spec : dyn(object).spec)"
+REQUESTS: Final = (
+    "variables.devices.requests.map(r, "
+    "has(r.exactly) ? [r.exactly] : has(r.firstAvailable) ? r.firstAvailable : []).flatten()"
+)
+
+
+def rule(group: str, operations: Sequence[str], *resources: str) -> Object:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "operations": list(operations),
+        "resources": list(resources),
+    }
+
+
+def guard(
+    name: str,
+    about: str,
+    *,
+    rules: Sequence[Object],
+    condition: tuple[str, str] | None = None,
+    variables: Mapping[str, str],
+    validations: Sequence[Validation],
+    fails_closed: bool = True,
+) -> list[Object]:
+    """The policy and its binding."""
+    spec = {
+        "failurePolicy": "Fail" if fails_closed else "Ignore",
+        # Other versions of the API are no way around.
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": list(rules)},
+        **({"matchConditions": [{"name": condition[0], "expression": condition[1]}]} if condition else {}),
+        "variables": [{"name": variable, "expression": text} for variable, text in variables.items()],
+        "validations": list(validations),
+    }
+    kind = "ValidatingAdmissionPolicy"
+    return [
+        {
+            **_object(kind, name),
+            "metadata": {"name": name, "annotations": {"kubernetes.io/description": about}},
+            "spec": spec,
+        },
+        {**_object(f"{kind}Binding", name), "spec": {"policyName": name, "validationActions": ["Deny"]}},
+    ]
+
+
+def _object(kind: str, name: str) -> Object:
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
+
+
+def refusals(entrance: Check, checks: Sequence[Check] = ()) -> tuple[dict[str, str], Validation]:
+    """A variable with all that stands against a request, by the policies that it asks for; and what refuses it. Whoever
+    may not enter is told no more than that."""
+    problems = ",\n".join(f"  {_indented(check.holds)} ? '' :\n    {check.says}" for check in checks)
+    variable = (
+        f"variables.asked.map(p, (!{_indented(entrance.holds)} ? [\n    {entrance.says}\n] : [\n{problems}\n])\n"
+        ".filter(problem, problem != '').map(problem, 'SharingPolicy ' + p + ': ' + problem)).flatten()"
+    )
+    return {"refusals": variable}, forbidden("size(variables.refusals) == 0", "variables.refusals.join('; ')")
+
+
+def forbidden(unless: str, says: str) -> Validation:
+    """`says` is an expression, too."""
+    return {"expression": unless, "messageExpression": says, "reason": "Forbidden"}
+
+
+def _indented(expression: str) -> str:
+    return "(" + expression.replace("\n", "\n    ") + ")"

@@ -1,0 +1,39 @@
+"""The early answer to pods that ask for extended resources: otherwise the scheduler is refused, and tries again."""
+
+from typing import Any, Final
+
+from gpusharing.core.cluster.guards.checks import of_tenants
+from gpusharing.core.cluster.guards.form import GENERATED, LABELS, guard, refusals, rule
+from gpusharing.core.cluster.guards.literals import EMPTY
+
+PODS: Final = "gpusharing-pods"
+
+_CONTAINERS: Final = "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
+_LIMITED: Final = "has(c.resources) && has(c.resources.limits)"
+
+
+def pods() -> list[dict[str, Any]]:
+    policy_of = f"variables.{GENERATED.resources}[k]"
+    mine = f"variables.mine.filter(k, {policy_of} == p)"
+    variables, validation = refusals(of_tenants(f"{mine}.join(', ')"))
+    return guard(
+        PODS,
+        "Pods that ask for an extended resource of a SharingPolicy with tenants, when they are made.",
+        rules=[rule("", ["CREATE"], "pods")],
+        condition=(
+            "asks-for-extended-resources",
+            f"{_CONTAINERS}.exists(c, {_LIMITED} && c.resources.limits.exists(k, k.contains('/')))",
+        ),
+        variables={
+            GENERATED.tenants: EMPTY,
+            GENERATED.resources: EMPTY,
+            "mine": f"{_CONTAINERS}.filter(c, {_LIMITED})"
+            f".map(c, c.resources.limits.map(k, k).filter(k, k in variables.{GENERATED.resources})).flatten()",
+            "asked": f"variables.mine.map(k, {policy_of}).distinct()",
+            **LABELS,
+            **variables,
+        },
+        validations=[validation],
+        # It is not the wall, and could stop every pod of the cluster.
+        fails_closed=False,
+    )

@@ -1,0 +1,397 @@
+"""The decision on the whole cluster, kept up to date: only what a change concerns is decided again.
+
+A failure concerns the node or policy that it is about, and nothing else: that stays as it was, the failure is reported,
+and the decision is tried again when the object changes.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeVar
+
+from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from gpusharing.api.dra import DeviceClass, Namespace
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, SharingPolicyStatus
+from gpusharing.core.claims.allocation import policies_of
+from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecision, cluster_decision
+from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
+from gpusharing.core.events.waiting_claims import Why, explain, policy_of_class, waiting_events
+from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell
+from gpusharing.core.policies.policy import Candidate, Candidates, examine
+from gpusharing.core.rollout.budget import Part, held_back, parts
+from gpusharing.core.state.cluster_state import Changes, ClusterState, Key, Setup, WaitingGroup
+from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.status.contribution import Contribution
+from gpusharing.core.status.policy_status import policy_status
+from gpusharing.core.status.totals import fold
+from gpusharing.core.timestamps import seconds
+
+T = TypeVar("T")
+
+_TYPES: Final[Mapping[Target, type]] = {
+    Target.ADMISSION_POLICY: ValidatingAdmissionPolicy,
+    Target.DEVICE_CLASS: DeviceClass,
+    Target.RESOURCE_QUOTA: ResourceQuota,
+}
+
+
+class Failure(NamedTuple):
+    """An object that could not be decided on."""
+
+    kind: str
+    name: str
+    error: Exception
+
+
+@dataclass(slots=True, kw_only=True)
+class _Node:
+    """A node as it was looked at last."""
+
+    memo: NodeMemo
+    view: NodeView
+    proposal: Proposal
+    decision: NodeDecision | None = None
+
+
+class _Waiting(NamedTuple):
+    """Claims that wait, all for the same reason."""
+
+    why: Why | None
+    events: dict[Key, Sequence[Tell]]
+
+
+class Decider:
+    def __init__(self, setup: Setup) -> None:
+        self.state = ClusterState(setup)
+        self._setup = setup
+        self._candidates = Candidates()
+        self._nodes: dict[str, _Node] = {}
+        self._parts: defaultdict[str, dict[str, Part]] = defaultdict(dict)
+        """By policy and node."""
+        self._contributions: defaultdict[str, dict[str, Contribution]] = defaultdict(dict)
+        """By policy and node."""
+        self._held_back: dict[str, frozenset[str]] = {}
+        """By policy, the nodes on which it may not begin yet."""
+        self._moments: list[tuple[float, str]] = []
+        """When time alone changes the decision on a node."""
+        self._cluster = ClusterDecision()
+        self._unfolded: set[str] = set()
+        """Policies whose status may have to change."""
+        self._waiting: dict[WaitingGroup, _Waiting] = {}
+        self._waiting_changed: defaultdict[WaitingGroup, set[Key]] = defaultdict(set)
+        self._new_events: list[Tell] = []
+        self._specs: dict[str, ReplaceSpec] = {}
+        self._taint_rules: dict[str, Sequence[Intent]] = {}
+        self._statuses: dict[str, PatchStatus] = {}
+        self._failures: dict[tuple[str, str], Failure] = {}
+        self._new_failures: list[Failure] = []
+
+    @property
+    def pending(self) -> list[Intent]:
+        """All writes that are decided and not seen in the API yet."""
+        return [
+            *self._cluster.intents,
+            *(self._specs[name] for name in sorted(self._specs)),
+            *(intent for name in sorted(self._taint_rules) for intent in self._taint_rules[name]),
+            *(self._statuses[name] for name in sorted(self._statuses)),
+        ]
+
+    @property
+    def waiting_events(self) -> list[Tell]:
+        """What people should know of claims that wait."""
+        return [event for group in self._waiting.values() for events in group.events.values() for event in events]
+
+    def take_events(self) -> Sequence[Tell]:
+        """Those of them that came since they were taken last."""
+        events, self._new_events = self._new_events, []
+        return events
+
+    @property
+    def failing(self) -> Mapping[tuple[str, str], Failure]:
+        """By kind and name, what cannot be decided on."""
+        return self._failures
+
+    def take_failures(self) -> Sequence[Failure]:
+        """Those that came since they were taken last."""
+        failures, self._new_failures = self._new_failures, []
+        return failures
+
+    def next_in(self, *, now: str) -> float | None:
+        """In how many seconds time alone may change the decision."""
+        return max(0.0, self._moments[0][0] - seconds(now)) if self._moments else None
+
+    def steps(self, *, now: str) -> Iterator[None]:
+        """Decides on what has changed, in steps of a few milliseconds; between two of them other work may run."""
+        changes = self.state.take_changes()
+        edited = self._examine(changes.policies)
+        yield
+        due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
+        moved = {candidate.name for candidate in edited}
+        for name in due:
+            moved |= self._propose(name)
+            yield
+        # A node that is through makes room for others.
+        for name in sorted({*due, *self._hold_back(moved)}):
+            self._decide(name, now)
+            yield
+        if edited or changes.cluster or self._has_renewed(changes):
+            self._decide_cluster()
+        self._unfolded |= changes.policies
+        for group, keys in changes.waiting.items():
+            self._waiting_changed[group] |= keys
+
+    def fold_statuses(self, *, now: str) -> None:
+        """Brings the statuses of policies up to date."""
+        # Those that were not written yet get the time of their writing.
+        names, self._unfolded = self._unfolded | self._statuses.keys(), set()
+        for name in names:
+            self._statuses.pop(name, None)
+            policy = self.state.get(SharingPolicy, ("", name))
+            if policy is None:
+                continue
+            try:
+                self._fold(policy, now)
+            except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
+                self._failed("SharingPolicy", name, error)
+            else:
+                self._failures.pop(("SharingPolicy", name), None)
+        self._explain_waiting()
+
+    def _explain_waiting(self) -> None:
+        """Looks at a claim when it comes, or when its group waits for another reason: groups are few, claims many."""
+        changed, self._waiting_changed = self._waiting_changed, defaultdict(set)
+        for group in self._waiting.keys() - self.state.waiting.keys():
+            del self._waiting[group]
+        for group, claims in self.state.waiting.items():
+            why = self._why(group)
+            known = self._waiting.get(group)
+            if known is None or known.why != why:
+                known = self._waiting[group] = _Waiting(why, {})
+                keys: Iterable[Key] = claims
+            else:
+                keys = changed.get(group, ())
+            for key in keys if why else ():
+                known.events.pop(key, None)
+                if key in claims and why:
+                    known.events[key] = waiting_events(claims[key], why)
+                    self._new_events += known.events[key]
+
+    def _why(self, group: WaitingGroup) -> Why | None:
+        device_class = self.state.get(DeviceClass, ("", group.device_class))
+        name = policy_of_class(device_class) if device_class else None
+        policy = self.state.get(SharingPolicy, ("", name)) if name else None
+        if policy is None:
+            return None
+        namespace = self.state.get(Namespace, ("", group.namespace))
+        return explain(group, self._candidates.by_name[policy.metadata.name], self._status_of(policy), namespace)
+
+    def _status_of(self, policy: SharingPolicy) -> SharingPolicyStatus:
+        """As it is, or is to be written."""
+        pending = self._statuses.get(policy.metadata.name)
+        return pending.status if pending else policy.status
+
+    def _fold(self, policy: SharingPolicy, now: str) -> None:
+        name = policy.metadata.name
+        candidate = replace(self._candidates.by_name[name], policy=policy)
+        status = policy_status(
+            candidate,
+            fold(self._contributions[name]),
+            self._cluster.complaints.get(name, ()),
+            untold=name in self._cluster.untold,
+            minor=self._setup.minor,
+            now=now,
+        )
+        if candidate.is_readable and status != policy.status:
+            self._statuses[name] = PatchStatus(policy, status)
+
+    def _examine(self, names: Iterable[str]) -> list[Candidate]:
+        """Takes in policies; those because of which nodes have to be decided on again, as they were and as they are."""
+        edited: list[Candidate] = []
+        by_name = dict(self._candidates.by_name)
+        for name in names:
+            before, policy = by_name.get(name), self.state.get(SharingPolicy, ("", name))
+            if before and policy and _says_the_same(before.policy, policy):
+                continue
+            edited += [before] if before else []
+            if policy is None:
+                by_name.pop(name, None)
+                for forgotten in (self._parts, self._contributions, self._held_back):
+                    forgotten.pop(name, None)
+            else:
+                by_name[name] = examine(policy, minor=self._setup.minor)
+                edited.append(by_name[name])
+        if edited:
+            self._candidates = Candidates(by_name.values())
+        return edited
+
+    def _due(self, now: str) -> set[str]:
+        due: set[str] = set()
+        while self._moments and self._moments[0][0] <= seconds(now):
+            due.add(heapq.heappop(self._moments)[1])
+        return due & self._nodes.keys()
+
+    def _concerned(self, edited: Sequence[Candidate]) -> set[str]:
+        if not edited:
+            return set()
+        undecided = {name for kind, name in self._failures if kind == "NodeSharing"}
+        return undecided | {
+            name for name, node in self._nodes.items() if any(self._concerns(candidate, node) for candidate in edited)
+        }
+
+    def _concerns(self, candidate: Candidate, node: _Node) -> bool:
+        return (
+            node.view.name in self._contributions.get(candidate.name, ())
+            or candidate.policy.spec.nodes.matches(node.view.labels)
+            or any(gpu.policy and gpu.policy.name == candidate.name for gpu in node.view.sharing.spec.gpus)
+            or any(candidate.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
+        )
+
+    def _propose(self, name: str) -> set[str]:
+        """What the policies want of the node. The policies whose rollouts it now stands in differently."""
+        view = self.state.view(name)
+        if view is None:
+            self._nodes.pop(name, None)
+            return self._put_parts(name, {})
+        node = self._nodes.get(name)
+        memo = node.memo if node else NodeMemo(self._setup.driver)
+        try:
+            proposal = propose(self._candidates, view, memo)
+        except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this node alone)
+            self._cannot_decide(view, error)
+            return self._put_parts(name, {})
+        self._nodes[name] = _Node(memo=memo, view=view, proposal=proposal, decision=node.decision if node else None)
+        return self._put_parts(name, parts(proposal.rollout, proposal.wanted.selected_by))
+
+    def _put_parts(self, node: str, after: Mapping[str, Part]) -> set[str]:
+        return _exchange(self._parts, node, {name: part for name, part in after.items() if name in self._candidates})
+
+    def _hold_back(self, policies: Iterable[str]) -> set[str]:
+        """Nodes on which one of these policies may begin now, or may not any more."""
+        turned: set[str] = set()
+        for name in policies:
+            before = self._held_back.pop(name, frozenset())
+            if name in self._candidates:
+                rollout = self._candidates.by_name[name].policy.spec.rollout
+                self._held_back[name] = held_back(rollout, self._parts[name])
+            turned |= before ^ self._held_back.get(name, frozenset())
+        return turned & self._nodes.keys()
+
+    def _decide(self, name: str, now: str) -> None:
+        """What is written about the node."""
+        node = self._nodes.get(name)
+        if node is None:
+            if self.state.view(name) is None:
+                self._forget(name)
+            return
+        asking = node.proposal.rollout.asking
+        try:
+            decision = decide_node(
+                self._candidates,
+                node.view,
+                node.proposal,
+                self._setup,
+                node.memo,
+                held_back=frozenset(policy for policy in asking if name in self._held_back.get(policy, ())),
+                now=now,
+            )
+        except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this node alone)
+            self._cannot_decide(node.view, error)
+            return
+        self._failures.pop(("NodeSharing", name), None)
+        until, node.decision = node.decision.until if node.decision else None, decision
+        _put(self._specs, name, _write(node.view.sharing, decision))
+        _put(self._taint_rules, name, decision.taint_rules)
+        if decision.until is not None and decision.until != until:
+            heapq.heappush(self._moments, (decision.until, name))
+        self._contribute(name, decision.contributions)
+
+    def _contribute(self, node: str, after: Mapping[str, Contribution]) -> None:
+        known = {name: one for name, one in after.items() if name in self._candidates}
+        self._unfolded |= _exchange(self._contributions, node, known)
+
+    def _forget(self, name: str) -> None:
+        self._nodes.pop(name, None)
+        self._specs.pop(name, None)
+        self._taint_rules.pop(name, None)
+        self._failures.pop(("NodeSharing", name), None)
+        self._contribute(name, {})
+
+    def _cannot_decide(self, view: NodeView, error: Exception) -> None:
+        """Its configuration stays as it is, and each policy that selects it says so."""
+        self._forget(view.name)
+        self._failed("NodeSharing", view.name, error)
+        why = f"{view.name}: {type(error).__name__}"
+        lagging = LaggingNode(node=view.name, reason=LagReason.UNDECIDED, message="cannot be decided on: see Degraded")
+        undecided = Contribution(selected=True, undecided=why, lagging=lagging)
+        self._contribute(
+            view.name,
+            {
+                candidate.name: undecided
+                for candidate in self._candidates.in_order
+                if candidate.policy.spec.nodes.matches(view.labels)
+            },
+        )
+
+    def _failed(self, kind: str, name: str, error: Exception) -> None:
+        self._failures[kind, name] = failure = Failure(kind, name, error)
+        self._new_failures.append(failure)
+
+    def _has_renewed(self, changes: Changes) -> bool:
+        """Whether a pending write names a version that is not the newest any more."""
+        return any(
+            (_TYPES[intent.target], (intent.before.namespace, intent.before.name)) in changes.renewed
+            for intent in self._cluster.intents
+            if isinstance(intent, Patch | Delete)
+        )
+
+    def _decide_cluster(self) -> None:
+        before = self._cluster
+        try:
+            self._cluster = cluster_decision(
+                Cluster(
+                    candidates=self._candidates.in_order,
+                    classes=self.state.by_name(DeviceClass),
+                    namespaces=self.state.by_name(Namespace),
+                    guards=self.state.by_name(ValidatingAdmissionPolicy),
+                    bindings=self.state.by_name(ValidatingAdmissionPolicyBinding),
+                    quotas=self.state.all(ResourceQuota),
+                    setup=self._setup,
+                )
+            )
+        except Exception as error:  # noqa: BLE001 (nodes go on as they are)
+            self._failed("Cluster", "", error)
+        else:
+            self._failures.pop(("Cluster", ""), None)
+        self._unfolded |= before.differs_for(self._cluster)
+
+
+def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:
+    """Its status is our own doing."""
+    metadata = replace(after.metadata, resource_version=before.metadata.resource_version)
+    return before.metadata == metadata and before.spec == after.spec
+
+
+def _write(sharing: NodeSharing, decision: NodeDecision) -> ReplaceSpec | None:
+    return None if decision.spec is sharing.spec else ReplaceSpec(sharing, decision.spec, decision.notices)
+
+
+def _put(pending: dict[str, T], name: str, wanted: T | None) -> None:
+    if wanted:
+        pending[name] = wanted
+    else:
+        pending.pop(name, None)
+
+
+def _exchange(by_policy: defaultdict[str, dict[str, T]], node: str, after: Mapping[str, T]) -> set[str]:
+    """Puts what is known of the node in the place of what was. The policies for which it differs."""
+    before = {policy: nodes[node] for policy, nodes in by_policy.items() if node in nodes}
+    turned = {policy for policy in before.keys() | after.keys() if before.get(policy) != after.get(policy)}
+    for policy in turned:
+        if policy in after:
+            by_policy[policy][node] = after[policy]
+        else:
+            del by_policy[policy][node]
+    return turned

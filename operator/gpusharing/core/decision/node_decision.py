@@ -1,0 +1,209 @@
+"""The decision on one node, in two halves: what the policies want of it, and what of that may be written now.
+
+Between the two stands what only all nodes together can answer: on how many of them a policy may begin
+(`gpusharing.core.rollout.budget`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from gpusharing.api.sharing.gpu_models import GpuModel
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec
+from gpusharing.core.devices import reported_models
+from gpusharing.core.events.on_write import notices
+from gpusharing.core.intents import Intent, Tell
+from gpusharing.core.memo import Memo
+from gpusharing.core.policies.assignment import assign
+from gpusharing.core.policies.policy import Candidates
+from gpusharing.core.policies.resolution import resolve
+from gpusharing.core.policies.selection import Selection, Selector
+from gpusharing.core.rollout.gpu_change import ChangeMemo, NodeRollout, node_rollout
+from gpusharing.core.rollout.plan import NodePlan, applied, node_plan
+from gpusharing.core.state.cluster_state import Setup
+from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.status.contribution import Contribution, ContributionMemo, DecidedNode, contributions
+from gpusharing.core.verdicts.conflicts import losses
+from gpusharing.core.verdicts.occupancy import OccupancyMemo, next_approval, with_occupancy
+from gpusharing.core.verdicts.taint_rules import rule_intents
+from gpusharing.core.verdicts.tenancy import Registry
+from gpusharing.core.verdicts.verdicts import EntryMemo, claim_entries
+
+# As the API server takes.
+_MOST_GPUS: Final = 64
+
+
+class _Case(NamedTuple):
+    """All that policies decide on: neither claims nor other nodes."""
+
+    candidates: Candidates
+    labels: Mapping[str, str]
+    gpus: tuple[GpuStatus, ...]
+    models: tuple[GpuModel, ...]
+    written: tuple[GpuSharing, ...]
+    """Entries as they were written last, without those who hold the GPUs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the policies make of a node."""
+
+    gpus: tuple[GpuSharing, ...]
+    """In the order of their slots, with offers as they come to on each; who holds it is not said yet."""
+    selections: Mapping[str, Selection]
+    """By the names of the accepted policies that want this node."""
+    selected_by: frozenset[str]
+    """Policies that select the node, accepted or not."""
+    if_applied: Mapping[str, tuple[GpuSharing, ...]]
+    """By the names of accepted policies that are suspended: how it would be if one was not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    wanted: Wanted
+    rollout: NodeRollout
+    """Whom it disturbs to make the node what is wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDecision:
+    spec: NodeSharingSpec
+    """As it should be written; the one that is there, if it is the same."""
+    contributions: Mapping[str, Contribution]
+    """To the statuses of policies."""
+    until: float | None
+    """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
+    taint_rules: Sequence[Intent] = ()
+    """Those to be made and to be taken away."""
+    notices: tuple[Tell, ...] = ()
+    """Events to record when the spec is written."""
+
+
+class NodeMemo:
+    """Parts of the last decision on a node: only those are made again whose inputs have changed."""
+
+    __slots__ = ("changes", "entries", "occupancy", "parts", "selector", "wanted", "written")
+
+    def __init__(self, driver: str) -> None:
+        self.selector = Selector(driver)
+        self.written: Memo[tuple[GpuSharing], GpuSharing] = Memo()
+        self.wanted: Memo[_Case, Wanted] = Memo()
+        self.changes: ChangeMemo = Memo()
+        self.occupancy: OccupancyMemo = Memo()
+        self.entries: EntryMemo = Memo()
+        self.parts: ContributionMemo = Memo()
+
+
+def propose(candidates: Candidates, view: NodeView, memo: NodeMemo) -> Proposal:
+    before = memo.written.map(_without_holders, {gpu.uuid: (gpu,) for gpu in view.sharing.spec.gpus})
+    case = _Case(
+        candidates=candidates,
+        labels=view.labels,
+        gpus=tuple([gpu.status for gpu in view.gpus.values()]),
+        models=view.sharing.status.models,
+        written=tuple(before),
+    )
+    wanted = memo.wanted.one(lambda case: _wanted(case, view, memo.selector), case)
+    rollout = node_rollout(candidates.by_name, view.gpus, {gpu.uuid: gpu for gpu in before}, wanted.gpus, memo.changes)
+    return Proposal(wanted=wanted, rollout=rollout)
+
+
+def decide_node(
+    candidates: Candidates,
+    view: NodeView,
+    proposal: Proposal,
+    setup: Setup,
+    memo: NodeMemo,
+    *,
+    held_back: Collection[str],
+    now: str,
+) -> NodeDecision:
+    """`held_back`: policies that may not begin here yet."""
+    wanted, written = proposal.wanted, view.sharing.spec
+    admitted = proposal.rollout.admitted(held_back)
+    gpus = (
+        *with_occupancy(admitted, view.gpus, written.gpus, idle_wait=setup.idle_wait, now=now, memo=memo.occupancy),
+        *_missing(view),
+    )
+    lost = losses(view)
+    registry = Registry(candidates.tenants, view.namespaces)
+    spec = NodeSharingSpec(gpus=gpus, claims=claim_entries(view, admitted, registry, lost, memo.entries))
+    if spec == written:
+        spec = written
+    decided = DecidedNode(
+        gpus=gpus,
+        admitted=admitted,
+        rollout=proposal.rollout,
+        held_back=held_back,
+        selected_by=wanted.selected_by,
+        selections=wanted.selections,
+        plans=_plans(candidates, view, wanted, gpus) if wanted.if_applied else {},
+    )
+    return NodeDecision(
+        spec=spec,
+        contributions=contributions(candidates.by_name, view, decided, memo.parts),
+        until=next_approval(view.sharing.status.gpus, idle_wait=setup.idle_wait, now=now),
+        notices=notices(view, spec, candidates.readable),
+        taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}),
+    )
+
+
+def _without_holders(things: tuple[GpuSharing]) -> GpuSharing:
+    return things[0].model_copy(update={"allocated": (), "close_approved": ()})
+
+
+def _wanted(case: _Case, view: NodeView, selector: Selector) -> Wanted:
+    candidates = case.candidates
+    selections = selector.selections(candidates.in_order, view)
+    suspended = [one for one in candidates.in_order if one.rests and one.objection is None]
+    return Wanted(
+        gpus=_assigned(candidates, case, selections),
+        selections=selections,
+        selected_by=frozenset(
+            one.name for one in candidates.in_order if case.gpus and one.policy.spec.nodes.matches(case.labels)
+        ),
+        if_applied={one.name: _assigned(candidates.replacing(applied(one)), case, selections) for one in suspended},
+    )
+
+
+def _assigned(candidates: Candidates, case: _Case, selections: Mapping[str, Selection]) -> tuple[GpuSharing, ...]:
+    won = assign(candidates.in_order, selections=selections, uuids=[gpu.uuid for gpu in case.gpus], before=case.written)
+    return tuple(_resolved(gpu, status, case.models) for gpu, status in zip(won, case.gpus, strict=True))
+
+
+def _resolved(gpu: GpuSharing, status: GpuStatus, models: Sequence[GpuModel]) -> GpuSharing:
+    if gpu.offers is None:
+        return gpu
+    has_layout = gpu.offers.mig is not None and gpu.offers.mig.layout is not None
+    resolution = resolve(
+        gpu.offers,
+        gpu=reported_models.reported(status, models if has_layout else ()),
+        mig_profiles=status.mig_profiles,
+        memory_wall=status.memory_wall,
+        allow=gpu.allow,
+    )
+    # What stayed as it was is resolved already, and keeps what was refused then.
+    return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})
+
+
+def _plans(
+    candidates: Candidates, view: NodeView, wanted: Wanted, decided: Sequence[GpuSharing]
+) -> Mapping[str, NodePlan]:
+    """Of the policies that are suspended; `decided` is what is written now."""
+    plans = {
+        name: node_plan(
+            candidates.replacing(applied(candidates.by_name[name])).by_name, view, decided, wanted.gpus, if_applied
+        )
+        for name, if_applied in wanted.if_applied.items()
+    }
+    return {name: plan for name, plan in plans.items() if plan}
+
+
+def _missing(view: NodeView) -> tuple[GpuSharing, ...]:
+    """GPUs that were shared and that the agent does not report: when they come back they are what they were."""
+    missing = [gpu for gpu in view.sharing.spec.gpus if gpu.policy and gpu.uuid not in view.gpus]
+    return tuple(
+        gpu.model_copy(update={"losers": (), "close_approved": ()})
+        for gpu in missing[: max(0, _MOST_GPUS - len(view.gpus))]
+    )

@@ -1,0 +1,48 @@
+"""One GPU as it is to be offered: all that its devices are made of."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import Enforcement, ExclusiveOffer, Offers
+from gpusharing.api.sharing.tenants import Allowance
+from gpusharing.core.devices.gpu import Gpu, MigInstance
+
+AS_FOUND: Final = Offers(exclusive=ExclusiveOffer())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedGpu:
+    gpu: Gpu
+    offers: Offers
+    """Resolved for this GPU (`core.resolution`)."""
+    policy: PolicyReference | None
+    configured: bool
+    """False until the operator has spoken: then nothing may be scheduled here that a policy might have restricted."""
+    restricted: bool = False
+    """Whether it is for the tenants of its policy only."""
+    allow: Allowance | None = None
+    """What a claim may ask for. None: anything."""
+    evicts: bool = False
+    """Whether those who hold what is draining are evicted, else they leave when they like."""
+    mig_enabled: bool = False
+    """Whether MIG mode is on at the moment."""
+    instances: tuple[MigInstance, ...] = ()
+    """MIG instances that are not made for claims: those of a static layout, and those that others made."""
+    memory_wall: MemoryWallSupport = UNTOLD
+    """Whether the driver can hold containers to a part of its memory."""
+
+    unhealthy: str | None = None
+    """Why nobody new shall get it, in one word. None: it is well."""
+
+    @property
+    def wants_walls(self) -> bool:
+        """Whether those who share it in turns are to be held to their memory, at least where that can be done."""
+        memory = self.offers.time_slicing.memory if self.offers.time_slicing else None
+        return memory is not None and memory.enforcement is not Enforcement.NONE
+
+    @property
+    def keeps_its_instances(self) -> bool:
+        """They are offered as they are. Else they are in the way of what is cut on demand, and left alone."""
+        return self.policy is None or (self.offers.mig is not None and self.offers.mig.layout is not None)

@@ -1,0 +1,89 @@
+"""Claims that a policy keeps waiting, whatever becomes free: the Events for them and their pods.
+
+What the scheduler says of them (it cannot find a device) is true of a full cluster as well. Only claims for classes of
+policies are looked at, since of others nobody knows whose GPUs they mean. What is not certain is not said: while a
+change comes into force node by node, some GPUs are still offered as before.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpusharing.api import names
+from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
+from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
+from gpusharing.api.names import Sharing
+from gpusharing.api.sharing.policy_status import SharingPolicyStatus
+from gpusharing.core.cluster.device_classes import of_way
+from gpusharing.core.intents import Target, Tell
+from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.state.cluster_state import WaitingGroup
+from gpusharing.core.verdicts.tenancy import in_words
+
+
+class Why(NamedTuple):
+    reason: str
+    note: str
+
+
+def explain(
+    group: WaitingGroup, candidate: Candidate, status: SharingPolicyStatus, namespace: Namespace | None
+) -> Why | None:
+    """`candidate` and `status`: of the policy whose class it is. None: nothing certain keeps these claims waiting."""
+    return _why_nobody_is_served(group.device_class, candidate, status) or _why_strangers_are_not(
+        group, candidate, status, namespace
+    )
+
+
+def waiting_events(claim: ResourceClaim, why: Why) -> Sequence[Tell]:
+    return tuple(_to(claim, why))
+
+
+def policy_of_class(device_class: DeviceClass) -> str | None:
+    owners = device_class.metadata.owner_references
+    return next((owner["name"] for owner in owners if owner.get("kind") == Target.SHARING_POLICY), None)
+
+
+def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicyStatus) -> Why | None:
+    meant = _meant(name, candidate)
+    ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
+    if status.gpus is not None and not status.gpus.won and ready and ready.status is ConditionStatus.FALSE:
+        return Why("PolicyHasNoGpus", f"{meant}, which has none: {ready.reason}: {ready.message}")
+    way = next((way for way in Sharing if names.policy_class(candidate.name, way) == name), None)
+    if way and _is_wholly_in_force(candidate, status) and of_way(candidate.policy.spec.offers, way) is None:
+        return Why("WayNotOffered", f"{meant} as {way}, which offers them in other ways (spec.offers): ask for these")
+    return None
+
+
+def _why_strangers_are_not(
+    group: WaitingGroup, candidate: Candidate, status: SharingPolicyStatus, namespace: Namespace | None
+) -> Why | None:
+    """Their claims were made when the namespace was a tenant, or went around the guards."""
+    tenants = candidate.policy.spec.tenants.namespaces
+    if tenants == LabelSelector() or not _is_wholly_in_force(candidate, status):
+        return None
+    if namespace is None or tenants.matches(namespace.metadata.labels):
+        return None
+    described = f"is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
+    return Why("NotATenant", f"{_meant(group.device_class, candidate)}, and namespace {group.namespace} {described}")
+
+
+def _meant(name: str, candidate: Candidate) -> str:
+    return f"device class {name} is for GPUs of SharingPolicy {candidate.name}"
+
+
+def _is_wholly_in_force(candidate: Candidate, status: SharingPolicyStatus) -> bool:
+    """As it is now, on each of its nodes."""
+    ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
+    is_of_now = status.observed_generation == candidate.policy.metadata.generation
+    return not candidate.rests and is_of_now and ready is not None and ready.status is ConditionStatus.TRUE
+
+
+def _to(claim: ResourceClaim, why: Why) -> Iterator[Tell]:
+    """The claim, and the pod for which it was made from a template."""
+    told = [(Target.RESOURCE_CLAIM, claim.metadata)]
+    for owner in claim.metadata.owner_references:
+        if owner.get("kind") == Target.POD:
+            pod = ObjectMeta(name=owner["name"], namespace=claim.metadata.namespace, uid=owner["uid"])
+            told.append((Target.POD, pod))
+    for target, about in told:
+        yield Tell(target=target, about=about, warning=True, reason=why.reason, action="Wait", note=why.note)

@@ -1,0 +1,136 @@
+"""Whether a policy can be acted on at all. What the CRD's schema can refuse never gets here."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import pydantic
+
+from gpusharing import cel
+from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
+from gpusharing.api.sharing.rollout import RolloutMode
+from gpusharing.api.sharing.tenants import Tenants
+from gpusharing.core.policies.answers import Answers
+
+MOST_COST: Final = cel.COST_LIMIT // 10
+"""Of all selectors of a policy together, in Kubernetes' units. The scheduler evaluates the selectors of one claim at a
+time; the operator those of all policies for all GPUs, in one event loop.
+"""
+
+
+class ObjectionReason(StrEnum):
+    INVALID_SELECTOR = "InvalidSelector"
+    """An expression is no CEL, or costs too much."""
+    UNREADABLE = "Unreadable"
+    """The object is of another version of this program. Nothing can be written about it; the operator's log has it."""
+
+
+class Objection(NamedTuple):
+    reason: ObjectionReason
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A policy that has been looked at."""
+
+    policy: SharingPolicy
+    selectors: tuple[cel.Program, ...] = ()
+    objection: Objection | None = None
+    """The first thing that stands against it; None if it is accepted."""
+
+    @cached_property
+    def tenants(self) -> LabelSelector | None:
+        """Namespaces that its devices are for. None: nobody can tell. While it rests, an edit does not count: admission
+        goes by what the policy said before, too."""
+        last = self.policy.status.last_ready
+        if not self.is_readable:
+            return None
+        if not self.rests or last is None:
+            return self.policy.spec.tenants.namespaces
+        try:
+            return Tenants.model_validate(last.spec.get("tenants", {})).namespaces
+        except pydantic.ValidationError:
+            return None
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What its selectors answer, for all nodes."""
+        return Answers(self.selectors)
+
+    @property
+    def name(self) -> str:
+        return self.policy.metadata.name
+
+    @property
+    def is_readable(self) -> bool:
+        """Otherwise nothing but its name is known, and its spec here says nothing."""
+        return self.objection is None or self.objection.reason is not ObjectionReason.UNREADABLE
+
+    @property
+    def rests(self) -> bool:
+        """What it has stays as it is, and it wants nothing else."""
+        rollout = self.policy.spec.rollout
+        return self.objection is not None or rollout.paused or rollout.mode is RolloutMode.PLAN
+
+
+class Candidates:
+    """All policies, in the order of their names. Made anew when one of them changes, and never changed."""
+
+    def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
+        self.in_order: Final = tuple(sorted(candidates, key=lambda candidate: candidate.name))
+        self.by_name: Final[Mapping[str, Candidate]] = {candidate.name: candidate for candidate in self.in_order}
+        self.readable: Final[Mapping[str, SharingPolicy]] = {
+            candidate.name: candidate.policy for candidate in self.in_order if candidate.is_readable
+        }
+        self.tenants: Final[Mapping[str, LabelSelector]] = {
+            candidate.name: candidate.tenants for candidate in self.in_order if candidate.tenants is not None
+        }
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def replacing(self, candidate: Candidate) -> "Candidates":
+        """With this one in the place of the one of its name."""
+        return Candidates({**self.by_name, candidate.name: candidate}.values())
+
+
+def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
+    """`minor` is that of the Kubernetes whose scheduler is to read the same expressions in the same way."""
+    if isinstance(policy, UnreadablePolicy):
+        return Candidate(policy=policy, objection=Objection(ObjectionReason.UNREADABLE, "see the operator's log"))
+    programs: list[cel.Program] = []
+    for index, selector in enumerate(policy.spec.gpus.selectors):
+        try:
+            program = cel.compile(selector.cel.expression, minor)
+        except cel.CompileError as error:
+            return Candidate(policy=policy, objection=_invalid_selector(index, error.explained()))
+        if program.max_cost > cel.COST_LIMIT:
+            # As the API server refuses it in a DeviceClass.
+            excess = f"it may cost {program.max_cost:,} units, and Kubernetes allows {cel.COST_LIMIT:,}"
+            return Candidate(policy=policy, objection=_invalid_selector(index, excess))
+        programs.append(program)
+    together = sum(program.max_cost for program in programs)
+    if together > MOST_COST:
+        return Candidate(policy=policy, objection=_too_costly(together))
+    return Candidate(policy=policy, selectors=tuple(programs))
+
+
+def _invalid_selector(index: int, why: str) -> Objection:
+    message = (
+        f"GPUs that this policy shares already stay as they are until spec.gpus.selectors[{index}].cel.expression is "
+        f"right: {why}"
+    )
+    return Objection(ObjectionReason.INVALID_SELECTOR, message)
+
+
+def _too_costly(together: int) -> Objection:
+    message = (
+        "GPUs that this policy shares already stay as they are until spec.gpus.selectors costs less: the expressions "
+        f"may cost {together:,} units together, and a policy may cost {MOST_COST:,}; remove expressions, or replace "
+        "loops (all, exists, map) by comparisons"
+    )
+    return Objection(ObjectionReason.INVALID_SELECTOR, message)

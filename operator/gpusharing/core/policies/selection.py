@@ -1,0 +1,72 @@
+"""Which GPUs of a node a policy wants: those that all of its selectors match, as in a DeviceClass."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.core.policies.answers import Answer, GpuDevice
+from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.state.node_view import NodeView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    wanted: tuple[str, ...] = ()
+    """Uuids, in the order in which the node has them."""
+    failed: Mapping[str, str]
+    """By uuid: why a selector has no answer for this GPU."""
+
+
+class _Gpu:
+    def __init__(self, device: GpuDevice) -> None:
+        self.device = device
+        self._answers: dict[str, tuple[Candidate, Answer]] = {}
+        """By policy."""
+
+    def answer(self, candidate: Candidate) -> Answer:
+        examined, answer = self._answers.get(candidate.name, (None, None))
+        if examined is not candidate or answer is None:
+            answer = candidate.answers.answer(self.device)
+            self._answers[candidate.name] = candidate, answer
+        return answer
+
+    def forget_others(self, names: Container[str]) -> None:
+        """What was answered for all policies but these."""
+        self._answers = {name: known for name, known in self._answers.items() if name in names}
+
+
+class Selector:
+    """The selections on one node. What was answered is kept for as long as GPU and policy stay what they are."""
+
+    def __init__(self, driver: str) -> None:
+        self._driver = driver
+        self._gpus: dict[str, _Gpu] = {}
+
+    def selections(self, candidates: Sequence[Candidate], view: NodeView) -> Mapping[str, Selection]:
+        """By the names of the accepted policies that want this node."""
+        wanting = [
+            candidate
+            for candidate in candidates
+            if candidate.objection is None and candidate.policy.spec.nodes.matches(view.labels)
+        ]
+        statuses = [gpu.status for gpu in view.gpus.values()]
+        everything = Selection(wanted=tuple(gpu.uuid for gpu in statuses), failed={})
+        if any(candidate.selectors for candidate in wanting):
+            self._gpus = {status.uuid: self._gpu(status) for status in statuses}
+        names = {candidate.name for candidate in wanting}
+        for gpu in self._gpus.values():
+            gpu.forget_others(names)
+        return {candidate.name: self._select(candidate) if candidate.selectors else everything for candidate in wanting}
+
+    def _gpu(self, status: GpuStatus) -> _Gpu:
+        known = self._gpus.get(status.uuid)
+        if known is not None and known.device.looks_like(status):
+            return known
+        return _Gpu(GpuDevice(self._driver, status))
+
+    def _select(self, candidate: Candidate) -> Selection:
+        answers = {uuid: gpu.answer(candidate) for uuid, gpu in self._gpus.items()}
+        return Selection(
+            wanted=tuple(uuid for uuid, answer in answers.items() if answer.matches),
+            failed={uuid: answer.failure for uuid, answer in answers.items() if answer.failure is not None},
+        )

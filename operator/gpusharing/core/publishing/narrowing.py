@@ -1,0 +1,304 @@
+"""What each GPU of a node publishes now: as little as it can without ever letting two ways of taking it meet.
+
+The scheduler pays for every device that is published. So a GPU that is taken publishes only what can still be had of
+it, and of the idle ones only a few carry everything that is offered (the menu); the others are whole only. Scheduler,
+API and agent see each other late; these rules keep two ways off one GPU all the same:
+
+1. Adding is free, dropping takes two steps. A device that should not be there is first marked as closing and stays,
+   with counters, until the mark has been in the API for longer than the scheduler can be late. Then it goes: on a GPU
+   that is taken, when a look at the API shows that the claim still holds what excludes the device; on an idle one when
+   the operator says that nobody holds it.
+2. So what is released only gets more devices, with counters; what is too much then closes as above.
+3. What is published is on disk before it is written. Where nobody knows what was published, everything is.
+4. A GPU is in one pool at a time. Where it belongs into another one, all of it closes as above, and it appears there
+   when the API has had its slice without a device.
+
+The caller's part: give times of a clock that does not jump (seconds since boot), keep each GPU's `Publication` on disk,
+write its slice, and call `written` when the API has it. After a reboot, `restarted` begins all waiting anew.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+from pydantic.dataclasses import dataclass as record
+
+from gpusharing.api.meta import FROZEN_CONFIG, EmptyTuple
+from gpusharing.core.devices.gpu import Gpu
+from gpusharing.core.devices.options import Option, can_be_held_together, of_device
+from gpusharing.core.publishing.entries import Entry, Standing
+from gpusharing.core.publishing.menu import Menu, whole_only
+
+IDLE_WAIT: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """In seconds."""
+
+    patience: float = 60
+    """So long nothing is written because of a claim that may leave again soon."""
+    taken: float = 60
+    """Longer than slices reach the scheduler late."""
+    idle: float = IDLE_WAIT
+    """Longer than a decision of the scheduler can be on its way. Nobody waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A prepared claim's hold on one device: a claim may lose it and get another one under the same uid."""
+
+    claim: str
+    device: str
+    share_id: str | None = None
+    admin: bool = False
+    """Whoever only looks takes nothing."""
+
+
+@record(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class Publication:
+    """What one GPU publishes, as it is kept on disk."""
+
+    pool: str
+    entries: Annotated[tuple[Entry, ...], EmptyTuple] = ()
+    complete: bool = False
+    """Whether all that may have been published before is among the entries, or was withdrawn by the rules."""
+    vacated: bool = False
+    """Whether the API has had it without any entry: nothing of the GPU is in this pool any more."""
+    withheld: bool = False
+    """Whether nobody could ever get any of it, since the operator had not spoken."""
+
+    @property
+    def devices(self) -> frozenset[str]:
+        return frozenset(entry.device for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuView:
+    """One GPU: what is wanted of it and what is known of it."""
+
+    gpu: Gpu
+    group: str
+    """GPUs that are offered alike: each group has menus of its own. Policy and model make one."""
+    menu: Menu
+    policy: str | None
+    pool: str
+    """Where its devices belong."""
+    configured: bool
+    """False: the operator has not spoken, so that nobody knows what else may be offered and allocated."""
+    published: Publication | None
+    """None: nobody knows."""
+    found: frozenset[str] = frozenset()
+    """Where nobody knows: the devices that the API shows for it."""
+    found_in: str | None = None
+    """And the pool in which it shows them, or in which claims hold them."""
+    prepared: tuple[Holder, ...] = ()
+    allocated: frozenset[str] = frozenset()
+    """Devices that the operator has seen allocated."""
+    close_approved: frozenset[str] = frozenset()
+    """Devices of which the operator says that they may be withdrawn."""
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether there may be something of it in a pool where it does not belong. Without the operator's word nobody
+        knows where that is."""
+        left = self.published is not None and self.published.vacated
+        return self.configured and self.pool != self.published_in and not left
+
+    @property
+    def published_in(self) -> str:
+        return self.published.pool if self.published else self.found_in or self.pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPlan:
+    publication: Publication
+    confirm: tuple[Holder, ...] = ()
+    """Read these claims, and ask again with the answers: something can go if they hold what they held."""
+    look_again: float = math.inf
+    """When time alone will change something."""
+
+
+Answers = Mapping[Holder, bool]
+"""Whether a claim that was just read has this very device allocated."""
+
+_NO_ANSWERS: Final[Answers] = {}
+_DEFAULT_TIMING: Final = Timing()
+
+
+def narrow(
+    views: Sequence[GpuView],
+    *,
+    now: float,
+    menus: int = 1,
+    timing: Timing = _DEFAULT_TIMING,
+    answers: Answers = _NO_ANSWERS,
+) -> list[GpuPlan]:
+    """A plan for each GPU, in the same order. `menus` idle GPUs of each group carry everything that is offered."""
+    taken_by = [_holders(view, answers) for view in views]
+    with_menu = _slots_with_menu(views, taken_by, menus)
+    return [
+        _Planning(view, holders, answers, now, timing).plan(full=view.gpu.slot in with_menu)
+        for view, holders in zip(views, taken_by, strict=True)
+    ]
+
+
+def written(stored: Publication, current: Publication, *, now: float) -> Publication:
+    """After the API took what `stored` says: what closes there and still does waits from now on."""
+    is_empty = not stored.entries and not current.entries and stored.pool == current.pool
+    closing = {entry.device for entry in stored.entries if entry.standing is not Standing.OPEN}
+    return replace(
+        current,
+        vacated=current.vacated or is_empty,
+        entries=tuple(
+            replace(entry, closing_since=now)
+            if entry.device in closing and entry.standing is not Standing.OPEN and entry.closing_since is None
+            else entry
+            for entry in current.entries
+        ),
+    )
+
+
+def restarted(publication: Publication, *, now: float) -> Publication:
+    """After a reboot times are those of another clock."""
+    return replace(publication, entries=tuple(_not_after(entry, now, whatever=True) for entry in publication.entries))
+
+
+def _holders(view: GpuView, answers: Answers) -> tuple[Holder, ...]:
+    # A claim that has lost its device takes nothing, whatever is prepared.
+    return tuple(holder for holder in view.prepared if not holder.admin and answers.get(holder, True))
+
+
+def _slots_with_menu(views: Sequence[GpuView], taken_by: Iterable[Collection[Holder]], menus: int) -> set[int]:
+    """The lowest idle ones, so that shares fill the GPUs from one end: the scheduler takes the first that fits."""
+    idle: dict[str, list[int]] = {}
+    for view, holders in zip(views, taken_by, strict=True):
+        if not holders and not view.is_moving and whole_only(view.menu) != view.menu:
+            idle.setdefault(view.group, []).append(view.gpu.slot)
+    return {slot for slots in idle.values() for slot in sorted(slots)[:menus]}
+
+
+def _not_after(entry: Entry, now: float, *, whatever: bool = False) -> Entry:
+    """An entry of which no time is in the future."""
+
+    def bounded(moment: float | None) -> float | None:
+        return moment if moment is None else now if whatever else min(moment, now)
+
+    return replace(entry, unwanted_since=bounded(entry.unwanted_since), closing_since=bounded(entry.closing_since))
+
+
+@dataclass(slots=True)
+class _Planning:
+    """The work on one GPU."""
+
+    view: GpuView
+    holders: tuple[Holder, ...]
+    answers: Answers
+    now: float
+    timing: Timing
+    confirm: tuple[Holder, ...] = ()
+    look_again: float = math.inf
+
+    def plan(self, *, full: bool) -> GpuPlan:
+        before = self._before()
+        moving = self.view.is_moving
+        wanted = set() if moving else self._wanted(full=full)
+        held = {holder.device for holder in self.holders}
+        known = {entry.device: entry for entry in before.entries}
+        entries: list[Entry] = []
+        for device in self._in_order(wanted | held | known.keys()):
+            entry = known.get(device, Entry(device=device, policy=self.view.policy))
+            if device in wanted:
+                entries.append(Entry(device=device, policy=self.view.policy))
+            elif not self._may_go(closing := self._closing(entry), withheld=moving and before.withheld):
+                entries.append(closing)
+        publication = Publication(
+            pool=before.pool if moving or not self.view.configured else self.view.pool,
+            entries=tuple(entries),
+            # Only with the operator's word everything that may be allocated is on the menu.
+            complete=before.complete or self.view.configured,
+            vacated=before.vacated and not entries,
+            withheld=before.withheld and (moving or not self.view.configured),
+        )
+        return GpuPlan(publication=publication, confirm=self.confirm, look_again=self.look_again)
+
+    def _before(self) -> Publication:
+        """What may be published. Where that is not known, it is everything that is offered and more."""
+        view = self.view
+        known = view.published or self._unknown()
+        entries = {entry.device: _not_after(entry, self.now) for entry in known.entries}
+        if view.published is None or (view.configured and not known.complete):
+            somehow = view.found | view.allocated | {option.device for option in view.menu}
+            entries |= {device: Entry(device=device, policy=view.policy) for device in somehow if device not in entries}
+        return replace(known, entries=tuple(entries.values()))
+
+    def _unknown(self) -> Publication:
+        is_new = not (self.view.configured or self.view.found_in or self.view.found or self.view.prepared)
+        return Publication(pool=self.view.published_in, withheld=is_new)
+
+    def _wanted(self, *, full: bool) -> set[str]:
+        menu = self.view.menu
+        if self.holders:
+            held = self._held_options()
+            return {option.device for option in menu if self._fits_beside(held, option)}
+        return {option.device for option in (menu if full else whole_only(menu))}
+
+    def _held_options(self) -> list[Option]:
+        devices = sorted({holder.device for holder in self.holders})
+        return [of_device(self.view.gpu, device) for device in devices]
+
+    def _fits_beside(self, held: Sequence[Option], option: Option) -> bool:
+        others = [other for other in held if other.device != option.device]
+        return can_be_held_together(self.view.gpu, [*others, option])
+
+    def _in_order(self, devices: Collection[str]) -> list[str]:
+        """As on the menu, then what is not on it any more."""
+        on_menu = [option.device for option in self.view.menu if option.device in devices]
+        return on_menu + sorted(set(devices) - set(on_menu))
+
+    def _closing(self, entry: Entry) -> Entry:
+        """The entry of a device that should not be there."""
+        offered = not self.view.is_moving and any(option.device == entry.device for option in self.view.menu)
+        since = self.now if entry.unwanted_since is None else entry.unwanted_since
+        if offered and entry.standing is Standing.OPEN and not self._is_over(since + self.timing.patience):
+            return replace(entry, unwanted_since=since)
+        in_use = entry.device in self.view.allocated or any(entry.device == holder.device for holder in self.holders)
+        standing = Standing.DRAINING if in_use and not offered else Standing.CLOSING
+        return replace(entry, unwanted_since=since, standing=standing)
+
+    def _may_go(self, entry: Entry, *, withheld: bool) -> bool:
+        if any(holder.device == entry.device for holder in self.holders):
+            return False
+        if withheld:
+            # A new node is not to wait for what it never gave to anybody.
+            return entry.device not in self.view.allocated
+        if entry.closing_since is None:
+            return False
+        in_the_way = self._holders_that_exclude(entry.device)
+        if not in_the_way:
+            is_over = self._is_over(entry.closing_since + self.timing.idle)
+            return is_over and entry.device in self.view.close_approved and entry.device not in self.view.allocated
+        if not self._is_over(entry.closing_since + self.timing.taken):
+            return False
+        unanswered = tuple(holder for holder in in_the_way if holder not in self.answers)
+        self.confirm += tuple(holder for holder in unanswered if holder not in self.confirm)
+        return not unanswered
+
+    def _holders_that_exclude(self, device: str) -> tuple[Holder, ...]:
+        """As few as are enough. None: the device could be had beside all of them."""
+        option = of_device(self.view.gpu, device)
+        chosen: dict[str, Holder] = {}
+        # Those that have answered first: one answer is enough for all that it decides.
+        for holder in sorted(self.holders, key=lambda holder: (holder not in self.answers, holder.claim)):
+            chosen.setdefault(holder.device, holder)
+            alone = [of_device(self.view.gpu, holder.device), option]
+            if not can_be_held_together(self.view.gpu, alone):
+                return (holder,)
+        together = [*(of_device(self.view.gpu, held) for held in chosen), option]
+        return () if can_be_held_together(self.view.gpu, together) else tuple(chosen.values())
+
+    def _is_over(self, moment: float) -> bool:
+        if moment > self.now:
+            self.look_again = min(self.look_again, moment)
+        return moment <= self.now

@@ -1,0 +1,51 @@
+"""How far a GPU is from what is decided for it: who is in the way, and what the agent has still to do.
+
+All of it is read from what the API has and what the agent reports, so it is the same whoever asks, and when.
+"""
+
+from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.core.policies.is_offered import is_offered, lacks_instances
+from gpusharing.core.publishing.gpu_health import HEALTHY, Reason
+from gpusharing.core.state.node_view import GpuView, Hold
+
+
+def blocking_holds(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
+    """The holds that have to end before the entry is wholly in force."""
+    return tuple([hold for hold in gpu.holds if not is_offered(hold.place, entry, gpu.status, gpu.models)])
+
+
+def has_to_be_cut(entry: GpuSharing, gpu: GpuView) -> bool:
+    """Whether instances of a static layout are missing, or MIG mode has to be switched by a reset."""
+    mig = entry.offers.mig if entry.offers else None
+    if mig is not None and mig.layout is not None and lacks_instances(mig.layout, gpu.status):
+        return True
+    return _has_to_be_reset(entry, gpu)
+
+
+def failure(gpu: GpuStatus) -> str | None:
+    """Why it cannot be used, or not in this mode."""
+    healthy = next((condition for condition in gpu.conditions if condition.type == HEALTHY), None)
+    if healthy is None or (healthy.status == "True" and healthy.reason != Reason.DISOBEYS):
+        return None
+    return healthy.message
+
+
+def is_offered_anew(entry: GpuSharing, gpu: GpuStatus) -> bool:
+    """Whether the agent acts on the entry, and the GPU can be taken."""
+    return gpu.policy == entry.policy and can_be_taken(entry, gpu)
+
+
+def can_be_taken(entry: GpuSharing, gpu: GpuStatus) -> bool:
+    nothing_offered = entry.offers is None or entry.offers == Offers()
+    return nothing_offered or any(device.closing_since is None for device in gpu.published)
+
+
+def _has_to_be_reset(entry: GpuSharing, gpu: GpuView) -> bool:
+    mode = gpu.status.mig_mode
+    if mode is None or not any(model.model == gpu.status.model and model.switch_resets for model in gpu.models):
+        return False
+    offers = entry.offers
+    only_mig = offers is not None and offers.mig is not None and offers == Offers(mig=offers.mig)
+    return mode.enabled != (only_mig or mode.found)

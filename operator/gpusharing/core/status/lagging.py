@@ -1,0 +1,83 @@
+"""Why what a policy won on a node is not in force there yet."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.plan import Effect
+from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
+from gpusharing.core.rollout.gpu_change import GpuChange
+from gpusharing.core.rollout.gpu_progress import blocking_holds, can_be_taken, failure, has_to_be_cut
+from gpusharing.core.state.node_view import GpuView
+from gpusharing.core.text import listed
+
+
+class Late(NamedTuple):
+    """A GPU on which something is missing."""
+
+    decided: GpuSharing
+    gpu: GpuView
+
+
+def lagging(
+    node: str,
+    *,
+    late: Sequence[Late],
+    waiting: Sequence[GpuChange],
+    held: bool,
+) -> LaggingNode | None:
+    """`late`: those that it has. `waiting`: those that stay as they were. `held`: whether it may not begin here yet."""
+    found = _waiting(waiting, held=held) or (_late(late) if late else None)
+    return LaggingNode(node=node, reason=found[0], message=found[1]) if found else None
+
+
+def is_late(entry: GpuSharing, gpu: GpuView) -> bool:
+    return not _has_acted(entry, gpu) or has_to_be_cut(entry, gpu) or not can_be_taken(entry, gpu.status)
+
+
+_Found = tuple[LagReason, str] | None
+
+
+def _waiting(waiting: Sequence[GpuChange], *, held: bool) -> _Found:
+    """Those that stay as they were."""
+    if held:
+        return LagReason.HELD_BACK, "stays as it was until other nodes have changed (rollout.maxUnavailable)"
+    kept = [change.after.uuid for change in waiting if change.effect is Effect.KEPT_UNTIL_IDLE]
+    if kept:
+        return LagReason.KEPT_UNTIL_IDLE, f"{listed(kept)} in use, so as before until idle (rollout.disruption: Never)"
+    return None
+
+
+def _late(late: Sequence[Late]) -> _Found:
+    """By the weightiest reason that there is on any of them."""
+    failures = [f"{one.decided.uuid}: {why}" for one in late if (why := failure(one.gpu.status))]
+    if failures:
+        return LagReason.FAILING, listed(failures, separator="; ")
+    if any(not _has_acted(one.decided, one.gpu) for one in late):
+        return LagReason.NOT_ACTED, "its agent has not acted yet"
+    return (
+        _those(late, LagReason.EVICTING, _is_evicting, "in use: the pods that are in the way are being evicted")
+        or _those(late, LagReason.IN_USE, _is_in_use, "in use: what is offered changes when the last claim has gone")
+        or _those(late, LagReason.BEING_CUT, lambda one: has_to_be_cut(*one), "being cut anew")
+        or _those(late, LagReason.WITHDRAWING, lambda _: True, "withdrawing what was offered before")
+    )
+
+
+def _those(late: Sequence[Late], reason: LagReason, are: Callable[[Late], bool], what: str) -> _Found:
+    uuids = [one.decided.uuid for one in late if are(one)]
+    return (reason, f"{listed(uuids)} {what}") if uuids else None
+
+
+def _has_acted(entry: GpuSharing, gpu: GpuView) -> bool:
+    # What goes to another pool is its former policy's until nothing of it is left there.
+    published = gpu.status.published
+    leaves = bool(published) and all(device.closing_since is not None for device in published)
+    return leaves or gpu.status.policy == entry.policy
+
+
+def _is_evicting(one: Late) -> bool:
+    return one.decided.drain is not None and bool(blocking_holds(*one))
+
+
+def _is_in_use(one: Late) -> bool:
+    return bool(one.gpu.holds) or one.gpu.is_prepared

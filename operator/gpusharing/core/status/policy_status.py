@@ -1,0 +1,236 @@
+"""What became of a policy: conditions with reasons from closed lists, and messages that say what to do."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from gpusharing.api import names
+from gpusharing.api.meta import Condition, ConditionStatus
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.policy_status import (
+    ClientCount,
+    GpuCount,
+    LastReady,
+    NodeCount,
+    SharingPolicyStatus,
+)
+from gpusharing.api.sharing.rollout import RolloutMode
+from gpusharing.core.policies.policy import Candidate, Objection
+from gpusharing.core.reasons import (
+    AcceptedReason,
+    Complaint,
+    ConditionType,
+    ConflictedReason,
+    DegradedReason,
+    ProgressingReason,
+    ReadyReason,
+)
+from gpusharing.core.rollout.plan import plan
+from gpusharing.core.status.totals import Totals
+from gpusharing.core.text import counted, listed
+
+_MOST_LAGGING: Final = 10
+# The first minor of Kubernetes whose scheduler needs not look at all nodes' counters, and how many it takes before that
+# is felt.
+_COUNTS_FAST: Final = 37
+_COUNTED_NODES: Final = 20
+
+
+class Finding(NamedTuple):
+    """A condition without its formalities."""
+
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+
+
+def policy_status(
+    candidate: Candidate,
+    totals: Totals,
+    complaints: Sequence[Complaint] = (),
+    *,
+    untold: bool = False,
+    minor: int,
+    now: str,
+) -> SharingPolicyStatus:
+    """The status to be; where nothing but the time would change, it is the one that is there. `untold`: admission does
+    not know yet what it says of its tenants."""
+    policy = candidate.policy
+    ready = _ready(candidate, totals, untold=untold)
+    findings = {
+        ConditionType.ACCEPTED: _accepted(candidate.objection),
+        ConditionType.READY: ready,
+        ConditionType.PROGRESSING: _progressing(candidate, totals),
+        ConditionType.CONFLICTED: _conflicted(totals),
+        ConditionType.DEGRADED: _degraded(totals, complaints, minor),
+    }
+    conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
+    is_planned = candidate.objection is None and policy.spec.rollout.mode is RolloutMode.PLAN
+    return SharingPolicyStatus(
+        observed_generation=policy.metadata.generation,
+        conditions=conditions,
+        nodes=NodeCount(
+            selected=totals.selected,
+            ready=totals.ready,
+            changing=totals.changing,
+            held_back=totals.held_back,
+            failing=totals.broken,
+        ),
+        gpus=GpuCount(won=totals.won, lost=len(totals.lost)),
+        clients=ClientCount(current=totals.clients, max=totals.places),
+        lagging=tuple(totals.lagging[:_MOST_LAGGING]),
+        plan=plan(totals.planned) if is_planned else None,
+        last_ready=_last_ready(policy) if ready.reason == ReadyReason.READY else policy.status.last_ready,
+    )
+
+
+def _last_ready(policy: SharingPolicy) -> LastReady:
+    last, generation = policy.status.last_ready, policy.metadata.generation
+    if last and last.generation == generation:
+        return last
+    # As people would write it: without what is so anyway.
+    spec = policy.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return LastReady(generation=generation, spec=spec)
+
+
+def _accepted(objection: Objection | None) -> Finding:
+    if objection:
+        return Finding(ConditionStatus.FALSE, *objection)
+    return Finding(ConditionStatus.TRUE, AcceptedReason.ACCEPTED)
+
+
+def _ready(candidate: Candidate, totals: Totals, *, untold: bool) -> Finding:
+    def not_ready(reason: ReadyReason, message: str) -> Finding:
+        return Finding(ConditionStatus.FALSE, reason, message)
+
+    nodes = counted(totals.selected, "node")
+    if candidate.objection:
+        return not_ready(ReadyReason.NOT_ACCEPTED, "see condition Accepted")
+    if not totals.selected:
+        return not_ready(
+            ReadyReason.NO_MATCHING_NODES,
+            "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report",
+        )
+    if totals.planned:
+        is_paused = candidate.policy.spec.rollout.paused
+        return not_ready(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _resting(candidate, totals))
+    if not totals.won and not totals.coming and not totals.lost:
+        return not_ready(
+            ReadyReason.NO_MATCHING_GPUS, f"no GPU of the {nodes} in spec.nodes matches spec.gpus.selectors"
+        )
+    if not totals.won and not totals.coming:
+        return not_ready(
+            ReadyReason.LOST_ALL_GPUS,
+            f"other policies won {counted(len(totals.lost), 'GPU')} that it wants: see Conflicted",
+        )
+    if untold:
+        return not_ready(ReadyReason.WAITING_FOR_GUARDS, "admission does not know yet what it says of its tenants")
+    if totals.lagging:
+        return not_ready(
+            ReadyReason.WAITING_FOR_NODES,
+            f"{len(totals.lagging)} of {nodes} not there yet: {_lagging(totals)}",
+        )
+    message = f"in force on {counted(totals.won, 'GPU')} of {counted(totals.winning, 'node')}"
+    return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
+
+
+def _progressing(candidate: Candidate, totals: Totals) -> Finding:
+    def rests(reason: ProgressingReason, message: str = "") -> Finding:
+        return Finding(ConditionStatus.FALSE, reason, message)
+
+    rollout = candidate.policy.spec.rollout
+    if candidate.objection:
+        return rests(ProgressingReason.STOPPED, "see condition Accepted")
+    if rollout.paused:
+        return rests(ProgressingReason.PAUSED, _resting(candidate, totals))
+    if rollout.mode is RolloutMode.PLAN:
+        return rests(ProgressingReason.PLAN, _resting(candidate, totals))
+    if totals.held_back and not totals.moving:
+        return rests(
+            ProgressingReason.STOPPED,
+            f"rollout stopped: failing nodes use up rollout.maxUnavailable, {counted(totals.held_back, 'node')} held "
+            f"back. Repair them, take them out of spec.nodes, correct the policy, or raise it: {_failing(totals)}",
+        )
+    if totals.moving or totals.held_back:
+        then = f", and {totals.held_back} more after them" if totals.held_back else ""
+        return Finding(
+            ConditionStatus.TRUE,
+            ProgressingReason.ROLLING_OUT,
+            f"{counted(totals.changing, 'node')} being changed{then}",
+        )
+    if totals.lagging:
+        return Finding(ConditionStatus.TRUE, ProgressingReason.WAITING, _lagging(totals))
+    return rests(ProgressingReason.COMPLETE)
+
+
+def _resting(candidate: Candidate, totals: Totals) -> str:
+    """What is not done while the policy rests, and how it comes to be done."""
+    do = "set rollout.paused to false" if candidate.policy.spec.rollout.paused else "set rollout.mode to Apply"
+    if not totals.planned:
+        return "nothing would change"
+    gpus = sum(len(one.node.gpus) for one in totals.planned)
+    changes = f"{counted(gpus, 'GPU')} of {counted(len(totals.planned), 'node')} would change"
+    return f"{changes}: to have it so, {do}"
+
+
+def _conflicted(totals: Totals) -> Finding:
+    if not totals.lost:
+        return Finding(ConditionStatus.FALSE, ConflictedReason.NO_CONFLICT)
+    message = f"lost {counted(len(totals.lost), 'GPU')}: {listed(totals.lost)}"
+    return Finding(ConditionStatus.TRUE, ConflictedReason.LOST_GPUS, message)
+
+
+def _degraded(totals: Totals, complaints: Sequence[Complaint], minor: int) -> Finding:
+    found = [*complaints, *_degradations(totals, minor)]
+    if not found:
+        return Finding(ConditionStatus.FALSE, DegradedReason.NOT_DEGRADED)
+    return Finding(ConditionStatus.TRUE, found[0][0], "; ".join(message for _, message in found))
+
+
+def _degradations(totals: Totals, minor: int) -> Iterator[tuple[DegradedReason, str]]:
+    if totals.undecided:
+        nodes = counted(len(totals.undecided), "node")
+        why = listed(totals.undecided, separator="; ")
+        yield DegradedReason.INTERNAL_ERROR, f"{nodes} cannot be decided on and stay as they are: {why}"
+    if totals.failing:
+        yield DegradedReason.NODES_FAILING, f"{counted(totals.broken, 'node')} failing: {_failing(totals)}"
+    if totals.not_evicted:
+        message = (
+            f"Kubernetes evicts nobody who tolerates the taint {names.DRAINING} without end: delete the pods of "
+            f"{listed(totals.not_evicted)}"
+        )
+        yield DegradedReason.EVICTION_TOLERATED, message
+    if totals.failed:
+        gpus = f"{counted(len(totals.failed), 'GPU')}, which stay as they are"
+        why = listed(totals.failed, separator="; ")
+        yield DegradedReason.SELECTOR_ERROR, f"a selector has no answer for {gpus}: {why}"
+    if totals.refused:
+        why = listed([message for _, message in totals.refused], separator="; ")
+        yield DegradedReason(totals.refused[0][0]), f"not offered in every way: {why}"
+    if minor < _COUNTS_FAST and totals.counted > _COUNTED_NODES:
+        message = (
+            f"the scheduler of Kubernetes 1.{minor} looks at the counters of all nodes for each pod and node, and "
+            f"{counted(totals.counted, 'node')} offer GPUs in modes that exclude each other: upgrade to "
+            f"1.{_COUNTS_FAST}, or offer one mode on each GPU"
+        )
+        yield DegradedReason.SLOW_SCHEDULER, message
+
+
+def _failing(totals: Totals) -> str:
+    return listed(totals.failing, separator="; ")
+
+
+def _lagging(totals: Totals) -> str:
+    return listed([f"{late.node}: {late.message}" for late in totals.lagging], separator="; ")
+
+
+def _condition(policy: SharingPolicy, type_: str, finding: Finding, *, now: str) -> Condition:
+    before = next((condition for condition in policy.status.conditions if condition.type == type_), None)
+    unchanged = before is not None and before.status == finding.status
+    return Condition(
+        type=type_,
+        status=finding.status,
+        reason=finding.reason,
+        message=finding.message,
+        observed_generation=policy.metadata.generation,
+        last_transition_time=before.last_transition_time if before and unchanged else now,
+    )

@@ -1,0 +1,27 @@
+"""Parts of messages: lists that name the first few, and who has to delete what."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from gpusharing.api.dra import ResourceClaim
+
+SHOWN: Final = 3
+"""Items that a message names; the rest is counted."""
+
+
+def listed(items: Sequence[str], *, separator: str = ", ") -> str:
+    rest = len(items) - SHOWN
+    return separator.join(items[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def release_hint(claim: ResourceClaim) -> str:
+    """What to delete so that the claim releases its devices."""
+    metadata = claim.metadata
+    pods = sorted(consumer.name for consumer in claim.status.reserved_for if consumer.resource == "pods")
+    if pods:
+        return f"delete {'pod' if len(pods) == 1 else 'pods'} {listed(pods)} of namespace {metadata.namespace}"
+    return f"delete ResourceClaim {metadata.name} of namespace {metadata.namespace}"

@@ -1,0 +1,177 @@
+"""The oracle of incremental decisions: the same decision from one look at the whole world."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
+from gpusharing.api.names import MANAGED_BY, OPERATOR, node_of_pool
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.core.claims.allocation import nodes_of, requested_classes
+from gpusharing.core.cluster.cluster_decision import Cluster, cluster_decision
+from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propose
+from gpusharing.core.events.waiting_claims import explain, policy_of_class, waiting_events
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Tell
+from gpusharing.core.policies.policy import Candidates, examine
+from gpusharing.core.publishing.narrowing import IDLE_WAIT
+from gpusharing.core.rollout.budget import held_back, parts
+from gpusharing.core.state.cluster_state import Key, Setup, WaitingGroup
+from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.status.policy_status import policy_status
+from gpusharing.core.status.totals import fold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Everything that the operator decides on, at one moment."""
+
+    driver: str
+    minor: int
+    idle_wait: float = IDLE_WAIT
+    policies: Mapping[str, SharingPolicy]
+    nodes: Mapping[str, Node]
+    node_sharings: Mapping[str, NodeSharing]
+    claims: Mapping[Key, ResourceClaim]
+    classes: Mapping[str, DeviceClass] = field(default_factory=dict)
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    guards: Mapping[str, ValidatingAdmissionPolicy] = field(default_factory=dict)
+    bindings: Mapping[str, ValidatingAdmissionPolicyBinding] = field(default_factory=dict)
+    quotas: Mapping[Key, ResourceQuota] = field(default_factory=dict)
+    taint_rules: Mapping[str, DeviceTaintRule] | None = None
+    """None where the API server has no such kind."""
+
+    @property
+    def setup(self) -> Setup:
+        return Setup(
+            driver=self.driver,
+            minor=self.minor,
+            idle_wait=self.idle_wait,
+            has_taint_rules=self.taint_rules is not None,
+        )
+
+
+def decide(world: World, *, now: str) -> list[Intent]:
+    """All writes that are missing. Where the world is as it should be, there are none."""
+    candidates = _candidates(world)
+    views = node_views(world)
+    memos = {view.name: NodeMemo(world.driver) for view in views}
+    proposals = {view.name: propose(candidates, view, memos[view.name]) for view in views}
+    in_rollouts = {
+        candidate.name: {
+            node: part
+            for node, proposal in proposals.items()
+            for name, part in parts(proposal.rollout, proposal.wanted.selected_by).items()
+            if name == candidate.name
+        }
+        for candidate in candidates.in_order
+    }
+    waiting_nodes = {
+        name: held_back(candidates.by_name[name].policy.spec.rollout, nodes) for name, nodes in in_rollouts.items()
+    }
+    decisions = {
+        view.name: decide_node(
+            candidates,
+            view,
+            proposals[view.name],
+            world.setup,
+            memos[view.name],
+            held_back=frozenset(name for name, nodes in waiting_nodes.items() if view.name in nodes),
+            now=now,
+        )
+        for view in views
+    }
+    cluster = cluster_decision(
+        Cluster(
+            candidates=candidates.in_order,
+            classes=world.classes,
+            namespaces=world.namespaces,
+            guards=world.guards,
+            bindings=world.bindings,
+            quotas=world.quotas,
+            setup=world.setup,
+        )
+    )
+    intents: list[Intent] = [*cluster.intents]
+    intents += [
+        ReplaceSpec(view.sharing, decisions[view.name].spec, decisions[view.name].notices)
+        for view in views
+        if decisions[view.name].spec != view.sharing.spec
+    ]
+    for view in views:
+        intents += decisions[view.name].taint_rules
+    for candidate in candidates.in_order:
+        name = candidate.name
+        contributions = {
+            node: decision.contributions[name] for node, decision in decisions.items() if name in decision.contributions
+        }
+        status = policy_status(
+            candidate,
+            fold(contributions),
+            cluster.complaints.get(name, ()),
+            untold=name in cluster.untold,
+            minor=world.minor,
+            now=now,
+        )
+        if candidate.is_readable and status != candidate.policy.status:
+            intents.append(PatchStatus(candidate.policy, status))
+    return intents
+
+
+def events(world: World, *, now: str) -> list[Tell]:
+    """Of all claims that wait, in no order."""
+    candidates = _candidates(world)
+    pending = {one.before.metadata.name: one.status for one in decide(world, now=now) if isinstance(one, PatchStatus)}
+    found: list[Tell] = []
+    for claim in world.claims.values():
+        for name in requested_classes(claim) & world.classes.keys():
+            policy = policy_of_class(world.classes[name])
+            if policy is not None and policy in candidates:
+                candidate = candidates.by_name[policy]
+                status = pending.get(policy, candidate.policy.status)
+                group = WaitingGroup(name, claim.metadata.namespace)
+                why = explain(group, candidate, status, world.namespaces.get(group.namespace))
+                found += waiting_events(claim, why) if why else ()
+    return found
+
+
+def node_views(world: World) -> list[NodeView]:
+    """In the order of their names."""
+    claims: defaultdict[str, list[ResourceClaim]] = defaultdict(list)
+    for claim in world.claims.values():
+        for node in nodes_of(claim, world.driver):
+            claims[node].append(claim)
+    return [
+        NodeView(
+            sharing=sharing,
+            labels=world.nodes[name].metadata.labels,
+            claims=tuple(claims.get(name, ())),
+            namespaces=_labels(world, claims.get(name, ())),
+            taint_rules=_rules_on(world, name),
+            driver=world.driver,
+        )
+        for name, sharing in sorted(world.node_sharings.items())
+        # Without its Node it is about to be garbage-collected.
+        if name in world.nodes
+    ]
+
+
+def _candidates(world: World) -> Candidates:
+    return Candidates(examine(policy, minor=world.minor) for policy in world.policies.values())
+
+
+def _labels(world: World, claims: Collection[ResourceClaim]) -> Mapping[str, Mapping[str, str]]:
+    wanted = {claim.metadata.namespace for claim in claims}
+    return {name: world.namespaces[name].metadata.labels for name in wanted if name in world.namespaces}
+
+
+def _rules_on(world: World, node: str) -> tuple[DeviceTaintRule, ...] | None:
+    if world.taint_rules is None:
+        return None
+    return tuple(
+        rule
+        for _, rule in sorted(world.taint_rules.items())
+        if rule.metadata.labels.get(MANAGED_BY) == OPERATOR
+        and node_of_pool(rule.spec.device_selector.get("pool", "")) == node
+    )

@@ -1,0 +1,377 @@
+"""Incremental up to date, the decision is the one that is made from nothing."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from building import (
+    LATER,
+    NOW,
+    claim,
+    class_of,
+    gpu_status,
+    node,
+    node_sharing,
+    policy,
+    result,
+    taint_rule,
+    time_slicing,
+    world,
+)
+from building.cluster import agents_act, apply, with_claims, with_policies
+from building.from_nothing import World, decide, events
+from building.incremental import Incremental, by_object
+from building.worlds import NODES, POLICIES, claims, node_sharings, policies, worlds
+from gpusharing.api.dra import DeviceTaintRule, Namespace
+from gpusharing.api.meta import Condition, ConditionStatus, ObjectMeta
+from gpusharing.api.sharing.gpu_models import GpuModel, MigProfilePlaces
+from gpusharing.api.sharing.gpu_status import PublishedDevice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.offers import MigOffer, Offers
+from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
+from gpusharing.core.decision import incremental as module
+from gpusharing.core.decision.node_decision import decide_node
+from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.publishing.narrowing import IDLE_WAIT
+from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.timestamps import seconds
+
+Step = Callable[[World], World]
+
+MOMENTS = (NOW, "2026-11-18T12:00:01Z", "2026-11-18T12:30:00Z", LATER, "2026-11-18T14:00:00Z")
+
+
+# Some of them closing, for longer than the operator waits or not.
+published = st.lists(
+    st.builds(
+        PublishedDevice,
+        device=st.sampled_from(["gpu-0", "gpu-0-timeslicing", "gpu-1-timeslicing"]),
+        closing_since=st.sampled_from([None, None, "2026-11-18T11:00:00Z", NOW]),
+    ),
+    max_size=2,
+    unique_by=lambda item: item.device,
+).map(tuple)
+
+
+def without(field: str, name: object) -> Step:
+    def drop(at: World) -> World:
+        rest: Any = {field: {key: item for key, item in getattr(at, field).items() if key != name}}
+        return replace(at, **rest)
+
+    return drop
+
+
+def with_sharing(name: str, seed: st.DataObject) -> Step:
+    def put(at: World) -> World:
+        sharing = seed.draw(node_sharings(name, list(at.policies.values())))
+        gpus = tuple(gpu.model_copy(update={"published": seed.draw(published)}) for gpu in sharing.status.gpus)
+        sharing = sharing.model_copy(update={"status": sharing.status.model_copy(update={"gpus": gpus})})
+        return replace(at, node_sharings={**at.node_sharings, name: sharing})
+
+    return put
+
+
+def with_node(name: str, labels: Mapping[str, str]) -> Step:
+    return lambda at: replace(at, nodes={**at.nodes, name: node(name, **labels)})
+
+
+def with_namespace(name: str, labels: Mapping[str, str]) -> Step:
+    namespace = Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+    return lambda at: replace(at, namespaces={**at.namespaces, name: namespace})
+
+
+def with_taint_rule(rule: DeviceTaintRule) -> Step:
+    return lambda at: (
+        at if at.taint_rules is None else replace(at, taint_rules={**at.taint_rules, rule.metadata.name: rule})
+    )
+
+
+def step(data: st.DataObject) -> Step:
+    name = st.sampled_from(NODES)
+    steps: list[Callable[[], Step]] = [
+        lambda: lambda at: with_policies(at, data.draw(policies)),
+        lambda: without("policies", data.draw(st.sampled_from(POLICIES))),
+        lambda: with_sharing(data.draw(name), data),
+        lambda: without("node_sharings", data.draw(name)),
+        lambda: with_node(data.draw(name), data.draw(st.sampled_from([{}, {"pool": "x"}]))),
+        lambda: without("nodes", data.draw(name)),
+        lambda: lambda at: with_claims(at, data.draw(claims())),
+        lambda: without("claims", data.draw(st.sampled_from([("team", "c1"), ("default", "c2")]))),
+        lambda: agents_act,
+        lambda: lambda at: apply(at, decide(at, now=NOW)),
+        lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {}]))),
+        lambda: without("namespaces", data.draw(st.sampled_from(["team", "default"]))),
+        lambda: with_taint_rule(taint_rule(data.draw(st.sampled_from(["gpu-0", "gpu-0-timeslicing"])))),
+    ]
+    return data.draw(st.sampled_from(steps))()
+
+
+@given(worlds(), st.data())
+def test_after_any_history_it_is_what_is_decided_from_nothing(at: World, data: st.DataObject) -> None:
+    kept = Incremental(at)
+    for now in MOMENTS:
+        assert kept.decide(now=now) == decide(kept.world, now=now)
+        assert by_object(kept.decider.waiting_events) == by_object(events(kept.world, now=now))
+        for _ in range(data.draw(st.integers(0, 3))):
+            kept.become(step(data)(kept.world))
+
+
+@given(worlds())
+def test_nothing_is_decided_again_when_nothing_has_changed(at: World) -> None:
+    kept = Incremental(at)
+    for _ in range(3):
+        kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
+    assert kept.decide(now=NOW) == []
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == []
+
+
+def decisions_on_nodes(of: Callable[[], object]) -> list[str]:
+    """The nodes that were decided on meanwhile."""
+    seen: list[str] = []
+
+    def noted(candidates: Any, view: NodeView, *rest: Any, **named: Any) -> Any:
+        seen.append(view.name)
+        return decide_node(candidates, view, *rest, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "decide_node", noted)
+        of()
+    return seen
+
+
+def settled() -> Incremental:
+    kept = Incremental(
+        world(
+            policies=[policy("everywhere"), policy("here", nodes={"pool": "x"}, priority=1)],
+            nodes=[node("n3", pool="x")],
+            node_sharings=[node_sharing(name) for name in NODES],
+        )
+    )
+    for _ in range(3):
+        kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
+    assert kept.decide(now=NOW) == []
+    return kept
+
+
+def write(kept: Incremental, intents: Iterable[Intent]) -> None:
+    """What was decided of nodes, unless they have changed since. It comes back as other objects that say the same."""
+    for intent in intents:
+        if isinstance(intent, ReplaceSpec):
+            before, name = intent.before, intent.before.metadata.name
+            if kept.world.node_sharings[name] is before:
+                written = before.model_copy(update={"spec": intent.spec.model_copy(deep=True)})
+                kept.become(replace(kept.world, node_sharings={**kept.world.node_sharings, name: written}))
+
+
+HELD = claim("c1", result("gpu-0-timeslicing", pool="n2"))
+
+
+def test_what_was_decided_stays_decided_when_it_comes_back() -> None:
+    kept = settled()
+    for change in (lambda at: with_claims(at, HELD), without("claims", ("default", "c1"))):
+        kept.become(change(kept.world))
+        assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == ["n2"]
+        write(kept, kept.decide(now=NOW))
+        assert kept.decider.state.has_changed
+        assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+        assert not any(isinstance(intent, ReplaceSpec) for intent in kept.decide(now=NOW))
+
+
+def _with_status(at: NodeSharing) -> NodeSharing:
+    gpu, *others = at.status.gpus
+    gpus = (gpu.model_copy(update={"memory": "48Gi"}), *others)
+    return at.model_copy(update={"status": at.status.model_copy(update={"gpus": gpus})})
+
+
+def _with_spec(at: NodeSharing) -> NodeSharing:
+    return at.model_copy(update={"spec": at.spec.model_copy(update={"claims": ()})})
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        lambda at: replace(at, node_sharings={**at.node_sharings, "n2": _with_status(at.node_sharings["n2"])}),
+        lambda at: replace(at, node_sharings={**at.node_sharings, "n2": _with_spec(at.node_sharings["n2"])}),
+        lambda at: with_claims(at, claim("c2", result("gpu-1-timeslicing", pool="n2"))),
+        lambda at: with_claims(at, claim("c1", result("gpu-1-timeslicing", pool="n2"))),
+        without("claims", ("default", "c1")),
+        with_node("n2", {"pool": "x"}),
+        with_namespace("default", {"team": "x"}),
+        with_taint_rule(taint_rule("gpu-0-timeslicing", pool="n2")),
+        lambda at: with_policies(at, policy("everywhere", generation=2, offers=time_slicing(7))),
+    ],
+    ids=["status", "spec", "claim", "allocation", "release", "labels", "namespace", "rule", "policy"],
+)
+@pytest.mark.parametrize("first", ["write", "change"])
+def test_what_others_did_meanwhile_is_decided_on(meanwhile: Step, first: str) -> None:
+    """Whether it comes before the answer to our write or after it."""
+    kept = settled()
+    kept.become(with_claims(kept.world, HELD))
+    decided = kept.decide(now=NOW)
+    if first == "write":
+        write(kept, decided)
+        kept.become(meanwhile(kept.world))
+    else:
+        kept.become(meanwhile(kept.world))
+        write(kept, decided)
+    assert "n2" in decisions_on_nodes(lambda: kept.decide(now=NOW))
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_a_claim_that_was_denied_is_decided_on_again() -> None:
+    """What was allowed before is not promised any more, so that there may be more to say."""
+    kept = settled()
+    early = claim("early", result("gpu-0", pool="n2"))
+    kept.become(with_claims(kept.world, early, claim("late", result("gpu-0-timeslicing", pool="n2"))))
+    write(kept, kept.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == ["n2"]
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+EDITED = policy("here", nodes={"pool": "x"}, priority=1, generation=2, offers=time_slicing(7))
+
+
+def test_a_node_whose_gpus_are_given_in_another_way_is_decided_on_again() -> None:
+    """What has begun there is no longer what has to wait for its turn."""
+    kept = settled()
+    kept.become(with_policies(kept.world, EDITED))
+    write(kept, kept.decide(now=NOW))
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == ["n3"]
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("change", "decided"),
+    [
+        (lambda at: at, []),
+        (lambda at: with_claims(at, claim("c1", result("gpu-0-timeslicing", pool="n2"))), ["n2"]),
+        (lambda at: with_claims(at, claim("c1", allocated=False)), []),
+        (lambda at: with_claims(at, claim("c1", result(driver="other"))), []),
+        (lambda at: with_claims(at, claim("c1", result(pool="n1"), result(pool="n3/here"))), ["n1", "n3"]),
+        (lambda at: with_policies(at, EDITED), ["n3"]),
+        (without("policies", "here"), ["n3"]),
+        (lambda at: with_policies(at, policy("new", nodes={"pool": "y"})), []),
+        (with_node("n1", {}), []),
+        (with_node("n1", {"pool": "x"}), ["n1"]),
+        (without("nodes", "n1"), []),
+    ],
+)
+def test_a_change_costs_the_nodes_that_it_concerns(change: Step, decided: list[str]) -> None:
+    kept = settled()
+    kept.become(change(kept.world))
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == decided
+    # And those that were spared are as they would be decided on.
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_what_agents_say_in_a_claim_is_no_change() -> None:
+    kept = settled()
+    held = claim("c1", result("gpu-0-timeslicing"))
+    kept.become(with_claims(kept.world, held))
+    kept.decide(now=NOW)
+    told = replace(
+        held,
+        metadata=replace(held.metadata, resource_version="2"),
+        status=replace(held.status, devices=({"driver": "other"},)),
+    )
+    kept.become(with_claims(kept.world, told))
+    assert not kept.decider.state.has_changed
+
+
+def test_a_status_of_ours_concerns_no_node() -> None:
+    kept = Incremental(world(policies=[policy()], node_sharings=[node_sharing()]))
+    statuses = [intent for intent in kept.decide(now=NOW) if isinstance(intent, PatchStatus)]
+    kept.become(apply(kept.world, statuses))
+    assert decisions_on_nodes(lambda: kept.decide(now=NOW)) == []
+
+
+def test_a_pod_may_be_told_again_when_one_of_its_claims_waits_no_longer() -> None:
+    """What it was told is forgotten with that claim, and the other one waits still."""
+    waits = claim("c1", allocated=False, classes=("a-timeslicing",), made_for="p1")
+    other = claim("c2", allocated=False, classes=("a-timeslicing",), made_for="p1")
+    nowhere = policy("a", nodes={"pool": "y"}, offers=time_slicing(4))
+    kept = Incremental(with_claims(world(policies=[nowhere], classes=[class_of("a")]), waits, other))
+    kept.become(with_claims(kept.world, claim("c2", allocated=False, made_for="p1")))
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_time_alone_is_looked_at_when_its_moment_has_come() -> None:
+    closing = PublishedDevice(device="gpu-0-timeslicing", closing_since=NOW)
+    withdrawing = gpu_status(0, node="n2").model_copy(update={"published": (closing,)})
+    kept = Incremental(world(node_sharings=[node_sharing("n1"), node_sharing("n2", gpus=[withdrawing])]))
+    kept.become(apply(kept.world, kept.decide(now=NOW)))
+    assert kept.decide(now=NOW) == []
+    assert kept.decider.next_in(now=NOW) == IDLE_WAIT
+    assert seconds(LATER) - seconds(NOW) == IDLE_WAIT
+    [intent] = kept.decide(now=LATER)
+    assert isinstance(intent, ReplaceSpec)
+    assert intent.spec.gpus[0].close_approved == ("gpu-0-timeslicing",)
+    assert kept.decider.next_in(now=LATER) is None
+
+
+TWO_KINDS = Offers(mig=MigOffer(layout={"1g.10gb": 1, "3g.40gb": 1}))
+NOWHERE_TO_START = GpuModel(
+    model=gpu_status(0).model,
+    switch_resets=False,
+    profiles=tuple(
+        MigProfilePlaces(name=name, id=number, slices=1, memory=9856, size=1, starts=())
+        for number, name in enumerate(("1g.10gb", "3g.40gb"))
+    ),
+)
+
+
+def reporting(name: str, **report: Any) -> NodeSharing:
+    sharing = node_sharing(name, gpus=2)
+    return sharing.model_copy(update={"status": sharing.status.model_copy(update=report)})
+
+
+POISON = {
+    "more GPUs than a spec can have": reporting("n2", gpus=tuple(gpu_status(slot, node="n2") for slot in range(73))),
+    "profiles without a start": reporting(
+        "n2",
+        models=(NOWHERE_TO_START,),
+        gpus=(gpu_status(0, node="n2").model_copy(update={"mig_profiles": ("1g.10gb", "3g.40gb")}),),
+    ),
+}
+
+
+@pytest.mark.parametrize("poison", POISON.values(), ids=POISON)
+def test_a_node_that_cannot_be_decided_on_concerns_nobody_else(poison: NodeSharing) -> None:
+    policies = [policy("cut", offers=TWO_KINDS), policy("elsewhere", priority=1, nodes={"pool": "x"})]
+    nodes = [node("n1"), node("n2"), node("n3", pool="x")]
+    good = world(policies=policies, nodes=nodes, node_sharings=[node_sharing("n1"), node_sharing("n3")])
+    kept = Incremental(replace(good, node_sharings={**good.node_sharings, "n2": poison}))
+    pending = kept.decide(now=NOW)
+    alone = decide(good, now=NOW)
+    assert [item for item in pending if isinstance(item, ReplaceSpec)] == [
+        item for item in alone if isinstance(item, ReplaceSpec)
+    ]
+    statuses = {item.before.metadata.name: item.status for item in pending if isinstance(item, PatchStatus)}
+    degraded = {name: condition(status, "Degraded") for name, status in statuses.items()}
+    assert degraded["cut"].reason == DegradedReason.INTERNAL_ERROR
+    assert degraded["cut"].message.startswith("1 node cannot be decided on and stay")
+    assert degraded["elsewhere"].status is ConditionStatus.FALSE
+    assert [late.node for late in statuses["cut"].lagging if late.reason is LagReason.UNDECIDED] == ["n2"]
+    [failure] = kept.decider.take_failures()
+    assert (failure.kind, failure.name) == ("NodeSharing", "n2")
+    # It is not tried again before something changes, and an edit of a policy is such a thing.
+    kept.decide(now=NOW)
+    assert kept.decider.take_failures() == []
+    kept.become(with_policies(kept.world, policies[0].model_copy(update={"spec": policy(offers=time_slicing()).spec})))
+    kept.decide(now=NOW)
+    assert bool(kept.decider.failing) == (len(poison.status.gpus) > 64)
+    # Once it can be decided on it is as if nothing had been.
+    kept.become(good)
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+    kept.become(replace(good, node_sharings={**good.node_sharings, "n2": node_sharing("n2")}))
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert not kept.decider.failing
+
+
+def condition(status: SharingPolicyStatus, type_: str) -> Condition:
+    return next(condition for condition in status.conditions if condition.type == type_)

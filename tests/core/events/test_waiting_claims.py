@@ -1,0 +1,178 @@
+"""Claims that a policy keeps waiting, and those that others do."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from building import NOW, claim, class_of, node, node_sharing, policy, time_slicing, world
+from building.cluster import agents_act, apply, with_policies
+from building.from_nothing import World, decide, events
+from building.guards import bound, installed
+from building.incremental import Incremental, by_object
+from gpusharing.api.dra import Namespace, ResourceClaim
+from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.sharing.rollout import Rollout
+from gpusharing.api.sharing.tenants import Tenants
+from gpusharing.core.intents import Intent, Target, Tell
+
+NOWHERE = policy("nowhere", nodes={"pool": "x"}, offers=time_slicing(3))
+WAITS = claim("c1", allocated=False, classes=["nowhere-timeslicing"], made_for="p1")
+
+
+def told(intents: Sequence[Intent]) -> list[str]:
+    return [f"{intent.target} {intent.about.name}" for intent in intents if isinstance(intent, Tell)]
+
+
+def at(*claims: ResourceClaim) -> World:
+    return world(
+        policies=[NOWHERE],
+        node_sharings=[node_sharing()],
+        claims=claims,
+        classes=[class_of("nowhere"), class_of("gone")],
+    )
+
+
+def test_claim_and_pod_are_told_which_policy_has_nothing_and_why() -> None:
+    intents = events(at(WAITS), now=NOW)
+    assert told(intents) == ["ResourceClaim c1", "Pod p1"]
+    [notice, _] = [intent for intent in intents if isinstance(intent, Tell)]
+    assert notice.reason == "PolicyHasNoGpus"
+    assert notice.note == (
+        "device class nowhere-timeslicing is for GPUs of SharingPolicy nowhere, which has none: NoMatchingNodes: "
+        "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report"
+    )
+
+
+def after(before: World) -> World:
+    """With the classes as they were: whether they are right is not what this is about."""
+    return replace(apply(before, decide(before, now=NOW)), classes=before.classes)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        claim("c1", classes=["nowhere-timeslicing"]),
+        claim("c1", allocated=False, classes=["timeslicing.gpu.nvidia.com"]),
+        claim("c1", allocated=False, classes=["gone-timeslicing"]),
+        claim("c1", allocated=False),
+    ],
+)
+def test_others_are_not_told(item: ResourceClaim) -> None:
+    assert told(events(at(item), now=NOW)) == []
+
+
+def test_where_there_are_gpus_it_is_the_schedulers_to_say() -> None:
+    somewhere = world(
+        policies=[NOWHERE],
+        nodes=[node("n1", pool="x")],
+        node_sharings=[node_sharing()],
+        claims=[WAITS],
+        classes=[class_of("nowhere")],
+    )
+    assert told(events(somewhere, now=NOW)) == []
+
+
+def in_force(now: SharingPolicy) -> World:
+    """The policy, on a node, with the classes of all ways; somebody asks for each, in a namespace of each kind."""
+    claims = [
+        claim(f"{way}-{namespace}", allocated=False, classes=[f"p-{way}"], namespace=namespace)
+        for way in ("exclusive", "timeslicing")
+        for namespace in ("search", "other")
+    ]
+    at = world(
+        policies=[now],
+        node_sharings=[node_sharing()],
+        claims=claims,
+        classes=[class_of("p", "exclusive"), class_of("p", "timeslicing")],
+        namespaces={"search": {"team": "search"}, "other": {}},
+    )
+    at = replace(at, guards=installed(), bindings=bound())
+    for _ in range(4):
+        at = agents_act(after(at))
+    return at
+
+
+def edited(at: World, **spec: Any) -> World:
+    """Decided, and not done yet."""
+    offers = spec.pop("offers", SHARED)
+    new = policy("p", generation=2, offers=offers, **spec)
+    return with_policies(at, new.model_copy(update={"status": at.policies["p"].status}))
+
+
+SHARED = time_slicing(3)
+BOTH = time_slicing(3, exclusive=True)
+FOR_SEARCH = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
+TENANT = Namespace(metadata=ObjectMeta(name="other", labels={"team": "search"}))
+EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        (in_force(policy("p", offers=BOTH)), {}),
+        (in_force(policy("p", offers=SHARED)), {"WayNotOffered": EXCLUSIVE_ASKED}),
+        (
+            in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)),
+            {"NotATenant": ["exclusive-other", "timeslicing-other"]},
+        ),
+        (
+            in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)),
+            {"NotATenant": ["timeslicing-other"], "WayNotOffered": EXCLUSIVE_ASKED},
+        ),
+        # What is not in force everywhere may be had as before.
+        (edited(in_force(policy("p", offers=BOTH))), {}),
+        (edited(in_force(policy("p", offers=BOTH)), offers=BOTH, tenants=FOR_SEARCH), {}),
+        # Nor does it count what a policy says that rests.
+        (edited(in_force(policy("p", offers=BOTH)), rollout=Rollout(paused=True)), {}),
+        (edited(in_force(policy("p", offers=BOTH)), offers=BOTH, tenants=FOR_SEARCH, rollout=Rollout(paused=True)), {}),
+        # Of a namespace that is not known yet, nobody knows whether it is a tenant.
+        (replace(in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)), namespaces={}), {}),
+    ],
+    ids=itertools.count(),
+)
+def test_what_a_policy_in_force_does_not_give_is_said(world: World, expected: Mapping[str, Sequence[str]]) -> None:
+    found: dict[str, list[str]] = {}
+    for intent in events(world, now=NOW):
+        if isinstance(intent, Tell) and intent.target is Target.RESOURCE_CLAIM:
+            found.setdefault(intent.reason, []).append(intent.about.name)
+    assert {reason: sorted(names) for reason, names in found.items()} == expected
+
+
+def test_both_say_what_to_do() -> None:
+    notes = {
+        intent.reason: intent.note
+        for intent in events(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
+        if isinstance(intent, Tell)
+    }
+    assert notes == {
+        "WayNotOffered": (
+            "device class p-exclusive is for GPUs of SharingPolicy p as Exclusive, which offers them in other ways "
+            "(spec.offers): ask for these"
+        ),
+        "NotATenant": (
+            "device class p-timeslicing is for GPUs of SharingPolicy p, and namespace other is not one of its tenants "
+            "(spec.tenants.namespaces: team=search)"
+        ),
+    }
+
+
+def test_they_are_kept_up_to_date() -> None:
+    at = in_force(policy("p", offers=BOTH))
+    kept = Incremental(at)
+    steps: list[Callable[[World], World]] = [
+        lambda of: edited(of, offers=SHARED, tenants=FOR_SEARCH),
+        lambda of: replace(of, namespaces={**of.namespaces, "other": TENANT}),
+        lambda of: replace(of, namespaces={}),
+        lambda of: replace(of, claims={}),
+    ]
+    for step in steps:
+        at = step(at)
+        for _ in range(3):
+            kept.become(at)
+            assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+            assert by_object(kept.decider.waiting_events) == by_object(events(kept.world, now=NOW))
+            at = agents_act(after(kept.world))

@@ -1,11 +1,14 @@
 """How all tests are collected, and in which order they run."""
 
 import gc
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Iterator
 from itertools import chain, zip_longest
 from typing import Any
 
 import pytest
+
+from harness.orphans import mark_processes, orphans
 
 pytest_plugins = ["harness.fixtures"]
 
@@ -34,3 +37,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kinds[next(kind for kind in kinds if not kind or kind in marks)].append(file)
     in_turns = chain.from_iterable(zip_longest(kinds["slow"], kinds["node"] + kinds["cluster"], fillvalue=[]))
     items[:] = chain.from_iterable([*in_turns, *kinds[""]])
+
+
+def pytest_configure() -> None:
+    mark_processes()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_orphans() -> Iterator[None]:
+    """What the tests of a file have started ends with them; a process that was killed takes a moment."""
+    yield
+    deadline = time.monotonic() + 10
+    while left := orphans():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)

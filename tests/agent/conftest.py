@@ -21,7 +21,7 @@ from harness.controlplane import ControlPlane
 
 load_profile()
 
-Tell = Callable[[str], None]
+RecordEvent = Callable[[str], None]
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def node(installed_node: sim.SimNode) -> sim.SimNode:
 
 
 @pytest.fixture
-def smi_script(node: sim.SimNode) -> Iterator[Tell]:
+def smi_script(node: sim.SimNode) -> Iterator[RecordEvent]:
     """Puts a shell script in place of nvidia-smi; the real one is beside it as nvidia-smi.real."""
     real = node.nvidia_smi.with_name("nvidia-smi.real")
     node.nvidia_smi.rename(real)

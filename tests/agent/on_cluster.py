@@ -24,7 +24,7 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import open_session
 from harness.controlplane import ControlPlane
-from harness.eventually import eventually
+from harness.eventually import PATIENCE, eventually
 from harness.gpu_cluster import MANIFESTS, NAMESPACE
 from harness.processes import Process
 from harness.readiness import accepts
@@ -102,7 +102,7 @@ class Kubelet:
         self._socket = socket
         self._service = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin"
 
-    async def prepare(self, *claims: Claim, within: float = 20) -> dict[str, pb.NodePrepareResourceResponse]:
+    async def prepare(self, *claims: Claim, within: float = PATIENCE) -> dict[str, pb.NodePrepareResourceResponse]:
         request = pb.NodePrepareResourcesRequest(claims=[claim.message() for claim in claims])
         async with self._channel() as channel:
             method = UnaryUnaryMethod(
@@ -114,7 +114,7 @@ class Kubelet:
             reply = await method(request, timeout=within)
         return dict(reply.claims)
 
-    async def unprepare(self, *claims: Claim, within: float = 20) -> dict[str, str]:
+    async def unprepare(self, *claims: Claim, within: float = PATIENCE) -> dict[str, str]:
         request = pb.NodeUnprepareResourcesRequest(claims=[claim.message() for claim in claims])
         async with self._channel() as channel:
             method = UnaryUnaryMethod(
@@ -281,14 +281,14 @@ class GpuNode:
         async def exists() -> None:
             assert await self.sharing() is not None
 
-        await eventually(exists, within=10)
+        await eventually(exists)
         sharing = await self.admin.merge(self.sharing_path, {"spec": spec})
         generation = sharing["metadata"]["generation"]
 
         async def observed() -> None:
             assert (await self.sharing()).get("status", {}).get("observedGeneration") == generation
 
-        await eventually(observed, within=10)
+        await eventually(observed)
 
     async def approve_closing(self) -> None:
         """The operator's word that nobody holds what is closing."""
@@ -336,7 +336,7 @@ class GpuNode:
         assert len(homes) == len({slot for slot, _ in homes}), found.keys()
         return found
 
-    async def offers(self, *names: str, draining: str = "", closing: str = "", within: float = 10) -> dict[str, Any]:
+    async def offers(self, *names: str, draining: str = "", closing: str = "") -> dict[str, Any]:
         """Waits until exactly these devices are offered, and untainted but for those that leave."""
 
         async def check() -> None:
@@ -348,7 +348,7 @@ class GpuNode:
             taints = {name: taint["key"] for name in devices for taint in devices[name].get("taints", ())}
             assert taints == leaving, taints
 
-        await eventually(check, within=within)
+        await eventually(check)
         return await self.devices()
 
     def whole(self, slot: int = 0, *, request: str = "gpu", **changes: Any) -> dict[str, Any]:

@@ -38,9 +38,7 @@ async def test_everything_is_put_back_and_nothing_stays(installed: ControlPlane)
             node.sim.set_compute_mode(gpu.uuid, ComputeMode.PROHIBITED)
         before = node.sim.gpus()
         await node.decide(LAYOUT, MPS, {"mig": {"profiles": ["3g.20gb"]}})
-        await node.offers(
-            "gpu-0-mig-3g40gb-9-4", "gpu-1-mps", "gpu-2-mig-3g20gb-9-0", "gpu-2-mig-3g20gb-9-4", within=20
-        )
+        await node.offers("gpu-0-mig-3g40gb-9-4", "gpu-1-mps", "gpu-2-mig-3g20gb-9-0", "gpu-2-mig-3g20gb-9-4")
         share = node.shared(1, device="gpu-1-mps", consumedCapacity={"shares": "1", "memory": "8Gi", "threads": "25"})
         claim = await node.claim(share)
         assert not (await node.kubelet.prepare(claim))[claim.uid].error

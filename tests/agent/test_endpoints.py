@@ -13,7 +13,7 @@ from agent.on_cluster import EXCLUSIVE, TIME_SLICING, GpuNode
 from gpusharing.agent.dra.pb import registration_pb2
 from gpusharing.agent.metrics import catalogue
 from harness.controlplane import ControlPlane
-from harness.eventually import eventually
+from harness.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -43,7 +43,7 @@ async def notify(node: GpuNode, *, registered: bool) -> None:
         registration_pb2.RegistrationStatus,
         registration_pb2.RegistrationStatusResponse,
     )
-    await method(registration_pb2.RegistrationStatus(plugin_registered=registered), timeout=5)
+    await method(registration_pb2.RegistrationStatus(plugin_registered=registered), timeout=PATIENCE)
     channel.close()
 
 
@@ -57,7 +57,7 @@ async def test_ready_means_known_to_the_kubelet_and_to_the_scheduler(installed: 
         async def ready() -> None:
             assert await get(node, "/readyz") == (200, "ok\n")
 
-        await eventually(ready, within=10)
+        await eventually(ready)
         assert len(await node.devices()) == 2
         assert (await metrics(node))["kubelet_registered"] == 1
         await notify(node, registered=False)
@@ -149,7 +149,7 @@ async def test_the_next_agent_says_what_it_found(gpu_node: GpuNode) -> None:
     async def known_again() -> None:
         assert (await metrics(node))["prepared_claims"] == 2
 
-    await eventually(known_again, within=20)
+    await eventually(known_again)
     await node.kubelet.unprepare(*claims)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.conftest import Tell
+from agent.conftest import RecordEvent
 from gpusharing import sim
 from gpusharing.agent.hardware import sysfs
 from gpusharing.agent.hardware.driver_root import DriverRoot
@@ -116,7 +116,7 @@ async def test_unknown_gpu_is_an_error_not_a_missing_feature(hardware: Hardware)
     ],
 )
 async def test_what_nvidia_smi_says(
-    node: sim.SimNode, smi_script: Tell, output: str, code: int, expected: Interval | type[HardwareError]
+    node: sim.SimNode, smi_script: RecordEvent, output: str, code: int, expected: Interval | type[HardwareError]
 ) -> None:
     smi_script(f"cat <<'EOF'\n{output}\nEOF\nexit {code}")
     smi = NvidiaSmi(DriverRoot(node.directory))
@@ -130,7 +130,7 @@ async def test_what_nvidia_smi_says(
     assert (output or "no output" if code else "no time slice") in str(error.value)
 
 
-async def test_nvidia_smi_gets_the_hosts_library(node: sim.SimNode, smi_script: Tell) -> None:
+async def test_nvidia_smi_gets_the_hosts_library(node: sim.SimNode, smi_script: RecordEvent) -> None:
     smi_script('echo "Timeslice: Short"; test "$LD_PRELOAD" = "' + str(node.library) + '"')
     assert await NvidiaSmi(DriverRoot(node.directory)).time_slice("GPU-1") is Interval.SHORT
 

@@ -16,6 +16,7 @@ from agent.conftest import run
 from gpusharing.agent import http
 from gpusharing.agent.http import Answer, Pages, serving
 from gpusharing.kube.address import Address
+from harness.eventually import PATIENCE
 
 Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -70,7 +71,7 @@ async def ask(server: Address, request: bytes) -> bytes:
     async with connected(server) as (reader, writer):
         try:
             writer.write(request)
-            return (await asyncio.wait_for(reader.readline(), 5)).rstrip()
+            return (await asyncio.wait_for(reader.readline(), PATIENCE)).rstrip()
         except ConnectionError:
             # What was sent beyond what it reads.
             return b"reset"
@@ -161,19 +162,19 @@ async def test_an_answer_that_nobody_reads_is_given_up(server: Address, monkeypa
         writer.write(b"GET /huge HTTP/1.1\r\n\r\n")
         await asyncio.sleep(0.6)
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(len(HUGE)), 5)
+            await asyncio.wait_for(reader.readexactly(len(HUGE)), PATIENCE)
 
 
 async def is_left(reader: asyncio.StreamReader) -> bool:
     """Whether the other side hangs up without a word."""
     try:
-        return await asyncio.wait_for(reader.read(), 5) == b""
+        return await asyncio.wait_for(reader.read(), PATIENCE) == b""
     except ConnectionResetError:
         return True
 
 
 async def test_the_end_does_not_wait_for_clients() -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         async with serving(ANY, PAGES) as server:
             reader, writer = await asyncio.open_connection(*server)
             assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"

@@ -28,7 +28,7 @@ async def refused(node: GpuNode, told: str) -> None:
         assert ready["status"] == "False"
         assert told in ready["message"]
 
-    await eventually(check, within=10)
+    await eventually(check)
 
 
 async def test_a_layout_is_cut_offered_used_and_taken_away(installed: ControlPlane) -> None:
@@ -62,7 +62,7 @@ async def test_a_layout_is_cut_offered_used_and_taken_away(installed: ControlPla
         assert await node.kubelet.unprepare(claim) == {claim.uid: ""}
         assert instances(node) == made
         await node.decide(EXCLUSIVE)
-        await node.offers("gpu-0", within=20)
+        await node.offers("gpu-0")
         assert instances(node) == {}
         assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=False, pending=False)
         assert not list((node.state / "journal").iterdir())
@@ -87,7 +87,7 @@ async def test_mig_mode_of_an_ampere_follows_the_policy_while_it_is_idle(install
         assert await node.kubelet.unprepare(claim) == {claim.uid: ""}
         await node.admin.call("DELETE", claim.path)
         halves = ("gpu-0-mig-3g20gb-9-0", "gpu-0-mig-3g20gb-9-4")
-        await node.offers(*halves, within=20)
+        await node.offers(*halves)
         assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=True, pending=True)
 
         claim = await node.claim(node.whole(device=halves[0]))
@@ -110,7 +110,7 @@ async def test_mig_mode_of_an_ampere_follows_the_policy_while_it_is_idle(install
         assert await node.kubelet.unprepare(claim) == {claim.uid: ""}
 
         await node.decide(EXCLUSIVE)
-        await node.offers("gpu-0", within=20)
+        await node.offers("gpu-0")
         assert node.sim.gpus()[0].mig_mode == sim.MigMode(current=False, pending=False)
 
 
@@ -125,7 +125,7 @@ async def test_it_tells_how_its_gpus_can_be_cut_and_whether_it_switched_them(ins
             async def check() -> None:
                 assert [gpu.mig_mode for gpu in (await told()).gpus] == [expected]
 
-            await eventually(check, within=10)
+            await eventually(check)
 
         await has(MigMode(enabled=False, found=False))
         status, board = await told(), boards.board("H100-80GB")

@@ -30,7 +30,7 @@ async def known_again(node: GpuNode, *claims: Claim) -> None:
         assert node.prepared() == {claim.uid for claim in claims}
         assert not list((node.state / "claims").glob("*.quarantined"))
 
-    await eventually(check, within=20)
+    await eventually(check)
 
 
 async def claims_of_all_kinds(node: GpuNode) -> list[Claim]:
@@ -139,7 +139,7 @@ async def test_what_nobody_can_find_out_again_is_told(installed: ControlPlane) -
             notes = [one["note"] for one in events["items"] if one["regarding"].get("name") == node.name]
             assert len([note for note in notes if aside in note]) == 1
 
-        await eventually(told, within=20)
+        await eventually(told)
         assert node.sim.gpus()[0].timeslice is Timeslice.LONG
         await node.agent.kill()
         journal.with_name(f"{journal.name}.quarantined").unlink()
@@ -148,4 +148,4 @@ async def test_what_nobody_can_find_out_again_is_told(installed: ControlPlane) -
         async def trusted_again() -> None:
             assert await trusted(node) == ("True", "")
 
-        await eventually(trusted_again, within=20)
+        await eventually(trusted_again)

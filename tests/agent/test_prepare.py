@@ -64,7 +64,7 @@ async def told(node: GpuNode, claim: Claim, count: int = 1) -> list[Any]:
     async def check() -> None:
         assert len(await node.status_devices(claim)) == count
 
-    await eventually(check, within=10)
+    await eventually(check)
     return await node.status_devices(claim)
 
 

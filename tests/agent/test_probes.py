@@ -19,7 +19,7 @@ from gpusharing.agent.prepare import ClaimRef
 from gpusharing.agent.records import PreparedClaim
 from gpusharing.kube.watches import Watches
 from gpusharing.sim import faults
-from harness.eventually import eventually
+from harness.eventually import PATIENCE, eventually
 
 
 @pytest_asyncio.fixture
@@ -48,12 +48,13 @@ async def test_an_agent_whose_driver_hangs_is_not_alive_until_it_answers(
         hardware=hardware, server=server, is_published=lambda: True, watches=Watches(), metrics=no_metrics
     )
     assert (await pages["/healthz"]()).body == b"ok\n"
-    node.inject(faults.CallHangs("nvmlDeviceGetComputeMode", 1.5))
+    node.inject(faults.CallHangs("nvmlDeviceGetComputeMode", 2 * PATIENCE))
     with pytest.raises(DriverHungError):
         await hardware.compute_mode(uuid(node))
-    answer = await asyncio.wait_for(pages["/healthz"](), 0.1)
+    answer = await asyncio.wait_for(pages["/healthz"](), PATIENCE)
     assert answer.status == 503
     assert answer.body.startswith(b"the GPU driver has not answered nvmlDeviceGetComputeMode for ")
+    node.clear()
 
     async def answers_again() -> None:
         assert (await pages["/healthz"]()).status == 200

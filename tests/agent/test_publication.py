@@ -26,7 +26,7 @@ async def has_looked_around(node: GpuNode) -> None:
     async def observed() -> None:
         assert (await node.sharing())["status"]["observedGeneration"] == generation
 
-    await eventually(observed, within=10)
+    await eventually(observed)
 
 
 def versions(slices: list[Any]) -> dict[str, tuple[str, str]]:
@@ -174,7 +174,7 @@ async def follows_to(node: GpuNode, *claims: Any, interval: str, timeslice: Time
             (entry,) = await node.status_devices(claim)
             assert entry["data"]["interval"] == interval
 
-    await eventually(check, within=10)
+    await eventually(check)
 
 
 async def test_interval_is_edited_while_the_gpu_is_in_use(gpu_node: GpuNode) -> None:
@@ -219,7 +219,7 @@ async def complete(node: GpuNode, *names: str, after: int) -> int:
         assert set(await node.devices()) == set(names)
         assert await generation_of(node) > after
 
-    await eventually(check, within=10)
+    await eventually(check)
     return await generation_of(node)
 
 
@@ -292,7 +292,7 @@ async def test_node_that_was_registered_anew_owns_the_slices(gpu_node: GpuNode) 
         assert all(slices)
         assert {item["metadata"]["ownerReferences"][0]["uid"] for item in slices} == {uid}
 
-    await eventually(owned, within=20)
+    await eventually(owned)
 
 
 async def test_node_is_reported_although_nvidia_smi_fails(installed: ControlPlane) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 DENIED = "namespace default is not one of its tenants"
 
 
-async def publishes(node: GpuNode, *devices: str, within: float = 10) -> dict[str, Any]:
+async def publishes(node: GpuNode, *devices: str) -> dict[str, Any]:
     """Waits until exactly these are in the API, told as pool/device without the node; `-` before what is leaving."""
 
     async def check() -> None:
@@ -24,7 +24,7 @@ async def publishes(node: GpuNode, *devices: str, within: float = 10) -> dict[st
         shown = {("-" if found[name].get("taints") else "") + name.removeprefix(f"{node.name}/") for name in found}
         assert shown == set(devices)
 
-    await eventually(check, within=within)
+    await eventually(check)
     return {name.removeprefix(f"{node.name}/"): device for name, device in (await node.devices_by_pool()).items()}
 
 
@@ -159,7 +159,8 @@ async def test_who_is_denied_fails_at_once_and_who_is_there_is_not_disturbed(gpu
     await gpu_node.judge(claim, denied=DENIED)
     began = time.monotonic()
     assert f"denied by the operator: {DENIED}" in await error_of(gpu_node, claim)
-    assert time.monotonic() - began < 3
+    # Who waits for the operator waits so long.
+    assert time.monotonic() - began < 5
     assert gpu_node.prepared() == set()
     await gpu_node.judge(claim)
     assert not await error_of(gpu_node, claim)

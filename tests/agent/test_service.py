@@ -14,6 +14,7 @@ from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.dra.service import DraService
 from gpusharing.agent.prepare import ClaimRef, PrepareError
 from gpusharing.agent.records import PreparedClaim
+from harness.eventually import PATIENCE
 
 GOOD, REFUSED, BROKEN = (Claim(f"uid-{name}", name) for name in ("good", "refused", "broken"))
 
@@ -75,7 +76,7 @@ async def test_call_that_is_under_way_does_not_hold_up_the_end(tmp_path: Path) -
         await asyncio.sleep(60)
         raise AssertionError
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE / 2):
         async with PluginServer(DraService(hangs, _unprepare), nobody_ill(), kubelet_root=tmp_path, driver="d"):
             call = asyncio.create_task(Kubelet(tmp_path / "plugins/d/dra.sock").prepare(GOOD))
             await called.wait()

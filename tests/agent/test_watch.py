@@ -68,9 +68,9 @@ async def begin(node: sim.SimNode, hardware: Hardware, directory: Path) -> tuple
         gate=asyncio.Lock(),
         on_change=lambda: None,
     )
+    # What is reported before somebody listens is not told.
+    await hardware.events()
     task = asyncio.create_task(watching.run())
-    # Until it listens: what is reported before is not told.
-    await asyncio.sleep(0.2)
     return watched, task
 
 

@@ -224,7 +224,7 @@ def claim(
     made_for: str | None = None,
 ) -> ResourceClaim:
     """`made_for`: the pod for which it was made from a template."""
-    owner = {"kind": "Pod", "name": made_for, "uid": f"uid-{made_for}"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": made_for, "uid": f"uid-{made_for}"}
     devices = DeviceAllocation(results=results or (result(),), config=tuple(configs))
     allocation = Allocation(devices=devices, allocation_timestamp=allocated_at)
     return ResourceClaim(

@@ -21,7 +21,7 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims import allocation
 from gpusharing.core.devices.offered import AS_FOUND
-from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
 from gpusharing.core.rollout.gpu_progress import blocking_holds
 from gpusharing.core.state.cluster_state import key_of
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
@@ -46,8 +46,6 @@ def apply(world: World, intents: Iterable[Intent]) -> World:
                 rules[body["metadata"]["name"]] = _TAINT_RULES.validate_python(body)
             case Delete(target=Target.DEVICE_TAINT_RULE, before=metadata):
                 del rules[metadata.name]
-            case Tell():
-                pass
             case Create() | Patch() | Delete():
                 world = _written(world, intent)
     return replace(

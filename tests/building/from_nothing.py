@@ -13,7 +13,7 @@ from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.cluster.cluster_decision import Cluster, cluster_decision
 from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propose
 from gpusharing.core.events.waiting_claims import explain, policy_of_class, waiting_events
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec, Tell
+from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.policies.policy import Candidates, examine
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.rollout.budget import held_back, parts
@@ -119,11 +119,11 @@ def decide(world: World, *, now: str) -> list[Intent]:
     return intents
 
 
-def events(world: World, *, now: str) -> list[Tell]:
+def events(world: World, *, now: str) -> list[RecordEvent]:
     """Of all claims that wait, in no order."""
     candidates = _candidates(world)
     pending = {one.before.metadata.name: one.status for one in decide(world, now=now) if isinstance(one, PatchStatus)}
-    found: list[Tell] = []
+    found: list[RecordEvent] = []
     for claim in world.claims.values():
         for name in requested_classes(claim) & world.classes.keys():
             policy = policy_of_class(world.classes[name])

@@ -6,7 +6,7 @@ from typing import Any
 from building.from_nothing import World
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.decision.incremental import Decider
-from gpusharing.core.intents import Intent, Tell
+from gpusharing.core.intents import Intent, RecordEvent
 from gpusharing.core.state.cluster_state import ClusterState, key_of
 
 _FIELDS: tuple[Callable[[World], Mapping[Any, Any]], ...] = (
@@ -51,9 +51,9 @@ def decide(decider: Decider, *, now: str) -> list[Intent]:
     return decider.pending
 
 
-def by_object(events: Iterable[Tell]) -> list[tuple[str, str, str]]:
+def by_object(events: Iterable[RecordEvent]) -> list[tuple[str, str, str]]:
     """In an order that does not hang on how they were found."""
-    return sorted((event.about.uid, event.reason, event.note) for event in events)
+    return sorted((event.about.uid, event.reason, event.occurrence) for event in events)
 
 
 def put(state: ClusterState, item: Any) -> None:

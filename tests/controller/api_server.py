@@ -1,7 +1,7 @@
 """Answers as it is told and remembers what it was asked: for answers that a real API server rarely gives."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -30,6 +30,8 @@ def status(code: int, reason: str) -> Answer:
 @dataclass
 class ApiServer:
     answer: Callable[[Request], Answer] = lambda _: status(404, "NotFound")
+    hold: Callable[[Request], Awaitable[object]] | None = None
+    """What a request waits for before it is answered."""
     requests: list[Request] = field(default_factory=list)
 
     def asked(self, method: str) -> list[Request]:
@@ -39,6 +41,8 @@ class ApiServer:
         text = await request.text()
         asked = Request(request.method, request.path, dict(request.query), json.loads(text) if text else None)
         self.requests.append(asked)
+        if self.hold is not None:
+            await self.hold(asked)
         code, body = self.answer(asked)
         return web.json_response(body, status=code)
 

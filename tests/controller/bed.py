@@ -27,6 +27,7 @@ from gpusharing.kube.elector import LeaseName
 from gpusharing.kube.kinds import EVENTS, NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api, open_session
 from harness.controlplane import ControlPlane
+from harness.eventually import PATIENCE
 from harness.gpu_cluster import MANIFESTS, NAMESPACE
 from harness.loopback import free_ports
 from harness.processes import Process
@@ -248,7 +249,7 @@ async def operating(kubeconfig: Path) -> AsyncIterator[None]:
         yield
     finally:
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=PATIENCE)
         # Without Kopf, it is cancelled.
         assert task.cancelled() or task.result() is None
 
@@ -260,7 +261,7 @@ async def everybody(control_plane: ControlPlane) -> AsyncIterator[Everybody]:
         yield Everybody(Api(session, credentials.server, user_agent="test"))
 
 
-async def eventually(question: Callable[[], Awaitable[object]], expected: object, *, within: float = 15) -> None:
+async def eventually(question: Callable[[], Awaitable[object]], expected: object, *, within: float = PATIENCE) -> None:
     """Waits for an answer, and says at the end what it was instead."""
     answer = await question()
     try:

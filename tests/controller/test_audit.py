@@ -29,6 +29,7 @@ from gpusharing.kube.kinds import NODES, RESOURCE_CLAIMS, SHARING_POLICIES
 from gpusharing.kube.transport import Api
 from gpusharing.kube.watches import Watches
 from harness.controlplane import ControlPlane
+from harness.eventually import PATIENCE
 from harness.proxy import Proxy
 
 
@@ -78,7 +79,7 @@ async def test_each_list_of_kopfs_is_audited_when_its_watch_begins(api: Api, sto
     assert store.count(NODES) == 1
     # Kopf has the whole list now. The audit is refused once, and does not give up.
     await _asks(relists, "/clusters/a/api/v1/nodes?watch=true&resourceVersion=7")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while store.count(NODES):  # noqa: ASYNC110 (the store knows no events)
             await asyncio.sleep(0.01)
     auditing.cancel()
@@ -243,7 +244,7 @@ async def test_deletions_while_the_watch_is_cut(
             await meanwhile(cluster)
             await wire.mend()
 
-            await eventually(lambda: they.holders("n1"), {uids[0], latecomer}, within=60)
+            await eventually(lambda: they.holders("n1"), {uids[0], latecomer})
             assert await operator.metric('gpusharing_objects{kind="ResourceClaim"}') == 2
             assert operator.running
 
@@ -281,7 +282,7 @@ async def test_a_list_that_expires_while_kopf_reads_it_begins_anew(
             await asyncio.wait_for(expired.wait(), 60)
             # What becomes of policies is watched.
             await they.apply_policy("latecomer", priority=1)
-            await eventually(lambda: they.winners("n1"), ["latecomer"], within=60)
+            await eventually(lambda: they.winners("n1"), ["latecomer"])
     assert SHARING_POLICIES.kind in [entry["kind"] for entry in logs if entry["event"] == "a list has expired"]
 
 

@@ -37,7 +37,7 @@ class Followed:
             }
             assert known == expected
 
-        await eventually(check, within=10)
+        await eventually(check)
 
 
 @asynccontextmanager

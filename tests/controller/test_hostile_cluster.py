@@ -74,12 +74,12 @@ async def test_the_operator_goes_on_among_hostile_objects(toolchain: object) -> 
 
             # It still decides, on the good as on the rest.
             await they.make_node("late", labels={"pool": "good"})
-            await eventually(lambda: they.winners("late"), ["good"], within=60)
+            await eventually(lambda: they.winners("late"), ["good"])
             assert await they.winners("good") == ["good", "good"]
             await operator.kill()
             await operator.start()
             await they.make_node("later", labels={"pool": "good"})
-            await eventually(lambda: they.winners("later"), ["good"], within=60)
+            await eventually(lambda: they.winners("later"), ["good"])
             logged = [entry["event"] for entry in operator.logged()]
             assert "cannot decide" not in logged
             assert "write failed" not in logged

@@ -1,75 +1,101 @@
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+import itertools
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from gpusharing.api.meta import ObjectMeta
 from gpusharing.controller import loop as module
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.core.intents import Intent
+from gpusharing.core.decision.incremental import Failure
+from gpusharing.core.intents import Intent, RecordEvent, Target
+from gpusharing.kube.retry import Backoff
 
 
-class Applier:
-    retry_in: float | None = None
-
+class Writer:
     def __init__(self) -> None:
-        self.rounds = 0
-        self.work: Callable[[], Awaitable[object]] | None = None
+        self.wanted: list[Sequence[Intent]] = []
 
-    async def apply(self, _: Sequence[Intent]) -> None:
-        self.rounds += 1
-        if self.work is not None:
-            await self.work()
+    @property
+    def rounds(self) -> int:
+        return len(self.wanted)
+
+    def want(self, intents: Sequence[Intent]) -> None:
+        self.wanted.append(intents)
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.events: list[RecordEvent] = []
+
+    def record(self, event: RecordEvent) -> None:
+        self.events.append(event)
 
 
 class Decider:
     """Has nothing to write, and wants to look again when it is told."""
 
     again: float | None = None
+    pending: Sequence[Intent] = ()
+    new_events: Sequence[RecordEvent] = ()
+    waiting_events: Sequence[RecordEvent] = ()
+    failing: Sequence[Failure] = ()
 
     def __init__(self) -> None:
         self.moments: list[str] = []
-        self.broken = False
+        self.folds: list[float] = []
+        self.is_broken = False
+        self.work: Iterator[None] = iter(())
 
     def steps(self, *, now: str) -> Iterator[None]:
         self.moments.append(now)
-        if self.broken:
+        yield from self.work
+        if self.is_broken:
             raise RuntimeError("a world that nobody thought of")
-        yield
 
     def fold_statuses(self, *, now: str) -> None:
         assert now == self.moments[-1]
+        self.folds.append(time.monotonic())
 
-    @property
-    def pending(self) -> Sequence[Intent]:
-        return ()
+    def take_events(self) -> Sequence[RecordEvent]:
+        events, self.new_events = self.new_events, ()
+        return events
 
-    def take_events(self) -> Sequence[Intent]:
-        return ()
+    def take_failures(self) -> Sequence[Failure]:
+        return self.failing
 
     def next_in(self, *, now: str) -> float | None:
         assert now == self.moments[-1]
         return self.again
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition: Any) -> None:
     async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110 (what is waited for knows no events)
             await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
-async def running(loop: Loop, decider: Decider | None = None) -> AsyncIterator[None]:
-    task = asyncio.create_task(loop.run(decider or Decider()))
+async def running(loop: Loop, decider: Decider) -> AsyncIterator[None]:
+    task = asyncio.create_task(loop.run(decider))
     yield
     task.cancel()
     await asyncio.wait([task])
 
 
 @pytest.fixture
-def applier() -> Applier:
-    return Applier()
+def writer() -> Writer:
+    return Writer()
+
+
+@pytest.fixture
+def decider() -> Decider:
+    return Decider()
 
 
 @pytest.fixture
@@ -78,75 +104,145 @@ def changes() -> Changes:
 
 
 @pytest.fixture
-def loop(applier: Applier, changes: Changes) -> Loop:
-    return Loop(applier, Metrics(), changes)
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def loop(writer: Writer, recorder: Recorder, changes: Changes) -> Loop:
+    return Loop(writer, recorder, Metrics(), changes)
 
 
 async def test_decides_once_at_start_and_then_only_when_something_has_changed(
-    loop: Loop, applier: Applier, changes: Changes
+    loop: Loop, writer: Writer, decider: Decider, changes: Changes
 ) -> None:
-    async with running(loop):
-        await until(lambda: applier.rounds == 1)
-        await asyncio.sleep(0.2)
-        assert applier.rounds == 1
+    async with running(loop, decider):
+        await until(lambda: writer.rounds == 1)
+        await asyncio.sleep(0.7)
+        assert writer.rounds == 1
         changes.happened()
-        await until(lambda: applier.rounds == 2)
+        await until(lambda: writer.rounds == 2)
 
 
-async def test_many_changes_are_one_round(loop: Loop, applier: Applier, changes: Changes) -> None:
-    async with running(loop):
-        await until(lambda: applier.rounds == 1)
+async def test_many_changes_are_one_decision(loop: Loop, decider: Decider, changes: Changes) -> None:
+    async with running(loop, decider):
+        await until(lambda: decider.moments)
         for _ in range(1000):
             changes.happened()
-        await until(lambda: applier.rounds == 2)
+        await until(lambda: len(decider.moments) == 2)
         await asyncio.sleep(0.2)
-        assert applier.rounds == 2
+        assert len(decider.moments) == 2
 
 
-async def test_a_change_during_a_round_is_not_lost(loop: Loop, applier: Applier, changes: Changes) -> None:
-    async def change_once() -> None:
-        applier.work = None
+async def test_a_change_during_a_decision_is_not_lost(
+    loop: Loop, writer: Writer, decider: Decider, changes: Changes
+) -> None:
+    def change_once() -> Iterator[None]:
         changes.happened()
+        yield
 
-    applier.work = change_once
-    async with running(loop):
-        await until(lambda: applier.rounds == 2)
-
-
-async def test_what_failed_is_tried_again_without_a_change(loop: Loop, applier: Applier) -> None:
-    applier.retry_in = 0.01
-    async with running(loop):
-        await until(lambda: applier.rounds == 3)
-        assert not loop.is_ready
-        applier.retry_in = None
-        await until(lambda: loop.is_ready)
-
-
-async def test_a_decision_that_raises_is_made_again_on_the_next_change(applier: Applier, changes: Changes) -> None:
-    decider, metrics = Decider(), Metrics()
-    decider.broken = True
-    loop = Loop(applier, metrics, changes)
+    decider.work = change_once()
     async with running(loop, decider):
-        await until(lambda: b'gpusharing_decisions_total{result="failed"} 1.0' in metrics.exposition())
+        await until(lambda: writer.rounds == 2)
+
+
+async def test_other_work_runs_between_the_steps_of_a_decision(loop: Loop, writer: Writer, decider: Decider) -> None:
+    def long_work() -> Iterator[None]:
+        for _ in range(100):
+            time.sleep(0.005)
+            yield
+
+    decider.work = long_work()
+    longest, last = 0.0, time.perf_counter()
+    async with running(loop, decider):
+        while not writer.rounds:
+            await asyncio.sleep(0)
+            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+    assert longest < 0.05
+
+
+async def test_a_decision_that_fails_is_made_again_with_a_backoff(
+    writer: Writer, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much changes meanwhile; and what was decided before stays wanted."""
+    metrics = Metrics()
+    loop = Loop(writer, Recorder(), metrics, changes)
+    monkeypatch.setattr(module, "_BACKOFF", Backoff(0.2, 30.0))
+    async with running(loop, decider):
+        await until(lambda: loop.is_ready)
+        decider.is_broken, decider.again = True, 0.0
+        wanted, tried, ends = list(writer.wanted), len(decider.moments), time.monotonic() + 1
+        while time.monotonic() < ends:
+            changes.happened()
+            await asyncio.sleep(0.01)
+        assert 2 <= len(decider.moments) - tried <= 5
+        assert writer.wanted == wanted
         assert not loop.is_ready
         assert not loop.is_stuck
-        assert applier.rounds == 0
-        decider.broken = False
-        changes.happened()
+        assert b'gpusharing_decisions_total{result="failed"}' in metrics.exposition()
+        decider.is_broken = False
         await until(lambda: loop.is_ready)
-        assert applier.rounds == 1
+        assert writer.rounds > len(wanted)
 
 
-async def test_a_round_without_end_is_seen(
-    loop: Loop, applier: Applier, changes: Changes, monkeypatch: pytest.MonkeyPatch
+async def test_statuses_are_folded_at_once_and_then_twice_a_second_and_never_lost(
+    loop: Loop, decider: Decider, changes: Changes
+) -> None:
+    async with running(loop, decider):
+        await until(lambda: decider.folds)
+        began, ends = decider.folds[0], time.monotonic() + 1.2
+        while time.monotonic() < ends:
+            changes.happened()
+            await asyncio.sleep(0.01)
+        changes.happened()
+        decided = len(decider.moments)
+        await until(lambda: len(decider.moments) > decided)
+        last = time.monotonic()
+        await until(lambda: decider.folds[-1] > last - 0.1)
+        await asyncio.sleep(0.7)
+        assert all(after - before >= 0.5 for before, after in itertools.pairwise(decider.folds))
+        assert len(decider.folds) <= 2 + (decider.folds[-1] - began) / 0.5
+        rounds = len(decider.moments)
+        await asyncio.sleep(0.7)
+        assert len(decider.moments) == rounds
+
+
+async def test_a_decision_that_makes_no_progress_is_seen(
+    loop: Loop, writer: Writer, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_STUCK_AFTER", 0.05)
-    async with running(loop):
-        await until(lambda: applier.rounds == 1)
+    assert not loop.is_stuck
+    async with running(loop, decider):
+        await until(lambda: writer.rounds == 1)
         await asyncio.sleep(0.1)
         assert not loop.is_stuck  # waiting for changes is no work
-        applier.work = asyncio.Event().wait
+        seen: list[bool] = []
+
+        def steps() -> Iterator[None]:
+            for _ in range(5):
+                time.sleep(0.02)
+                seen.append(loop.is_stuck)
+                yield
+            time.sleep(0.1)
+            seen.append(loop.is_stuck)
+
+        decider.work = steps()
         changes.happened()
+        await until(lambda: len(seen) == 6)
+        assert seen == [False, False, False, False, False, True]
+        await until(lambda: writer.rounds == 2)
+        assert not loop.is_stuck
+
+
+async def test_changes_of_which_nobody_takes_notice_are_seen(
+    loop: Loop, writer: Writer, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(loop, decider):
+        await until(lambda: writer.rounds == 1)
+        monkeypatch.setattr(module, "_STUCK_AFTER", 0.05)
+        monkeypatch.setattr(module, "_SETTLE", 60)
+        changes.happened()
+        assert not loop.is_stuck
         await until(lambda: loop.is_stuck)
 
 
@@ -160,16 +256,50 @@ async def test_the_age_of_a_change_is_that_of_the_oldest(changes: Changes) -> No
     assert changes.age == 0
 
 
-async def test_times_are_as_kubernetes_writes_them(loop: Loop) -> None:
-    decider = Decider()
+async def test_times_are_as_kubernetes_writes_them(loop: Loop, decider: Decider) -> None:
     async with running(loop, decider):
         await until(lambda: bool(decider.moments))
     assert len(decider.moments[0]) == len("2026-11-18T12:00:00Z")
     assert decider.moments[0].endswith("Z")
 
 
-async def test_looks_again_when_time_alone_may_change_something(loop: Loop, applier: Applier) -> None:
-    decider = Decider()
+async def test_looks_again_when_time_alone_may_change_something(loop: Loop, writer: Writer, decider: Decider) -> None:
     decider.again = 0.01
     async with running(loop, decider):
-        await until(lambda: applier.rounds == 3)
+        await until(lambda: writer.rounds == 3)
+
+
+def event(name: str) -> RecordEvent:
+    about = ObjectMeta(name=name, uid=name)
+    return RecordEvent(
+        target=Target.RESOURCE_CLAIM, about=about, warning=True, reason="R", action="A", note="", occurrence=""
+    )
+
+
+async def test_events_are_recorded_when_they_come_and_again_now_and_then_while_they_hold_on(
+    loop: Loop, recorder: Recorder, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = event("first"), event("second")
+    decider.waiting_events = [first]
+    async with running(loop, decider):
+        await until(lambda: recorder.events == [first])
+        decider.new_events, decider.waiting_events = [second], [first, second]
+        changes.happened()
+        await until(lambda: recorder.events == [first, second])
+        monkeypatch.setattr(module, "_BETWEEN_REPORTS", 0.0)
+        changes.happened()
+        await until(lambda: recorder.events == [first, second, first, second])
+
+
+async def test_an_object_that_cannot_be_decided_on_is_named(
+    writer: Writer, recorder: Recorder, decider: Decider, changes: Changes
+) -> None:
+    metrics = Metrics()
+    loop = Loop(writer, recorder, metrics, changes)
+    decider.failing = [Failure("NodeSharing", "n1", ValueError("65 GPUs"))]
+    with capture_logs() as logs:
+        async with running(loop, decider):
+            await until(lambda: loop.is_ready)
+    (line,) = [line for line in logs if line["event"] == "cannot decide on object"]
+    assert (line["kind"], line["object"], str(line["exc_info"])) == ("NodeSharing", "n1", "65 GPUs")
+    assert b"gpusharing_undecidable_objects 1.0" in metrics.exposition()

@@ -432,7 +432,7 @@ async def test_two_policies_fight(operator: Operator, they: Everybody) -> None:
 async def test_kubectl_wait_and_columns(cluster: ControlPlane, operator: Operator, they: Everybody) -> None:
     await waiting(they)
     await eventually(lambda: they.winners("n1"), ["p"])
-    ready = asyncio.create_task(cluster.kubectl("wait", "--for=condition=Ready", "sharingpolicy/p", "--timeout=30s"))
+    ready = asyncio.create_task(cluster.kubectl("wait", "--for=condition=Ready", "sharingpolicy/p", "--timeout=60s"))
     await they.agent_acts("n1")
     assert "condition met" in await ready
     header, row = (await cluster.kubectl("get", "gsp")).splitlines()

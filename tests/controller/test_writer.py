@@ -1,11 +1,15 @@
+import asyncio
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from building import NOW, decided, node_sharing, policy, world
+from building import NOW, class_of, decided, node_sharing, policy, world
 from building.from_nothing import decide
 from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
@@ -13,14 +17,17 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatus
+from gpusharing.controller import writer as module
+from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.watching import guards
 from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Stage, Target
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
+from gpusharing.kube.retry import Backoff
 from gpusharing.kube.transport import Api
 
 NODE_SHARINGS_PATH = "/apis/gpusharing.dev/v1alpha1/nodesharings"
@@ -38,9 +45,30 @@ def store() -> Store:
     return Store((*WATCHED, *guards.KINDS), on_change=lambda *_, **__: None)
 
 
-@pytest.fixture
-def writer(api: Api, store: Store, metrics: Metrics) -> Writer:
-    return Writer(api, store, Events(api, controller="test", instance="test"), metrics)
+@pytest_asyncio.fixture
+async def writer(api: Api, store: Store, metrics: Metrics) -> AsyncIterator[Writer]:
+    recorder = EventRecorder(Events(api, controller="test", instance="test"), metrics)
+    writer = Writer(api, store, recorder, metrics)
+    tasks = [asyncio.create_task(work) for work in (writer.run(), recorder.run())]
+    yield writer
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def until(condition: Callable[[], object], *, within: float = 5) -> None:
+    async with asyncio.timeout(within):
+        while not condition():  # noqa: ASYNC110 (what is waited for knows no events)
+            await asyncio.sleep(0.005)
+
+
+async def written(writer: Writer, server: ApiServer, intents: Sequence[Intent], *, requests: int) -> None:
+    """Wanted, and so many requests later."""
+    expected = len(server.requests) + requests
+    writer.want(intents)
+    await until(lambda: len(server.requests) >= expected)
+    await asyncio.sleep(0.05)
+    assert len(server.requests) == expected
 
 
 @pytest.fixture
@@ -94,7 +122,7 @@ async def test_a_spec_goes_with_all_metadata_that_others_put_there(writer: Write
     server.answer = kept
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u"}
     intent = replacing("n1", labels={"a": "b"}, annotations={"c": "d"}, finalizers=("e/f",), owner_references=(owner,))
-    await writer.apply([intent])
+    await written(writer, server, [intent], requests=1)
     (request,) = server.requests
     assert request.method == "PUT"
     assert request.path == f"{NODE_SHARINGS_PATH}/n1"
@@ -120,7 +148,7 @@ async def test_the_answer_to_a_write_is_what_the_next_decision_sees(
     server.answer = kept
     intent = replacing("n1")
     seed(store, intent.before)
-    await writer.apply([intent])
+    await written(writer, server, [intent], requests=1)
     (known,) = store.all(NODE_SHARINGS)
     assert known.metadata.resource_version == "2"
     assert known.spec == intent.spec
@@ -131,7 +159,7 @@ async def test_a_status_names_the_version_it_speaks_of_and_takes_back_what_is_no
 ) -> None:
     server.answer = kept
     before = policy(status=SharingPolicyStatus(clients=ClientCount(current=1, max=2)))
-    await writer.apply([PatchStatus(before, SharingPolicyStatus(observed_generation=1))])
+    await written(writer, server, [PatchStatus(before, SharingPolicyStatus(observed_generation=1))], requests=1)
     (request,) = server.requests
     assert (request.method, request.path) == ("PATCH", STATUS_PATH)
     assert request.body == {
@@ -140,12 +168,15 @@ async def test_a_status_names_the_version_it_speaks_of_and_takes_back_what_is_no
     }
 
 
-async def test_a_change_of_ready_is_told_once(writer: Writer, store: Store, server: ApiServer) -> None:
+async def test_a_change_of_ready_is_an_event_once_it_is_written(
+    writer: Writer, store: Store, server: ApiServer
+) -> None:
     server.answer = kept
     intent = undecided()
     seed(store, intent.before)
-    await writer.apply([intent])
+    await written(writer, server, [intent], requests=2)
     (event,) = server.asked("POST")
+    assert server.requests[-1] is event
     assert event.path == EVENTS_PATH
     said = event.body
     assert (said["type"], said["reason"], said["action"]) == ("Warning", "NoMatchingNodes", "Reconcile")
@@ -161,22 +192,23 @@ async def test_a_change_of_ready_is_told_once(writer: Writer, store: Store, serv
         PatchStatus(known, known.status.model_copy(update={"observed_generation": 9}))
         for known in store.all(SHARING_POLICIES)
     )
-    await writer.apply([again])
+    await written(writer, server, [again], requests=1)
     assert len(server.asked("POST")) == 1
 
 
-async def test_an_event_that_is_refused_is_not_told_later(
+async def test_a_refused_event_is_nothing_to_its_write(
     writer: Writer, server: ApiServer, results: Callable[[], dict[str, int]]
 ) -> None:
     server.answer = lambda request: status(403, "Forbidden") if request.method == "POST" else kept(request)
-    await writer.apply([undecided()])
-    assert results() == {"PatchStatus unannounced": 1}
-    assert writer.retry_in is None
+    await written(writer, server, [undecided()], requests=2)
+    assert results() == {"PatchStatus written": 1}
+    writer.want([])
+    assert writer.is_settled
 
 
 async def test_a_refused_status_is_not_announced(writer: Writer, server: ApiServer) -> None:
     server.answer = lambda _: status(409, "Conflict")
-    await writer.apply([undecided()])
+    await written(writer, server, [undecided()], requests=1)
     assert server.asked("POST") == []
 
 
@@ -185,40 +217,195 @@ async def test_what_was_overtaken_waits_for_the_newer_object(
     writer: Writer, server: ApiServer, results: Callable[[], dict[str, int]], code: int
 ) -> None:
     server.answer = lambda _: status(code, "Conflict")
-    await writer.apply([replacing("n1")])
-    assert len(server.requests) == 1
+    await written(writer, server, [replacing("n1")], requests=1)
     assert results() == {"ReplaceSpec conflict": 1}
-    assert writer.retry_in is None
+    # Whatever else is decided on the version that there is no more.
+    other = replace(replacing("n1"), spec=NodeSharingSpec())
+    await written(writer, server, [other], requests=0)
+    assert not writer.is_settled
+    server.answer = kept
+    await written(writer, server, [replacing("n1", resource_version="2")], requests=1)
+    assert results() == {"ReplaceSpec conflict": 1, "ReplaceSpec written": 1}
 
 
-async def test_one_failure_stops_no_other_write_and_is_tried_again_later(
-    writer: Writer, server: ApiServer, results: Callable[[], dict[str, int]]
+@pytest.mark.parametrize("code", [200, 404, 409])
+async def test_an_object_of_which_nothing_is_seen_after_its_write_is_asked_for(
+    writer: Writer, store: Store, server: ApiServer, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
+    """Without a change, it is tried again, and less and less often."""
+    monkeypatch.setattr(module, "_UNSEEN", 0.1)
+    intent = replacing("n1")
+    seed(store, intent.before)
+
+    def answer(request: Request) -> Answer:
+        if request.method == "GET":
+            metadata = intent.before.metadata.for_update() | {"resourceVersion": "7"}
+            return 200, intent.before.to_json() | {"metadata": metadata | {"generation": 1}}
+        return kept(request) if code == 200 else status(code, "Conflict")
+
+    server.answer = answer
+    writer.want([intent])
+    await until(lambda: server.asked("GET"))
+    await until(lambda: store.get(NODE_SHARINGS, "n1").metadata.resource_version == "7")  # type: ignore[union-attr]
+    await until(lambda: len(server.asked("PUT")) == 2)
+    assert [request.method for request in server.requests] == ["PUT", "GET", "PUT"]
+    assert not writer.is_settled
+
+
+async def test_one_that_has_gone_meanwhile_is_forgotten(
+    writer: Writer, store: Store, server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UNSEEN", 0.1)
+    intent = replacing("n1")
+    seed(store, intent.before)
+    writer.want([intent])
+    await until(lambda: store.get(NODE_SHARINGS, "n1") is None)
+
+
+async def test_one_failure_stops_no_other_write_and_is_tried_again_by_itself(
+    writer: Writer, server: ApiServer, results: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BACKOFF", Backoff(0.4, 30))
     server.answer = lambda request: status(403, "Forbidden") if "n2" in request.path else kept(request)
     intents: Sequence[Intent] = [replacing("n1"), replacing("n2"), replacing("n3"), undecided()]
-    await writer.apply(intents)
+    await written(writer, server, intents, requests=5)
     assert results() == {"ReplaceSpec written": 2, "ReplaceSpec failed": 1, "PatchStatus written": 1}
-    assert writer.retry_in is not None
-    # However often the loop runs meanwhile.
-    asked = len(server.requests)
-    await writer.apply([intents[1]])
-    assert len(server.requests) == asked
-    await writer.apply([])
-    assert writer.retry_in is None
+    assert [writer.failing(kind) for kind in ("NodeSharing", "SharingPolicy")] == [1, 0]
+    # However often something else is decided of it meanwhile.
+    await written(writer, server, [replacing("n2", resource_version="2")], requests=0)
+    server.answer = kept
+    await until(lambda: results()["ReplaceSpec written"] == 3)
+    assert server.requests[-1].body["metadata"]["resourceVersion"] == "2"
+    assert writer.failing("NodeSharing") == 0
+
+
+async def test_what_is_not_pending_any_more_is_dropped(
+    writer: Writer, server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BACKOFF", Backoff(0.2, 30))
+    server.answer = lambda _: status(403, "Forbidden")
+    await written(writer, server, [replacing("n1")], requests=1)
+    writer.want([])
+    assert writer.is_settled
+    assert writer.failing("NodeSharing") == 0
+    await asyncio.sleep(0.5)
+    assert len(server.requests) == 1
 
 
 async def test_an_answer_that_cannot_be_read_stops_no_other_write(
     writer: Writer, server: ApiServer, results: Callable[[], dict[str, int]]
 ) -> None:
     server.answer = lambda request: (200, {"kind": "Surprise"}) if "n1" in request.path else kept(request)
-    await writer.apply([replacing("n1"), replacing("n2")])
+    await written(writer, server, [replacing("n1"), replacing("n2")], requests=2)
     assert results() == {"ReplaceSpec written": 1, "ReplaceSpec failed": 1}
 
 
-async def test_specs_are_written_before_statuses(writer: Writer, server: ApiServer) -> None:
+@pytest.mark.parametrize("outcome", ["written", "failed"])
+async def test_of_an_object_one_write_is_under_way_and_then_the_latest(
+    writer: Writer, server: ApiServer, monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    monkeypatch.setattr(module, "_BACKOFF", Backoff(0.05, 30))
+    gate, busy, most = asyncio.Event(), 0, 0
+
+    async def hold(_: Request) -> None:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await gate.wait()
+        busy -= 1
+
+    def answer(request: Request) -> Answer:
+        is_first = len(server.requests) == 1
+        return status(500, "InternalError") if is_first and outcome == "failed" else kept(request)
+
+    server.hold, server.answer = hold, answer
+    writer.want([replacing("n1")])
+    await until(lambda: server.requests)
+    for version in ("2", "3"):
+        writer.want([])
+        writer.want([replacing("n1", resource_version=version)])
+    await asyncio.sleep(0.1)
+    gate.set()
+    await until(lambda: len(server.requests) == 2)
+    assert [request.body["metadata"]["resourceVersion"] for request in server.requests] == ["1", "3"]
+    assert most == 1
+
+
+async def test_a_deletion_that_takes_its_time_is_asked_for_once(writer: Writer, server: ApiServer) -> None:
+    server.answer = lambda _: (200, {})
+    going = Delete(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, before=class_of("p").metadata)
+    await written(writer, server, [going], requests=1)
+    for _ in range(3):
+        await written(writer, server, [replace(going)], requests=0)
+
+
+CLASS = Create(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, body={"metadata": {"name": "p-mps"}, "spec": {}})
+GUARD = Patch(
+    target=Target.ADMISSION_POLICY, stage=Stage.GUARDS, before=replace(class_of("guard").metadata, name="g"), body={}
+)
+
+
+async def test_what_is_ready_is_written_in_the_order_of_the_stages(
+    api: Api, store: Store, metrics: Metrics, server: ApiServer
+) -> None:
+    gate = asyncio.Event()
+
+    async def hold(_: Request) -> None:
+        await gate.wait()
+
+    server.hold = hold
+    writer = Writer(api, store, EventRecorder(Events(api, controller="test", instance="test"), metrics), metrics)
+    writer.want([undecided(), *(replacing(f"n{number}") for number in range(100)), CLASS, GUARD])
+    task = asyncio.create_task(writer.run())
+    await until(lambda: len(server.requests) == 16)
+    await asyncio.sleep(0.1)
+    kinds = Counter(request.path.split("/")[4] for request in server.requests)
+    assert kinds == {"validatingadmissionpolicies": 1, "deviceclasses": 1, "nodesharings": 14}
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_statuses_do_not_wait_for_a_thousand_nodes(writer: Writer, server: ApiServer) -> None:
+    async def hold(request: Request) -> None:
+        if request.method == "PUT":
+            await asyncio.Event().wait()
+
+    server.answer, server.hold = kept, hold
+    writer.want([*(replacing(f"n{number}") for number in range(1000)), undecided()])
+    await until(lambda: server.asked("PATCH"))
+    assert len(server.asked("PUT")) <= 14
+
+
+async def test_ten_thousand_writes_are_not_ten_thousand_tasks(writer: Writer, server: ApiServer) -> None:
+    before = len(asyncio.all_tasks())
+    writer.want([replacing(f"n{number}") for number in range(10_000)])
+    await asyncio.sleep(0)
+    # And those of the server, which this process is as well.
+    assert len(asyncio.all_tasks()) - before <= 16
+
+
+async def test_a_single_claim_does_not_wait_for_a_thousand_nodes(writer: Writer, server: ApiServer) -> None:
+    """Nor do these wait for all that comes after them."""
     server.answer = kept
-    await writer.apply([undecided(), replacing("n1"), replacing("n2")])
-    assert [request.method for request in server.requests] == ["PUT", "PUT", "PATCH", "POST"]
+    server.hold = lambda _: asyncio.sleep(0.05)
+    rollout: list[Intent] = [replacing(f"n{number}") for number in range(1000)]
+    writer.want(rollout)
+    await until(lambda: len(server.requests) > 50)
+    # One that is not part of it, and one that is, of which something else is decided now.
+    urgent: list[Intent] = [replacing("tenant"), replace(replacing("n500"), spec=NodeSharingSpec())]
+    began, asked = time.monotonic(), len(server.requests)
+    writer.want([*rollout[:500], *rollout[501:], *urgent])
+    paths = [f"{NODE_SHARINGS_PATH}/{name}" for name in ("tenant", "n500")]
+    await until(lambda: {request.path for request in server.requests} >= {*paths})
+    assert time.monotonic() - began < 1
+    assert len(server.requests) - asked < 100
+    # The newest do not starve the oldest.
+    late: list[Intent] = [replacing(f"late{number}") for number in range(1000)]
+    asked = len(server.requests)
+    writer.want([*rollout, *late])
+    await until(lambda: len(server.requests) > asked + 100)
+    names = [request.path.rpartition("/")[2] for request in server.requests[asked:]]
+    assert 30 < sum(name.startswith("n") for name in names) < 70 + 16
 
 
 async def test_deciding_twice_writes_once(writer: Writer, store: Store, server: ApiServer) -> None:
@@ -229,5 +416,5 @@ async def test_deciding_twice_writes_once(writer: Writer, store: Store, server: 
     store.seen(NODES, {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}})
     first = decide(snapshot(store), now=NOW)
     assert [type(intent) for intent in first] == [ReplaceSpec, PatchStatus]
-    await writer.apply(first)
+    await written(writer, server, first, requests=3)
     assert decide(snapshot(store), now="2030-01-01T00:00:00Z") == []

@@ -3,9 +3,13 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
+
+# Much more than anything takes, also where the machine is busy with something else: only who fails waits so long.
+PATIENCE: Final = 60.0
 
 
-async def eventually(check: Callable[[], Awaitable[None]], *, within: float = 20) -> None:
+async def eventually(check: Callable[[], Awaitable[None]], *, within: float = PATIENCE) -> None:
     """Repeats a check while its assertions fail; the last failure is the test's."""
     began = time.monotonic()
     while True:

@@ -4,6 +4,7 @@ Nothing in the harness is bound to an event loop, so that tests, which run in lo
 fixtures that run in the session's or a module's loop.
 """
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,14 +14,37 @@ import pytest_asyncio
 from harness import toolchain as programs
 from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
+from harness.system import MissingProgramError, system_program
+
+# What tests start by its name, and the packages of Debian that it comes with.
+_PROGRAMS = {
+    "cc": "gcc libc6-dev",
+    "mount": "mount",
+    "nsenter": "util-linux",
+    "readelf": "binutils",
+    "setpriv": "util-linux",
+    "unshare": "util-linux",
+}
+_PROGRAMS_OF_CLUSTERS = {"openssl": "openssl"}
+_PROGRAMS_OF_NODES = {"busybox": "busybox-static", "runc": "runc"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Builds before the first test: ten minutes are more than a test's timeout."""
+    """Builds and installs before the first test: ten minutes are more than a test's timeout."""
     fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if session.config.option.collectonly:
         return
+    needed = dict(_PROGRAMS)
+    if "toolchain" in fixtures:
+        needed |= _PROGRAMS_OF_CLUSTERS
+    if os.geteuid() == 0 and any(item.get_closest_marker("node") for item in session.items):
+        needed |= _PROGRAMS_OF_NODES
+    try:
+        for program, package in needed.items():
+            system_program(program, package=package)
+    except MissingProgramError as error:
+        pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
     builds = {
         "toolchain": programs.build,
         "nvidia_tools": programs.build_nvidia_tools,

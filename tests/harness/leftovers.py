@@ -5,12 +5,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.scratch import programs_below
+
 _PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
 class Traces:
-    """Of a process and of all that it has started; its directories must be named."""
+    """Of a process, of all that it has started, and of what runs in its directories, which must be named."""
 
     processes: frozenset[tuple[int, str]]  # with their start, as numbers are used again
     namespaces: frozenset[str]
@@ -20,7 +22,8 @@ class Traces:
     """When, as processes' starts are told."""
 
     def remaining(self) -> list[str]:
-        processes = {(pid, _start(pid)) for pid in _pids()} & self.processes
+        # Of those that have ended, whoever is the first process here may not have taken note yet.
+        processes = {(pid, _start(pid)) for pid in _pids() if _stat(pid)[0] != "Z"} & self.processes
         # The number of a namespace that has gone is given to the next one: whoever began later has another one.
         then = [pid for pid in _pids() if int(_start(pid) or self.taken + 1) <= self.taken]
         namespaces = {name for pid in then for name in _namespaces(pid)} & self.namespaces
@@ -30,7 +33,7 @@ class Traces:
 
 
 def traces_of(ancestor: int, *directories: Path) -> Traces:
-    pids = _descendants(ancestor)
+    pids = _descendants(ancestor).union(*map(programs_below, directories))
     return Traces(
         processes=frozenset((pid, _start(pid)) for pid in pids),
         namespaces=frozenset(name for pid in pids for name in _namespaces(pid)) - _namespaces(os.getpid()),

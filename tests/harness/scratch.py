@@ -1,7 +1,8 @@
 """A directory that goes when its owner goes, also by SIGKILL.
 
-A guard process waits for the end of a pipe that only the owner holds. It removes the directory and the control groups
-of containers in it: these two the kernel leaves behind when it ends the processes.
+A guard process waits for the end of a pipe that only the owner holds. It ends the programs that lie in the directory,
+such as the daemons of a simulated node, which outlive their agent on purpose. It removes the directory and the control
+groups of containers in it: these two the kernel leaves behind when it ends the processes.
 """
 
 import contextlib
@@ -13,6 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.ending import end_all
+
+_TESTS = Path(__file__).parents[1]
 # One directory for each container that runs; its name is the last part of its control group.
 _CONTAINERS = "containerd/state/io.containerd.runtime.v2.task/k8s.io/*"
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -22,10 +26,27 @@ _CGROUPS = Path("/sys/fs/cgroup")
 def scratch_directory() -> Iterator[Path]:
     """A new directory with a short name: sockets of the kubelet's plugins below it have at most 107 bytes."""
     directory = Path(tempfile.mkdtemp(prefix="gs-", dir="/tmp"))
-    # A session of its own: Ctrl-C must not end the guard before its work.
-    command = [sys.executable, "-I", __file__, str(directory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
+    # A session and an environment of its own: neither Ctrl-C nor the end of all that a run has started must end the
+    # guard before its work.
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env={"PYTHONPATH": str(_TESTS)},
+        start_new_session=True,
+    ):
         yield directory
+
+
+def programs_below(directory: Path) -> list[int]:
+    """The processes, of whatever parent, that run a program that lies there."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if (entry / "exe").readlink().is_relative_to(directory):
+                    found.append(int(entry.name))
+    return found
 
 
 def _remove(directory: Path) -> None:
@@ -60,4 +81,5 @@ def _removed(cgroup: Path) -> bool:
 
 if __name__ == "__main__":
     sys.stdin.read()
+    end_all(lambda: programs_below(Path(sys.argv[1])))
     _remove(Path(sys.argv[1]))

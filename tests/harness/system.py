@@ -13,7 +13,7 @@ class MissingProgramError(Exception):
 
 
 def system_program(name: str, *, package: str) -> Path:
-    """Where a program is; root on Debian gets it installed."""
+    """Where a program is; root on Debian gets it installed. `package` may be several."""
     found = _find(name)
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         with one_at_a_time():
@@ -32,7 +32,7 @@ def _find(name: str) -> Path | None:
 def _installed(name: str, package: str) -> Path | None:
     progress(f"Installing {package}\n")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", package]):
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *package.split()]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise MissingProgramError(f"{' '.join(command)} failed:\n{done.stderr}")

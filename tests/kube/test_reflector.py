@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, open_session
 from gpusharing.kube.watches import Watches
 from harness.controlplane import ControlPlane
-from harness.eventually import eventually
+from harness.eventually import PATIENCE, eventually
 from kube.conftest import Answer, Script, breaks, refuses, says
 
 
@@ -78,7 +79,7 @@ class Copy:
         async def check() -> None:
             assert self.contents() == expected
 
-        await eventually(check, within=10)
+        await eventually(check)
 
 
 @asynccontextmanager
@@ -161,7 +162,7 @@ async def test_line_that_is_no_event(api: Api, script: Script, line: bytes) -> N
         async def goes_on() -> None:
             assert "b" in copy.contents()
 
-        await eventually(goes_on, within=10)
+        await eventually(goes_on)
 
 
 def _either(listing: Answer, watching: Answer) -> Answer:
@@ -188,26 +189,33 @@ async def test_list_is_repeated_until_it_succeeds(api: Api, script: Script, monk
         assert len(copy.changes) == 1
 
 
+async def expect_pauses(api: Api, script: Script) -> None:
+    """At least half a backoff lies between two watches, and each is twice as long as the one before."""
+
+    async def watches_four_times() -> None:
+        assert len([received for received in script.received if "watch" in received.query]) >= 4
+
+    async with copying(api):
+        await eventually(watches_four_times)
+    times = [received.at for received in script.received if "watch" in received.query]
+    pauses = [later - earlier for earlier, later in pairwise(times[:4])]
+    assert all(pause >= reflector._FIRST_BACKOFF / 2 * 2**number for number, pause in enumerate(pauses)), pauses
+
+
 async def test_broken_watches_are_not_repeated_without_a_pause(api: Api, script: Script) -> None:
     script.then(lists(5), breaks())
-    async with copying(api):
-        await asyncio.sleep(1.5)
-    assert 3 <= len(script.received) <= 8
+    await expect_pauses(api, script)
 
 
 async def test_watches_that_end_at_once_are_not_repeated_without_a_pause(api: Api, script: Script) -> None:
     """As API servers do while they shut down."""
     script.then(lists(5), watches(end="ends"))
-    async with copying(api):
-        await asyncio.sleep(1.5)
-    assert 3 <= len(script.received) <= 8
+    await expect_pauses(api, script)
 
 
 async def test_versions_that_are_always_too_old_are_not_listed_without_a_pause(api: Api, script: Script) -> None:
     script.then(_either(lists(5), watches(expired(), end="ends")))
-    async with copying(api):
-        await asyncio.sleep(1.5)
-    assert 4 <= len(script.received) <= 16
+    await expect_pauses(api, script)
 
 
 async def test_silent_watch_is_a_dead_connection(api: Api, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +232,7 @@ async def test_pause_is_short_again_after_something_was_heard(
     heard = [watches(event("ADDED", slice_("a", version)), end="breaks") for version in range(6, 16)]
     script.then(lists(5), *heard, watches())
     async with copying(api) as copy:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE / 2):
             await copy.holds(a=15)
 
 

@@ -136,6 +136,7 @@ class Case(NamedTuple):
 
 LEADING: Final = {'gpusharing_leading{pod="a"}': "1x60", 'gpusharing_leading{pod="b"}': "0x60"}
 FAILURES: Final = "gpusharing_agent_prepare_failures_total"
+FAILING: Final = "gpusharing_writes_failing"
 ROUNDS: Final = "gpusharing_agent_rounds_total"
 BROKEN: Final = "gpusharing_watch_broken_seconds"
 OPERATOR: Final = '{job="gpusharing-operator",kind="ResourceClaim"}'
@@ -163,6 +164,17 @@ CASES: Final = (
         30,
         0,
     ),
+    Case("GpuSharingWritesFail", "none", {f'{FAILING}{{kind="ResourceQuota"}}': "0x60"}, 30, 0),
+    Case("GpuSharingWritesFail", "for a while", {f'{FAILING}{{kind="ResourceQuota"}}': "0x5 3x5 0x50"}, 30, 0),
+    Case(
+        "GpuSharingWritesFail",
+        "two kinds",
+        {f'{FAILING}{{kind="{kind}"}}': "0x5 3x50" for kind in ("ResourceQuota", "NodeSharing")},
+        20,
+        2,
+    ),
+    Case("GpuSharingUndecidable", "none", {"gpusharing_undecidable_objects": "0x60"}, 30, 0),
+    Case("GpuSharingUndecidable", "one", {"gpusharing_undecidable_objects": "0x5 1x50"}, 12, 1),
     Case("GpuSharingDecisionsLag", "a moment", {"gpusharing_loop_lag_seconds": "0x5 200 0x50"}, 30, 0),
     Case("GpuSharingDecisionsLag", "behind", {"gpusharing_loop_lag_seconds": "0+60x60"}, 10, 1),
     Case("GpuSharingOperatorDeaf", "a restart of the API server", {f"{BROKEN}{OPERATOR}": "0x5 20 0x50"}, 20, 0),

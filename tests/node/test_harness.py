@@ -16,6 +16,8 @@ from harness.cluster import Cluster
 from harness.commands import run
 from harness.eventually import eventually
 from harness.leftovers import traces_of
+from harness.scratch import programs_below
+from harness.workloads import claim, claim_spec, pod, policy
 
 pytestmark = pytest.mark.node
 
@@ -120,10 +122,19 @@ async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Sign
     assert holder.stdout
     await holder.stdout.readline()
     kubectl: list[str | Path] = [tmp_path / "bin" / "kubectl", f"--kubeconfig={tmp_path}/kubeconfig"]
-    await run([*kubectl, "create", "--filename=-"], stdin=_pod("left"))
+    offers = {"mps": {"maxClients": 2, "memory": {"default": "8Gi"}, "threads": {"default": 25}}}
+    objects = [
+        policy("shared", offers=offers),
+        claim("left", claim_spec("mps.gpu.nvidia.com")),
+        pod("left", claim="left"),
+    ]
+    listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+    await run([*kubectl, "create", "--filename=-"], stdin=json.dumps(listed))
     await run([*kubectl, "wait", "--for=condition=Ready", "pod/left", "--timeout=60s"])
     directories = [logs.resolve().parent for logs in (tmp_path / "logs").iterdir()]
     assert len(directories) == 2
+    # MPS' daemon, which outlives its agent on purpose.
+    assert any(programs_below(directory) for directory in directories)
     traces = traces_of(holder.pid, *directories)
     assert any(cgroup.exists() for cgroup in traces.cgroups)
 

@@ -47,7 +47,7 @@ async def test_pods_status_shows_the_gpus_health(user: User) -> None:
             assert found == expected
             assert text in message
 
-        await eventually(check, within=40)
+        await eventually(check)
 
     await shows("Healthy", "")
     (result,) = (await user.claim_of(await user.get("pod", "first")))["status"]["allocation"]["devices"]["results"]

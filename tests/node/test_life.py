@@ -59,7 +59,7 @@ class Witnesses:
         async def check() -> None:
             self._began[name] = self._heartbeat(name)
 
-        await eventually(check, within=60)
+        await eventually(check)
 
     async def end_container(self, name: str) -> None:
         """And let its successor begin."""
@@ -69,7 +69,7 @@ class Witnesses:
         async def has_ended() -> None:
             assert not end.exists()
 
-        await eventually(has_ended, within=10)
+        await eventually(has_ended)
         await self.works(name)
 
     async def are_undisturbed(self) -> None:
@@ -79,7 +79,7 @@ class Witnesses:
             for name, heartbeat in before.items():
                 assert self._heartbeat(name).count > heartbeat.count, name
 
-        await eventually(go_on, within=10)
+        await eventually(go_on)
         for name, began in self._began.items():
             now = self._heartbeat(name)
             assert now.count > began.count, name
@@ -160,7 +160,7 @@ async def _programs_are_killed(user: User, witnesses: Witnesses) -> None:
         assert await _leader(user) != before
 
     # Who is killed does not give its lease back.
-    await eventually(another_leads, within=40)
+    await eventually(another_leads)
     await user.apply(pod("late", template="share"))
     await user.wait("pod/late", "--for=condition=Ready")
     await witnesses.are_undisturbed()

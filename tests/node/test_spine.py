@@ -129,7 +129,7 @@ async def test_programs_may_be_killed_while_pods_run(user: User) -> None:
         assert len(after) == len(before)
         assert not after & before
 
-    await eventually(slices_are_back, within=10)
+    await eventually(slices_are_back)
     await user.apply(pod("kubelet-restarted", template="share"))
     await user.wait("pod/kubelet-restarted", "--for=condition=Ready")
 

@@ -79,7 +79,7 @@ class Tenant(User):
             messages = [event["message"] for event in events]
             assert any(all(word in message for word in words) for message in messages), messages
 
-        await eventually(check, within=30)
+        await eventually(check)
 
     def shares(self, name: str, *memory: str | None, selector: str = "") -> dict[str, Any]:
         """For shares of so many GPUs, each with an amount of its own or what the policy gives."""
@@ -148,7 +148,7 @@ async def test_gpu_that_can_have_no_walls_is_not_offered_and_the_policy_says_why
     async def offered() -> None:
         assert await tenant.attributes() == dict.fromkeys(SHARES, True)
 
-    await eventually(offered, within=30)
+    await eventually(offered)
     without = tenant.gpus.gpus()[2].uuid
     reason = "the driver has no memory limits for this GPU"
     conditions = (await tenant.get("sharingpolicy", "walls"))["status"]["conditions"]
@@ -216,7 +216,7 @@ async def test_restarted_container_replaces_its_predecessor(tenant: Tenant) -> N
         (now,) = tenant.walls.containers(uid, 0)
         assert now != before
 
-    await eventually(another_runs, within=30)
+    await eventually(another_runs)
     await tenant.cluster.agent.start()
     await tenant.ready("restarted")
     assert not await tenant.gets("restarted", 0, "5G")
@@ -238,7 +238,7 @@ async def test_preferred_walls_stand_where_they_can(tenant: Tenant) -> None:
     async def offered() -> None:
         assert await tenant.attributes() == dict.fromkeys(SHARES, True) | {"gpu-2-timeslicing": False}
 
-    await eventually(offered, within=30)
+    await eventually(offered)
     await tenant.apply(tenant.shares("held", selector=WITH_WALL), tenant.pod_of("held", "held"))
     await tenant.ready("held")
     assert await tenant.uses("held") == [held_to(4096)]

@@ -43,17 +43,17 @@ class User:
         name = pod_["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
         return await self.get("resourceclaims", name)
 
-    async def published(self, *devices: str, within: float = 30) -> None:
+    async def published(self, *devices: str) -> None:
         async def check() -> None:
             assert await self.devices() == sorted(devices)
 
-        await eventually(check, within=within)
+        await eventually(check)
 
     async def running(self, count: int, *, pending: int = 0, app: str = "test") -> None:
         async def check() -> None:
             assert (len(await self.pods("Running", app)), len(await self.pods("Pending", app))) == (count, pending)
 
-        await eventually(check, within=60)
+        await eventually(check)
 
     async def nothing_prepared(self) -> None:
         """No CDI file, no state, and the GPUs as they were found."""

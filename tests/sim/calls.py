@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_uint
 from pathlib import Path
 from typing import Any
 
 import pynvml as nvml
+
+from gpusharing import sim
 
 Handle = Any
 """Of a GPU, a MIG device or an instance."""
@@ -107,3 +110,20 @@ def capability_files(directory: Path) -> dict[str, int]:
         str(file.relative_to(capabilities)): int(file.read_text().split()[1])
         for file in capabilities.glob("gpu*/**/access")
     }
+
+
+def expect_whole(node: sim.SimNode) -> None:
+    """What the state, the capabilities and the device nodes of the only GPU say is the same."""
+    (gpu,) = node.gpus()
+    taken = [
+        slice_ for instance in gpu.gpu_instances for slice_ in range(instance.start, instance.start + instance.size)
+    ]
+    assert len(taken) == len(set(taken))
+    expected = {f"gpu0/mig/gi{instance.id}/access" for instance in gpu.gpu_instances}
+    for instance in gpu.gpu_instances:
+        expected |= {f"gpu0/mig/gi{instance.id}/ci{each.id}/access" for each in instance.compute_instances}
+    files = capability_files(node.directory)
+    assert files.keys() == expected
+    devices = {path.name for path in (node.dev / "nvidia-caps").iterdir()}
+    assert devices == {f"nvidia-cap{minor}" for minor in (1, 2, *files.values())}
+    assert stat.S_IMODE((node.dev / "nvidia0").stat().st_mode) == 0o666

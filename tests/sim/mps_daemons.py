@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen
@@ -17,13 +16,16 @@ import pytest
 
 from gpusharing import sim
 from gpusharing.sim import cuda, mps
+from harness.ending import end_all
+from harness.eventually import PATIENCE
+from harness.scratch import programs_below
 
 TIMEOUT = 20
 NO_DAEMON = "Cannot find MPS control daemon process\n"
 
 
-def eventually(condition: Callable[[], object], within: float = 10) -> None:
-    deadline = time.monotonic() + within
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"
         time.sleep(0.01)
@@ -134,19 +136,8 @@ class MpsDirectory:
 
 
 def programs_of(node: sim.SimNode) -> list[int]:
-    """The processes, of whatever parent, that run a program of this node."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                if (entry / "exe").readlink().parent == node.directory / "bin":
-                    found.append(int(entry.name))
-    return found
+    return programs_below(node.directory / "bin")
 
 
 def kill_programs_of(node: sim.SimNode) -> None:
-    while programs := programs_of(node):
-        for pid in programs:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
+    end_all(lambda: programs_of(node))

@@ -116,7 +116,7 @@ def test_changes_of_mig(node: sim.SimNode) -> None:
 def test_time_is_kept(events: calls.Handle) -> None:
     before = time.monotonic()
     assert wait(events, 300) is None
-    assert 0.29 < time.monotonic() - before < 2
+    assert 0.29 < time.monotonic() - before < 10
 
 
 def test_injection_from_another_process_wakes(node: sim.SimNode, events: calls.Handle) -> None:
@@ -131,20 +131,19 @@ def test_injection_from_another_process_wakes(node: sim.SimNode, events: calls.H
             assert event is not None
             delays.append(now - event[2] / 1000 % 1_000_000)
         injector.communicate(timeout=20)
-    assert sorted(delays)[5] < 0.05
+    # Every tenth of a second it looks without being woken: one in ten would be as soon by chance.
+    assert sorted(delays)[2] < 0.01
 
 
 def test_other_calls_go_on_meanwhile(node: sim.SimNode, events: calls.Handle) -> None:
     gpu = calls.gpu(0)
-    waiting = threading.Thread(target=wait, args=[events, 1000])
+    waiting = threading.Thread(target=wait, args=[events, 60_000])
     waiting.start()
-    before = time.monotonic()
     for _ in range(100):
         nvml.nvmlDeviceGetName(gpu)
-    assert time.monotonic() - before < 0.5
     assert waiting.is_alive()
     node.inject(faults.Xid(node.gpus()[0].uuid, 1))
-    waiting.join(0.9)
+    waiting.join(30)
     assert not waiting.is_alive()
 
 

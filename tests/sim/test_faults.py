@@ -189,12 +189,13 @@ class TestHangs:
         node.inject(CallHangs("nvmlDeviceGetName", seconds=0.3, times=1))
         gpu = calls.gpu()
         durations = []
-        for _ in range(2):
+        for _ in range(6):
             before = time.monotonic()
             assert nvml.nvmlDeviceGetName(gpu)
             durations.append(time.monotonic() - before)
-        assert 0.29 < durations[0] < 2
-        assert durations[1] < 0.2
+        assert 0.29 < durations[0] < 10
+        # The fastest of them, because machines are busy.
+        assert min(durations[1:]) < 0.2
 
     def test_then_fails(self, node: sim.SimNode) -> None:
         node.inject(CallHangs("nvmlDeviceGetName", seconds=0.05))

@@ -202,7 +202,8 @@ def test_killed(daemon: MpsDirectory) -> None:
 def test_quit(daemon: MpsDirectory, command: str) -> None:
     started = time.monotonic()
     assert daemon.ask(command) == ""
-    assert time.monotonic() - started < 2
+    # Nobody is there to wait for.
+    assert time.monotonic() - started < 5
     assert not daemon.answers()
     assert [entry.name for entry in daemon.pipe.iterdir()] == ["control_lock"]
 

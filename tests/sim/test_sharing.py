@@ -116,24 +116,9 @@ def test_killed_in_the_middle_of_mig(tmp_path: Path, use_nvml: UseNvml) -> None:
         assert other.poll() is None
     # Whoever comes next completes what the last two were about when they were killed.
     assert nvml.nvmlDeviceGetMigMode(gpu) == [1, 1]
-    expect_whole(node)
+    calls.expect_whole(node)
     with running(node, "mig_hammer.py", "c"):
         time.sleep(0.2)
-
-
-def expect_whole(node: sim.SimNode) -> None:
-    (gpu,) = node.gpus()
-    taken = [
-        slice_ for instance in gpu.gpu_instances for slice_ in range(instance.start, instance.start + instance.size)
-    ]
-    assert len(taken) == len(set(taken))
-    expected = {f"gpu0/mig/gi{instance.id}/access" for instance in gpu.gpu_instances}
-    for instance in gpu.gpu_instances:
-        expected |= {f"gpu0/mig/gi{instance.id}/ci{each.id}/access" for each in instance.compute_instances}
-    files = calls.capability_files(node.directory)
-    assert files.keys() == expected
-    devices = {path.name for path in (node.dev / "nvidia-caps").iterdir()}
-    assert devices == {f"nvidia-cap{minor}" for minor in (1, 2, *files.values())}
 
 
 def test_threads(node: sim.SimNode) -> None:

@@ -51,7 +51,7 @@ class HealthEvents:
         while True:
             sharing, told = await self._queue.get()
             try:
-                await self._events.tell(NODE_SHARINGS, sharing.metadata, **told._asdict())
+                await self._events.record(NODE_SHARINGS, sharing.metadata, **told._asdict())
             except (ApiError, UnreachableError) as error:
                 log.warning("event not written", note=told.note, error=str(error))
 

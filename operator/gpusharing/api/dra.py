@@ -53,6 +53,7 @@ class ResourceClaimConsumer:
     resource: str
     name: str
     uid: str = ""
+    api_group: Common = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)

@@ -11,7 +11,6 @@ import structlog
 from gpusharing.api import names
 from gpusharing.controller import kopf_settings
 from gpusharing.controller.operate import operate
-from gpusharing.controller.patience import DeafError
 from gpusharing.controller.server_version import UnsupportedVersionError
 from gpusharing.controller.watching.server import ServerChangedError
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
@@ -20,6 +19,7 @@ from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import CredentialsError
 from gpusharing.kube.elector import LeaseLostError, LeaseName
 from gpusharing.kube.history import HistoryWentBackError
+from gpusharing.kube.watches import DeafError
 
 log = structlog.get_logger(__name__)
 

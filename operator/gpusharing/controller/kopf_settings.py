@@ -5,16 +5,12 @@ nothing and a finalizer of our own name (with the default one it would strip tha
 """
 
 import logging
-import random
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import kopf
 
 from gpusharing.api import names
-
-_FIRST_BACKOFF: Final = 0.2
-_LAST_BACKOFF: Final = 15.0
+from gpusharing.kube.retry import Backoff
 
 
 def settings() -> kopf.OperatorSettings:
@@ -29,7 +25,8 @@ def settings() -> kopf.OperatorSettings:
     result.watching.chunk_size = 500
     result.networking.request_timeout = 60
     result.networking.connect_timeout = 10
-    result.networking.error_backoffs = _Patience()
+    # Kopf ends the operator at the end of its list of backoffs; an API server may be away for longer.
+    result.networking.error_backoffs = Backoff()
     # Each object has a task while it is busy; ten thousand idle ones would cost 200 MB.
     result.queueing.idle_timeout = 0.02
     return result
@@ -38,16 +35,6 @@ def settings() -> kopf.OperatorSettings:
 def quieten() -> None:
     # One line for each event of each object otherwise.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-
-
-class _Patience:
-    """Kopf ends the operator at the end of its list of backoffs; an API server may be away for longer."""
-
-    def __iter__(self) -> Iterator[float]:
-        backoff = _FIRST_BACKOFF
-        while True:
-            yield backoff * random.uniform(0.5, 1.5)  # noqa: S311
-            backoff = min(2 * backoff, _LAST_BACKOFF)
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):

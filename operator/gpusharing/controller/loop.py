@@ -1,22 +1,29 @@
-"""One loop for all events: decide on what has changed, write what is missing; then wait for the next change."""
+"""One loop for all changes: decide on what has changed, hand over what is pending; then wait for the next change."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Protocol
 
 import structlog
 
 from gpusharing.controller.metrics import Metrics
-from gpusharing.core.intents import Intent
+from gpusharing.core.decision.incremental import Failure
+from gpusharing.core.intents import Intent, RecordEvent
 from gpusharing.kube.clock import now
+from gpusharing.kube.retry import Backoff
 
 log = structlog.get_logger(__name__)
 
-# Changes come in crowds: so long the first one waits for the others.
+# Changes come in crowds: the first one waits this long for the others.
 _SETTLE: Final = 0.05
-# Each request has a timeout; a round that takes longer than all of them hangs.
+# Other work waits no longer than this and one step: probes, the lease, watches and writes.
+_SLICE: Final = 0.01
+_BETWEEN_FOLDS: Final = 0.5
+# Of thousands of claims that wait, not all Events are recorded at once: those that hold on are handed over again.
+_BETWEEN_REPORTS: Final = 60.0
+_BACKOFF: Final = Backoff(0.5, 30.0)
 _STUCK_AFTER: Final = 180.0
 
 
@@ -29,67 +36,117 @@ class Decides(Protocol):
 
     @property
     def pending(self) -> Sequence[Intent]:
-        """All writes that are decided and not seen in the API yet."""
+        """All writes that are decided and not yet seen in the API."""
 
-    def take_events(self) -> Sequence[Intent]:
+    def take_events(self) -> Sequence[RecordEvent]:
         """Events that came since they were taken last."""
+
+    @property
+    def waiting_events(self) -> Sequence[RecordEvent]:
+        """All that hold on."""
+
+    def take_failures(self) -> Sequence[Failure]:
+        """What could not be decided on since they were taken last, each of which stays as it was."""
+
+    @property
+    def failing(self) -> Collection[object]:
+        """All that cannot be decided on."""
 
     def next_in(self, *, now: str) -> float | None:
         """In how many seconds to look again although nothing has changed."""
 
 
-class Applier(Protocol):
-    @property
-    def retry_in(self) -> float | None: ...
+class Writes(Protocol):
+    def want(self, intents: Sequence[Intent], /) -> None: ...
 
-    async def apply(self, intents: Sequence[Intent], /) -> None: ...
+
+class Records(Protocol):
+    def record(self, event: RecordEvent, /) -> None: ...
 
 
 class Loop:
-    def __init__(self, applier: Applier, metrics: Metrics, changes: "Changes") -> None:
-        self._applier = applier
+    def __init__(self, writer: Writes, recorder: Records, metrics: Metrics, changes: "Changes") -> None:
+        self._writer = writer
+        self._recorder = recorder
         self._metrics = metrics
         self._changes = changes
-        self._round_began: float | None = None
-        self._look_again: float | None = None
-        self._succeeded = False
+        self._is_deciding = False
+        self._progressed_at: float | None = None
+        """None before it runs."""
+        self._folded_at = float("-inf")
+        self._reported_at = float("-inf")
+        self._has_succeeded = False
 
     @property
     def is_ready(self) -> bool:
-        """Whether the last decision was made, and all that it asked for was written."""
-        return self._succeeded
+        """Whether a decision was made, and the last one did not fail."""
+        return self._has_succeeded
 
     @property
     def is_stuck(self) -> bool:
-        return self._round_began is not None and time.monotonic() - self._round_began > _STUCK_AFTER
+        """Whether it has work and gets nowhere. Writes take as long as they take."""
+        if self._progressed_at is None:
+            return False
+        has_work = self._is_deciding or self._changes.age > _STUCK_AFTER
+        return has_work and time.monotonic() - self._progressed_at > _STUCK_AFTER
 
     async def run(self, decider: Decides) -> None:
+        delays = iter(_BACKOFF)
         while True:
-            self._round_began = time.monotonic()
-            await self._round(decider)
-            self._round_began = None
-            moments = (self._applier.retry_in, self._look_again)
-            await self._changes.wait(min((moment for moment in moments if moment is not None), default=None))
+            try:
+                again = await self._round(decider)
+            except Exception:
+                log.exception("cannot decide")
+                self._metrics.could_not_decide()
+                self._has_succeeded = False
+                # What was decided before stays wanted.
+                await asyncio.sleep(next(delays))
+            else:
+                delays, self._has_succeeded = iter(_BACKOFF), True
+                await self._changes.wait(again)
 
-    async def _round(self, decider: Decides) -> None:
+    async def _round(self, decider: Decides) -> float | None:
+        """In how many seconds there is to be another one."""
         self._changes.seen()
-        began = time.perf_counter()
+        moment = now()
+        self._is_deciding = True
+        self._progressed_at = time.monotonic()
         try:
-            moment = now()
-            for _ in decider.steps(now=moment):
-                await asyncio.sleep(0)
+            seconds = await self._decide(decider, moment)
+        finally:
+            self._is_deciding = False
+            self._progressed_at = time.monotonic()
+        began = time.perf_counter()
+        fold_in = max(0.0, self._folded_at + _BETWEEN_FOLDS - time.monotonic())
+        if not fold_in:
             decider.fold_statuses(now=moment)
-            intents = [*decider.pending, *decider.take_events()]
-            self._look_again = decider.next_in(now=moment)
-        except Exception:
-            # Nothing to try again: on the same world it would fail the same way.
-            log.exception("cannot decide")
-            self._metrics.could_not_decide()
-            self._succeeded = False
-            return
-        self._metrics.decided(time.perf_counter() - began)
-        await self._applier.apply(intents)
-        self._succeeded = self._applier.retry_in is None
+            self._folded_at = time.monotonic()
+        pending = decider.pending
+        self._metrics.decided(seconds + time.perf_counter() - began)
+        self._writer.want(pending)
+        self._report(decider)
+        return min((wait for wait in (fold_in or None, decider.next_in(now=moment)) if wait is not None), default=None)
+
+    async def _decide(self, decider: Decides, moment: str) -> float:
+        """The seconds that it took, without those in which other work ran."""
+        seconds, began = 0.0, time.perf_counter()
+        for _ in decider.steps(now=moment):
+            self._progressed_at = time.monotonic()
+            if time.perf_counter() - began > _SLICE:
+                seconds += time.perf_counter() - began
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        return seconds + time.perf_counter() - began
+
+    def _report(self, decider: Decides) -> None:
+        events = decider.take_events()
+        if time.monotonic() - self._reported_at > _BETWEEN_REPORTS:
+            self._reported_at, events = time.monotonic(), decider.waiting_events
+        for event in events:
+            self._recorder.record(event)
+        for failure in decider.take_failures():
+            log.error("cannot decide on object", kind=failure.kind, object=failure.name, exc_info=failure.error)
+        self._metrics.undecidable(len(decider.failing))
 
 
 class Changes:

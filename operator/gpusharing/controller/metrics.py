@@ -1,6 +1,6 @@
 """What the operator tells Prometheus."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Any, get_args
@@ -24,8 +24,15 @@ class Result(StrEnum):
     CONFLICT = "conflict"
     """Somebody else was faster; the next decision is made on what that was."""
     FAILED = "failed"
-    UNANNOUNCED = "unannounced"
-    """Written, but the Event about it was refused."""
+
+
+class EventResult(StrEnum):
+    RECORDED = "recorded"
+    ALREADY_RECORDED = "already_recorded"
+    REFUSED = "refused"
+    FAILED = "failed"
+    SUPPRESSED = "suppressed"
+    """More than are recorded in a minute."""
 
 
 class Metrics:
@@ -45,6 +52,20 @@ class Metrics:
         self._intents = Counter(
             "gpusharing_intents", "Writes that decisions asked for", ["kind", "result"], registry=self._registry
         )
+        self._failing = Gauge(
+            "gpusharing_writes_failing",
+            "Objects that could not be written when that was tried last",
+            ["kind"],
+            registry=self._registry,
+        )
+        self._events = Counter(
+            "gpusharing_events", "Events that decisions asked for", ["result"], registry=self._registry
+        )
+        self._undecidable = Gauge(
+            "gpusharing_undecidable_objects",
+            "Objects that could not be decided on, which stay as they are",
+            registry=self._registry,
+        )
         self._objects = Gauge("gpusharing_objects", "Objects in the store", ["kind"], registry=self._registry)
         self._lag = Gauge(
             "gpusharing_loop_lag_seconds", "Age of the oldest change that no decision has seen", registry=self._registry
@@ -54,7 +75,7 @@ class Metrics:
         )
         self._settled = Gauge(
             "gpusharing_settled",
-            "1 while all that the last decision asked for is written; 0 also while this replica stands by",
+            "1 while nothing is pending of what was decided; 0 also while this replica stands by",
             registry=self._registry,
         )
         self._broken = Gauge(
@@ -71,6 +92,8 @@ class Metrics:
         )
         for result in ("succeeded", "failed"):
             self._decisions.labels(result=result)
+        for event_result in EventResult:
+            self._events.labels(result=event_result)
         for intent in get_args(Intent):
             for outcome in Result:
                 self._intents.labels(kind=intent.__name__, result=outcome)
@@ -84,6 +107,16 @@ class Metrics:
 
     def applied(self, intent: Intent, result: Result) -> None:
         self._intents.labels(kind=type(intent).__name__, result=result).inc()
+
+    def undecidable(self, objects: int) -> None:
+        self._undecidable.set(objects)
+
+    def recorded(self, result: EventResult) -> None:
+        self._events.labels(result=result).inc()
+
+    def watch_failing(self, kinds: Iterable[str], count: Callable[[str], int]) -> None:
+        for kind in kinds:
+            self._failing.labels(kind=kind).set_function(partial(count, kind))
 
     def watch_store(self, kinds: Collection[Kind[Any]], count: Callable[[Kind[Any]], int]) -> None:
         for kind in kinds:

@@ -17,9 +17,9 @@ import structlog
 from gpusharing import __version__
 from gpusharing.controller import handlers, kopf_settings, server_version, taint_rules
 from gpusharing.controller.endpoints import Readiness, serving
+from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.patience import patiently
 from gpusharing.controller.watching import audit, deafness, following, guards, listing
 from gpusharing.controller.watching import server as api_server
 from gpusharing.controller.watching.following import FOLLOWED
@@ -34,6 +34,7 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, open_session
 from gpusharing.kube.watches import Watches
 
@@ -84,13 +85,12 @@ async def operate(
         api = Api(session, credentials.server, user_agent=user_agent)
         relists = Relists(known, credentials.server, history=api.history, watches=watches)
         events = Events(api, controller=_NAME, instance=socket.gethostname())
-        writer = Writer(api, store, events, metrics)
-        loop = Loop(writer, metrics, changes)
+        recorder = EventRecorder(events, metrics)
+        writer = Writer(api, store, recorder, metrics)
+        loop = Loop(writer, recorder, metrics, changes)
         metrics.watch_store(handlers.WATCHED, store.count)
         metrics.watch_lag(lambda: changes.age)
-        metrics.watch_leading(lambda: elector.leads)
-        metrics.watch_settled(lambda: loop.is_ready)
-        metrics.watch_watches(watches.broken_for)
+        _measure(metrics, elector, loop, writer, watches)
         await ours.enter_async_context(
             serving(
                 listen,
@@ -117,6 +117,8 @@ async def operate(
             async with asyncio.TaskGroup() as tasks:
                 works = (
                     loop.run(decider),
+                    writer.run(),
+                    recorder.run(),
                     *(following.follow(api, store, kind, versions[kind], watches) for kind in FOLLOWED),
                     *guards.following(api, store, watches),
                     audit.after_relists(api, store, relists),
@@ -140,6 +142,13 @@ async def operate(
                     clusterwide=True,
                 )
     log.info("stopped")
+
+
+def _measure(metrics: Metrics, elector: Elector, loop: Loop, writer: Writer, watches: Watches) -> None:
+    metrics.watch_leading(lambda: elector.leads)
+    metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
+    metrics.watch_failing(writer.kinds, writer.failing)
+    metrics.watch_watches(watches.broken_for)
 
 
 def _readiness(elector: Elector, loop: Loop, watches: Watches) -> Readiness:

@@ -1,167 +1,346 @@
-"""From intents to writes: each by itself, so that the failure of one stops no other."""
+"""Writes what is pending, beside the loop of decisions: a queue in which each object has one place.
+
+The latest intent for an object counts, and one write of an object is under way at a time. What fails is tried again
+with a backoff of its own; what is not pending any more is dropped.
+"""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
 
 import structlog
 
-from gpusharing.controller.backoff import Backoff
+from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.metrics import Metrics, Result
+from gpusharing.controller.targets import KINDS
+from gpusharing.controller.watching.listing import as_json
 from gpusharing.controller.watching.store import Store
-from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Stage, Target, Tell, stage
-from gpusharing.kube import kinds
-from gpusharing.kube.events import Events, EventType
+from gpusharing.core.events.policy_events import draining_events, status_events
+from gpusharing.core.intents import (
+    Create,
+    Delete,
+    Intent,
+    Patch,
+    PatchStatus,
+    RecordEvent,
+    ReplaceSpec,
+    Stage,
+    Target,
+    stage,
+)
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
 from gpusharing.kube.merging import merge_patch
+from gpusharing.kube.retry import Backoff
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 16
+_OF_A_STAGE: Final = 14
+"""The others are for the other stages: a webhook that takes its time over one kind does not stop the others."""
+_BACKOFF: Final = Backoff(0.5, 30.0)
+# A watch that works tells within a second what a write has made, or what it has met.
+_UNSEEN: Final = 5.0
 
-_KINDS: Final[Mapping[Target, Kind[Any]]] = {
-    Target.ADMISSION_POLICY: kinds.ADMISSION_POLICIES,
-    Target.DEVICE_CLASS: kinds.DEVICE_CLASSES,
-    Target.DEVICE_TAINT_RULE: kinds.DEVICE_TAINT_RULES,
-    Target.RESOURCE_QUOTA: kinds.RESOURCE_QUOTAS,
-    Target.RESOURCE_CLAIM: kinds.RESOURCE_CLAIMS,
-    Target.POD: kinds.PODS,
-    Target.SHARING_POLICY: kinds.SHARING_POLICIES,
-}
 
-_Key: TypeAlias = tuple[str, str, str, str]
+class _Key(NamedTuple):
+    kind: str
+    namespace: str
+    name: str
+
+
+class _State(Enum):
+    READY = auto()
+    WRITING = auto()
+    FAILED = auto()
+    """Its time will come, whatever is decided meanwhile."""
+    ANSWERED = auto()
+    """Written, or overtaken by another writer: the next decision is made on what the object is now."""
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    key: _Key
+    intent: Intent
+    stage: Stage
+    state: _State = _State.READY
+    is_wanted: bool = True
+    answered: str | None = None
+    """The version of the object of which a write was answered: no other write of it can succeed."""
+    must_read: bool = False
+    """No decision came of the answer, so that the object has to be asked for."""
+    delays: Iterator[float] = field(default_factory=lambda: iter(_BACKOFF))
+    timer: asyncio.TimerHandle | None = None
 
 
 class Writer:
-    def __init__(self, api: Api, store: Store, events: Events, metrics: Metrics) -> None:
+    def __init__(self, api: Api, store: Store, recorder: EventRecorder, metrics: Metrics) -> None:
         self._api = api
         self._store = store
-        self._events = events
+        self._recorder = recorder
         self._metrics = metrics
-        self._backoff = Backoff()
-        self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._kinds = dict(_KINDS)
+        self._kinds = dict(KINDS)
+        self._pending: dict[_Key, _Pending] = {}
+        self._ready: dict[Stage, OrderedDict[_Key, _Pending]] = {stage: OrderedDict() for stage in Stage}
+        self._busy: Counter[Stage] = Counter()
+        self._takes_newest = False
+        self._tasks: asyncio.TaskGroup | None = None
 
     def write_as(self, target: Target, kind: Kind[Any]) -> None:
         """For a kind of which the API server has another version."""
         self._kinds[target] = kind
 
     @property
-    def retry_in(self) -> float | None:
-        """Seconds until something that failed is to be tried again; None if nothing failed."""
-        return self._backoff.next_in
+    def is_settled(self) -> bool:
+        """Whether nothing is pending."""
+        return not self._pending
 
-    async def apply(self, intents: Sequence[Intent]) -> None:
-        self._backoff.only({_key(intent) for intent in intents})
-        due = [intent for intent in intents if self._backoff.is_due(_key(intent))]
-        for now in Stage:
-            await self._all([intent for intent in due if stage(intent) is now])
+    @property
+    def kinds(self) -> list[str]:
+        """Those of which it writes objects."""
+        return sorted({NODE_SHARINGS.kind, *KINDS} - {Target.RESOURCE_CLAIM, Target.POD})
 
-    async def _all(self, intents: Collection[Intent]) -> None:
+    def failing(self, kind: str) -> int:
+        """How many objects of a kind could not be written when that was tried last."""
+        return sum(pending.key.kind == kind and pending.state is _State.FAILED for pending in self._pending.values())
+
+    def want(self, intents: Iterable[Intent]) -> None:
+        """Takes all that is pending; whatever else is queued is dropped."""
+        wanted = {_key(intent): intent for intent in intents}
+        for pending in [pending for key, pending in self._pending.items() if key not in wanted]:
+            self._drop(pending)
+        new = [intent for key, intent in wanted.items() if self._put(key, intent)]
+        self._announce(new)
+        self._work_on()
+
+    async def run(self) -> None:
+        """Without end."""
         async with asyncio.TaskGroup() as tasks:
-            for intent in intents:
-                tasks.create_task(self._one(intent))
+            self._tasks = tasks
+            try:
+                self._work_on()
+                await asyncio.Event().wait()
+            finally:
+                self._tasks = None
 
-    async def _one(self, intent: Intent) -> None:
-        async with self._slots:
-            result = await self._result(intent)
+    # ------------------------------------------------------------------------------------------------------ the queue
+
+    def _put(self, key: _Key, intent: Intent) -> bool:
+        """Whether it is another intent than the one before."""
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = _Pending(key, intent, stage(intent))
+            self._make_ready(pending)
+            return True
+        pending.is_wanted = True
+        if pending.intent is intent or pending.intent == intent:
+            return False
+        pending.intent = intent
+        if pending.state is _State.READY or (pending.state is _State.ANSWERED and _version(intent) != pending.answered):
+            self._make_ready(pending)
+        return True
+
+    def _drop(self, pending: _Pending) -> None:
+        if pending.state is _State.WRITING:
+            pending.is_wanted = False
+            return
+        self._leave_queue(pending)
+        del self._pending[pending.key]
+
+    def _make_ready(self, pending: _Pending) -> None:
+        """It is the newest now."""
+        self._leave_queue(pending)
+        pending.state, pending.stage = _State.READY, stage(pending.intent)
+        self._ready[pending.stage][pending.key] = pending
+
+    def _leave_queue(self, pending: _Pending) -> None:
+        self._ready[pending.stage].pop(pending.key, None)
+        if pending.timer is not None:
+            pending.timer.cancel()
+            pending.timer = None
+
+    def _wait(self, pending: _Pending, state: _State, seconds: float) -> None:
+        pending.state = state
+        pending.timer = asyncio.get_running_loop().call_later(seconds, self._go_on, pending)
+
+    def _go_on(self, pending: _Pending) -> None:
+        pending.must_read = pending.answered is not None
+        self._make_ready(pending)
+        self._work_on()
+
+    def _take(self) -> _Pending | None:
+        """From the first stage that has anything ready: the oldest and the newest by turns. So a single change waits
+        for no thousand others, nor these for all that comes after them."""
+        for of, ready in self._ready.items():
+            if ready and self._busy[of] < _OF_A_STAGE:
+                self._takes_newest = not self._takes_newest
+                _, pending = ready.popitem(last=self._takes_newest)
+                pending.state = _State.WRITING
+                self._busy[of] += 1
+                return pending
+        return None
+
+    def _work_on(self) -> None:
+        while self._tasks is not None and self._busy.total() < _AT_ONCE and (pending := self._take()) is not None:
+            self._tasks.create_task(self._work(pending))
+
+    async def _work(self, pending: _Pending | None) -> None:
+        while pending is not None:
+            of = pending.stage
+            try:
+                await (self._read(pending) if pending.must_read else self._write(pending))
+            finally:
+                self._busy[of] -= 1
+            pending = self._take()
+
+    # ------------------------------------------------------------------------------------------------------- requests
+
+    async def _write(self, pending: _Pending) -> None:
+        intent = pending.intent
+        result = await self._result(intent)
         self._metrics.applied(intent, result)
-        if result is Result.FAILED:
-            self._backoff.failed(_key(intent))
+        if not pending.is_wanted:
+            del self._pending[pending.key]
+        elif result is Result.FAILED:
+            pending.answered = None
+            self._wait(pending, _State.FAILED, next(pending.delays))
         else:
-            self._backoff.succeeded(_key(intent))
+            if result is Result.WRITTEN:
+                pending.delays = iter(_BACKOFF)
+            pending.answered = _version(intent)
+            if _version(pending.intent) != pending.answered:
+                self._make_ready(pending)
+            else:
+                self._wait(pending, _State.ANSWERED, _UNSEEN)
+
+    async def _read(self, pending: _Pending) -> None:
+        """No decision has come of the answer to a write. The object as it is now makes one, or the write is tried
+        again."""
+        pending.must_read = False
+        try:
+            await self._take_in(self._kind(pending.intent), pending)
+        except (ApiError, UnreachableError) as error:
+            log.error("object not read", kind=pending.key.kind, object=pending.key.name, error=str(error))  # noqa: TRY400
+        except Exception:
+            log.exception("object not read", kind=pending.key.kind, object=pending.key.name)
+        else:
+            pending.answered = None
+        if pending.is_wanted:
+            self._wait(pending, _State.ANSWERED, next(pending.delays))
+        else:
+            del self._pending[pending.key]
+
+    async def _take_in(self, kind: Kind[Any], pending: _Pending) -> None:
+        _, namespace, name = pending.key
+        try:
+            value = await self._api.get(as_json(kind), name, namespace)
+            self._store.seen(kind, value)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._store.gone(kind, {"metadata": {"name": name, "namespace": namespace, "uid": _uid(pending.intent)}})
 
     async def _result(self, intent: Intent) -> Result:
-        kind, *_, name = _key(intent)
+        verb, (kind, _, name) = type(intent).__name__, _key(intent)
         try:
-            match intent:
-                case ReplaceSpec():
-                    return await self._replace(intent)
-                case PatchStatus():
-                    return await self._patch_status(intent)
-                case Tell():
-                    await self._tell(intent)
-                case _:
-                    await self._write(intent)
+            await self._send(intent)
         except ApiError as error:
             if error.status in {404, 409}:
-                # What it is now comes by the watch, and with it the next decision.
-                log.info("overtaken", intent=kind, object=name, verb=error.verb, error=str(error))
+                log.info("write conflict", intent=verb, kind=kind, object=name, error=str(error))
                 return Result.CONFLICT
-            log.error("write refused", intent=kind, object=name, verb=error.verb, error=str(error))  # noqa: TRY400
+            log.error("write refused", intent=verb, kind=kind, object=name, error=str(error))  # noqa: TRY400
         except UnreachableError as error:
-            log.error("write failed", intent=kind, object=name, error=str(error))  # noqa: TRY400
+            log.error("write failed", intent=verb, kind=kind, object=name, error=str(error))  # noqa: TRY400
         except Exception:
-            log.exception("write failed", intent=kind, object=name)
+            log.exception("write failed", intent=verb, kind=kind, object=name)
         else:
+            log.info("written", intent=verb, kind=kind, object=name)
             return Result.WRITTEN
         return Result.FAILED
 
-    async def _replace(self, intent: ReplaceSpec) -> Result:
-        metadata = intent.before.metadata
-        body = {"metadata": metadata.for_update(), "spec": intent.spec.to_json()}
-        written = await self._api.replace(NODE_SHARINGS, metadata.name, body)
-        self._store.written(NODE_SHARINGS, written.made_of(intent.spec, intent.before.status))
-        log.info("spec written", object=metadata.name, generation=written.metadata.generation)
-        return await self._announce(intent.notices)
-
-    async def _announce(self, notices: Iterable[Tell]) -> Result:
-        """What a write says that was made just now."""
-        result = Result.WRITTEN
-        for notice in notices:
-            try:
-                await self._tell(notice)
-            except (ApiError, UnreachableError) as error:
-                # The object says the same; telling it later could tell it twice.
-                log.warning("event not written", object=_key(notice)[-1], note=notice.note, error=str(error))
-                result = Result.UNANNOUNCED
-        return result
-
-    async def _write(self, intent: Create | Patch | Delete) -> None:
-        kind = self._kinds[intent.target]
+    async def _send(self, intent: Intent) -> None:
+        kind = self._kind(intent)
         match intent:
+            case ReplaceSpec(before=before, spec=spec):
+                body = {"metadata": before.metadata.for_update(), "spec": spec.to_json()}
+                sharing = await self._api.replace(NODE_SHARINGS, before.metadata.name, body)
+                self._store.written(NODE_SHARINGS, sharing.made_of(spec, before.status))
+                self._record(intent.notices)
+            case PatchStatus(before=before, status=status):
+                patch = {
+                    "metadata": {"resourceVersion": before.metadata.resource_version},
+                    "status": merge_patch(before.status.to_json(), status.to_json()),
+                }
+                policy = await self._api.merge_patch(kind, before.metadata.name, patch, subresource="status")
+                self._store.written(kind, policy)
+                self._record(status_events(before, status))
             case Create(body=body):
                 namespace = body["metadata"].get("namespace", "")
                 self._store.created(kind, await self._api.create(kind, body, namespace))
-            case Patch(before=before, body=body):
-                patch = body | {"metadata": body.get("metadata", {}) | {"resourceVersion": before.resource_version}}
-                written = await self._api.merge_patch(kind, before.name, patch, namespace=before.namespace)
+            case Patch(before=metadata, body=body):
+                patch = body | {"metadata": body.get("metadata", {}) | {"resourceVersion": metadata.resource_version}}
+                written = await self._api.merge_patch(kind, metadata.name, patch, namespace=metadata.namespace)
                 self._store.written(kind, written)
-            case Delete(before=before):
-                await self._api.delete(kind, before.name, uid=before.uid, namespace=before.namespace)
-        log.info("written", intent=type(intent).__name__, kind=kind.kind, object=_key(intent)[-1])
+            case Delete(before=metadata):
+                await self._api.delete(kind, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
 
-    async def _tell(self, intent: Tell) -> None:
-        await self._events.tell(
-            self._kinds[intent.target],
-            intent.about,
-            type_=EventType.WARNING if intent.warning else EventType.NORMAL,
-            action=intent.action,
-            reason=intent.reason,
-            note=intent.note,
-        )
-        log.info("told", kind=intent.target, object=_key(intent)[-1], reason=intent.reason, note=intent.note)
+    def _kind(self, intent: Intent) -> Kind[Any]:
+        match intent:
+            case ReplaceSpec():
+                return NODE_SHARINGS
+            case PatchStatus():
+                return SHARING_POLICIES
+            case _:
+                return self._kinds[intent.target]
 
-    async def _patch_status(self, intent: PatchStatus) -> Result:
-        metadata = intent.before.metadata
-        patch = {
-            "metadata": {"resourceVersion": metadata.resource_version},
-            "status": merge_patch(intent.before.status.to_json(), intent.status.to_json()),
-        }
-        written = await self._api.merge_patch(SHARING_POLICIES, metadata.name, patch, subresource="status")
-        self._store.written(SHARING_POLICIES, written)
-        return await self._announce(intent.notices)
+    # --------------------------------------------------------------------------------------------------------- Events
+
+    def _announce(self, intents: Iterable[Intent]) -> None:
+        specs = [intent for intent in intents if isinstance(intent, ReplaceSpec) and intent.notices]
+        if specs:
+            policies = {policy.metadata.name: policy.metadata for policy in self._store.all(SHARING_POLICIES)}
+            self._record(draining_events(specs, policies))
+
+    def _record(self, events: Iterable[RecordEvent]) -> None:
+        for event in events:
+            self._recorder.record(event)
 
 
 def _key(intent: Intent) -> _Key:
-    kind = type(intent).__name__
     match intent:
-        case ReplaceSpec(before=before) | PatchStatus(before=before):
-            return kind, "", "", before.metadata.name
+        case ReplaceSpec(before=before):
+            return _Key(NODE_SHARINGS.kind, "", before.metadata.name)
+        case PatchStatus(before=policy):
+            return _Key(SHARING_POLICIES.kind, "", policy.metadata.name)
         case Create(target=target, body=body):
-            return kind, target, body["metadata"].get("namespace", ""), body["metadata"]["name"]
+            return _Key(target, body["metadata"].get("namespace", ""), body["metadata"]["name"])
         case Patch(target=target, before=metadata) | Delete(target=target, before=metadata):
-            return kind, target, metadata.namespace, metadata.name
-        case Tell(target=target, about=metadata, reason=reason):
-            return kind, f"{target} {reason}", metadata.namespace, metadata.name
+            return _Key(target, metadata.namespace, metadata.name)
+
+
+def _version(intent: Intent) -> str:
+    """Of the object that the decision was made on; none of what is to be created."""
+    match intent:
+        case ReplaceSpec(before=before):
+            return before.metadata.resource_version
+        case PatchStatus(before=policy):
+            return policy.metadata.resource_version
+        case Create():
+            return ""
+        case Patch(before=metadata) | Delete(before=metadata):
+            return metadata.resource_version
+
+
+def _uid(intent: Intent) -> str:
+    match intent:
+        case ReplaceSpec(before=before):
+            return before.metadata.uid
+        case PatchStatus(before=policy):
+            return policy.metadata.uid
+        case Create():
+            return ""
+        case Patch(before=metadata) | Delete(before=metadata):
+            return metadata.uid

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import Any
 
-from gpusharing.api.meta import Condition, ConditionStatus, ObjectMeta
+from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.api.sharing.node_spec import NodeSharingSpec
+from gpusharing.api.sharing.node_spec import NodeSharingSpec, PolicyReference
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.core.reasons import ConditionType, ProgressingReason
 
 
 class Target(StrEnum):
@@ -25,18 +24,17 @@ class Target(StrEnum):
 
 
 class Stage(IntEnum):
-    """What is written first: nobody is let in before the guards know of it, and statuses speak of what is written."""
+    """What is written first where more is wanted than is written at a time."""
 
     GUARDS = 0
     CLASSES = 1
     NODES = 2
     STATUSES = 3
-    EVENTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
-    """An Event, for people who look at an object."""
+class RecordEvent:
+    """An Event, for people who look at an object. Each occurrence of a reason is recorded once."""
 
     target: Target
     about: ObjectMeta
@@ -44,6 +42,10 @@ class Tell:
     reason: str
     action: str
     note: str
+    occurrence: str
+    """Never with a number that changes, such as a count: each would be an Event of its own."""
+    policy: PolicyReference | None = None
+    """On a claim: the policy by which it came to this, which gets one Event for all claims together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,8 @@ class ReplaceSpec:
 
     before: NodeSharing
     spec: NodeSharingSpec
-    notices: tuple[Tell, ...] = ()
-    """Told once it is written."""
+    notices: tuple[RecordEvent, ...] = ()
+    """Recorded once it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +64,6 @@ class PatchStatus:
 
     before: SharingPolicy
     status: SharingPolicyStatus
-
-    @property
-    def notices(self) -> tuple[Tell, ...]:
-        """Told once it is written: whether the policy is ready, each time that this changes; and what else is wrong,
-        once for each reason."""
-        before = {condition.type: condition for condition in self.before.status.conditions}
-        return tuple(
-            _announcement(self.before, condition)
-            for condition in self.status.conditions
-            if _is_news(before.get(condition.type), condition)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +90,7 @@ class Delete:
     before: ObjectMeta
 
 
-Intent = ReplaceSpec | PatchStatus | Create | Patch | Delete | Tell
+Intent = ReplaceSpec | PatchStatus | Create | Patch | Delete
 
 
 def stage(intent: Intent) -> Stage:
@@ -108,33 +99,5 @@ def stage(intent: Intent) -> Stage:
             return Stage.NODES
         case PatchStatus():
             return Stage.STATUSES
-        case Tell():
-            return Stage.EVENTS
         case Create() | Patch() | Delete():
             return intent.stage
-
-
-_WRONG: Final = {
-    (ConditionType.ACCEPTED, ConditionStatus.FALSE),
-    (ConditionType.CONFLICTED, ConditionStatus.TRUE),
-    (ConditionType.DEGRADED, ConditionStatus.TRUE),
-}
-
-
-def _is_news(before: Condition | None, now: Condition) -> bool:
-    if now.type == ConditionType.READY:
-        return before is None or before.status != now.status
-    is_wrong = (now.type, now.status) in _WRONG or now.reason == ProgressingReason.STOPPED
-    return is_wrong and (before is None or (before.status, before.reason) != (now.status, now.reason))
-
-
-def _announcement(policy: SharingPolicy, condition: Condition) -> Tell:
-    is_well = condition.type == ConditionType.READY and condition.status is ConditionStatus.TRUE
-    return Tell(
-        target=Target.SHARING_POLICY,
-        about=policy.metadata,
-        warning=not is_well,
-        reason=condition.reason,
-        action="Reconcile",
-        note=condition.message,
-    )

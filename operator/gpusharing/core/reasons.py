@@ -15,6 +15,8 @@ class ConditionType(StrEnum):
 class AcceptedReason(StrEnum):
     ACCEPTED = "Accepted"
     INVALID_SELECTOR = "InvalidSelector"
+    INTERNAL_ERROR = "InternalError"
+    """The operator cannot decide on it."""
 
 
 class ReadyReason(StrEnum):

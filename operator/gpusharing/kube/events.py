@@ -1,4 +1,4 @@
-"""Events: what is told to people who look at an object."""
+"""Events, as people see them who look at an object."""
 
 import secrets
 from enum import StrEnum
@@ -25,9 +25,20 @@ class Events:
         self._api = api
         self._reporter = {"reportingController": controller, "reportingInstance": instance}
 
-    async def tell(
-        self, kind: Kind[Any], about: ObjectMeta, *, type_: EventType, action: str, reason: str, note: str
+    async def record(
+        self,
+        kind: Kind[Any],
+        about: ObjectMeta,
+        *,
+        type_: EventType,
+        action: str,
+        reason: str,
+        note: str,
+        moment: str = "",
+        identity: str = "",
     ) -> None:
+        """`moment`: when it happened, if not now. `identity`: of two Events with the same one, the API server refuses
+        the second with 409."""
         namespace = about.namespace or _NAMESPACE
         regarding = {
             "apiVersion": kind.api_version,
@@ -38,18 +49,18 @@ class Events:
             "resourceVersion": about.resource_version,
         }
         event = {
-            "metadata": {"name": _name(about.name), "namespace": namespace},
-            "eventTime": now_precisely(),
+            "metadata": {"name": _name(about.name, identity or secrets.token_hex(8)), "namespace": namespace},
+            "eventTime": moment or now_precisely(),
             "type": type_,
             "action": action,
             "reason": reason,
-            "note": note.encode()[:_MAX_NOTE].decode(errors="ignore"),
+            "note": note.encode(errors="replace")[:_MAX_NOTE].decode(errors="ignore"),
             "regarding": {key: value for key, value in regarding.items() if value},
         }
         await self._api.create(EVENTS, event | self._reporter, namespace)
 
 
-def _name(about: str) -> str:
-    """No two are alike. The name of what it is about may be as long as a name can be."""
-    suffix = f".{secrets.token_hex(8)}"
+def _name(about: str, identity: str) -> str:
+    """The name of what it is about may be as long as a name can be."""
+    suffix = f".{identity}"
     return about[: _MAX_NAME - len(suffix)].rstrip("-.") + suffix

@@ -13,6 +13,10 @@ _DEAF_AFTER: Final = 30.0
 """Seconds. A watch that breaks and comes back, as when an API server is restarted, takes less."""
 
 
+class DeafError(Exception):
+    """What must be known cannot be read: another program may be able to."""
+
+
 class Watch:
     """One watch of a kind: it works, or it has been broken since a moment, for a reason."""
 

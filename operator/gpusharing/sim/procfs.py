@@ -74,6 +74,8 @@ def write(path: Path, text: str) -> None:
     """Whole at once, whoever reads it meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.new")
+    # Of a process that was killed: who is not root could not write into it.
+    aside.unlink(missing_ok=True)
     aside.write_text(text)
     aside.chmod(0o444)
     aside.rename(path)

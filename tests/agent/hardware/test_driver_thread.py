@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 import pytest
 import pytest_asyncio
@@ -11,6 +12,8 @@ import pytest_asyncio
 from gpusharing.agent.hardware.driver_thread import DriverThread, Patience
 from gpusharing.agent.hardware.errors import DriverHungError
 from harness.eventually import eventually
+
+HANGS: Final = 10
 
 
 class Driver:
@@ -22,7 +25,10 @@ class Driver:
 
     def stick(self) -> None:
         self.calls.append("stick")
-        self.go.wait(10)
+        self.go.wait(HANGS)
+
+    async def is_stuck(self) -> None:
+        assert self.calls == ["stick"]
 
     def answer(self, text: str = "answer") -> str:
         self.calls.append(text)
@@ -40,7 +46,8 @@ def driver() -> Driver:
 
 @pytest_asyncio.fixture
 async def thread(driver: Driver) -> AsyncIterator[DriverThread]:
-    thread = DriverThread(Patience(question=0.2, change=0.5))
+    """What does not hang has its answer within half a second, also where the machine is busy with something else."""
+    thread = DriverThread(Patience(question=0.5, change=1))
     yield thread
     driver.go.set()
     thread.close()
@@ -78,14 +85,14 @@ async def test_everything_happens_in_one_thread_one_after_the_other(thread: Driv
     assert set(await asyncio.gather(*(do(number) for number in range(8)))) == {"driver"}
 
 
-@pytest.mark.parametrize(("kind", "patience"), [("ask", 0.2), ("change", 0.5)])
+@pytest.mark.parametrize(("kind", "patience"), [("ask", 0.5), ("change", 1)])
 async def test_call_that_hangs_is_told_when_its_time_is_over(
     thread: DriverThread, driver: Driver, kind: str, patience: float
 ) -> None:
     began = time.monotonic()
     with pytest.raises(DriverHungError, match="has not answered stick for") as error:
         await thread.do(lambda: getattr(thread, kind)(driver.stick))
-    assert patience <= time.monotonic() - began < patience + 1
+    assert patience <= time.monotonic() - began < HANGS
     assert "kernel's log" in str(error.value)
     assert thread.hung() is not None
 
@@ -97,7 +104,8 @@ async def test_while_it_hangs_nobody_waits_and_afterwards_all_is_well(thread: Dr
     for _ in range(20):
         with pytest.raises(DriverHungError):
             await thread.do(lambda: thread.ask(driver.answer))
-    assert time.monotonic() - began < 0.1
+    # Had each of them been patient, it would be more than three times as long.
+    assert time.monotonic() - began < 3
     assert driver.calls == ["stick"]
 
     await answers_again(thread, driver)
@@ -142,15 +150,17 @@ async def test_slow_is_not_hung(thread: DriverThread) -> None:
 
     def slow() -> int:
         for _ in range(10):
-            thread.ask(time.sleep, 0.05)
+            thread.ask(time.sleep, 0.06)
         return 10
 
     assert await thread.do(slow) == 10
 
 
 async def test_question_that_hangs_after_a_long_change_is_noticed_in_its_own_time(
-    thread: DriverThread, driver: Driver
+    driver: Driver,
 ) -> None:
+    thread = DriverThread(Patience(question=0.2, change=HANGS))
+
     def work() -> None:
         thread.change(time.sleep, 0.05)
         thread.ask(driver.stick)
@@ -158,13 +168,15 @@ async def test_question_that_hangs_after_a_long_change_is_noticed_in_its_own_tim
     began = time.monotonic()
     with pytest.raises(DriverHungError, match="stick"):
         await thread.do(work)
-    assert time.monotonic() - began < 0.45
+    assert time.monotonic() - began < HANGS / 2
+    driver.go.set()
+    thread.close()
 
 
 async def test_whoever_stops_waiting_takes_his_work_out_of_the_queue(thread: DriverThread, driver: Driver) -> None:
     first = asyncio.create_task(thread.do(lambda: thread.change(driver.stick)))
     second = asyncio.create_task(thread.do(lambda: thread.ask(driver.answer, "second")))
-    await asyncio.sleep(0.05)
+    await eventually(driver.is_stuck)
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
     driver.go.set()
@@ -181,7 +193,7 @@ async def test_work_that_has_begun_comes_to_its_end_when_nobody_waits_any_more(
         thread.change(driver.answer, "second half")
 
     task = asyncio.create_task(thread.do(transaction))
-    await asyncio.sleep(0.05)
+    await eventually(driver.is_stuck)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     driver.go.set()

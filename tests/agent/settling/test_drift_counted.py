@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.conftest import Tell, settler_of
+from agent.conftest import RecordEvent, settler_of
 from agent.hardware.nodes import opened
 from agent.samples import prepared_claim, prepared_device
 from gpusharing import sim
@@ -124,7 +124,7 @@ async def test_mig_instances_of_a_layout(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_put_right_is_not_counted(
-    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent
 ) -> None:
     uuid = node.gpus()[0].uuid
     settler = settler_of(hardware, records)

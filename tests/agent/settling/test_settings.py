@@ -1,16 +1,18 @@
 """Time slices and compute modes on simulated GPUs, set and taken back by the agent's own code."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.conftest import Tell, reset, run, settler_of
+from agent.conftest import RecordEvent, reset, run, settler_of
 from agent.samples import prepared_claim, prepared_device
 from gpusharing import sim
 from gpusharing.agent.hardware import smi
@@ -88,7 +90,7 @@ async def test_who_only_looks_changes_nothing(node: sim.SimNode, hardware: Hardw
 
 
 async def test_what_is_right_already_starts_no_change(
-    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent
 ) -> None:
     smi_script('case "$*" in *--set*) exit 9;; esac; exec "$REAL" "$@"')
     records.put_claim(claim(node, "one", Interval.DEFAULT))
@@ -229,7 +231,7 @@ async def test_crash_at_every_point(node: sim.SimNode, tmp_path: Path, *, coming
 
 
 async def test_setting_that_fails_is_a_problem_until_it_succeeds(
-    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent
 ) -> None:
     smi_script('case "$*" in *--set*) echo "Unable to: GPU is lost"; exit 15;; esac; exec "$REAL" "$@"')
     settler = settler_of(hardware, records)
@@ -253,7 +255,7 @@ async def test_setting_that_fails_is_a_problem_until_it_succeeds(
 
 
 async def test_gpu_that_cannot_be_set_back_now_is_set_back_later(
-    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent
 ) -> None:
     settler = settler_of(hardware, records)
     records.put_claim(claim(node, "one", Interval.LONG))
@@ -283,7 +285,7 @@ def patience(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
         "sleep 60; true",
         "trap '' TERM INT; while :; do sleep 60; done",
         # It keeps the output open when all others are dead: as unwaitable as a process that is stuck in the driver.
-        "setsid sleep 2; true",
+        """setsid sh -c 'echo $$ >"$0.pid"; exec sleep 60' "$0"; true""",
     ],
     ids=["sleeps", "has a child", "ignores signals", "outlives SIGKILL"],
 )
@@ -291,7 +293,7 @@ async def test_nvidia_smi_that_hangs_is_given_up(  # noqa: PLR0917 (fixtures)
     node: sim.SimNode,
     hardware: Hardware,
     records: Records,
-    smi_script: Tell,
+    smi_script: RecordEvent,
     monkeypatch: pytest.MonkeyPatch,
     script: str,
 ) -> None:
@@ -300,14 +302,15 @@ async def test_nvidia_smi_that_hangs_is_given_up(  # noqa: PLR0917 (fixtures)
     started = time.monotonic()
     with patience(monkeypatch, 0.2), pytest.raises(HardwareError, match="no answer within"):
         await settler_of(hardware, records).settle(uuid(node))
-    assert time.monotonic() - started < 1.8
-    if "setsid" in script:
-        await asyncio.sleep(2)
+    assert time.monotonic() - started < 30
+    # If it came so far.
+    with suppress(FileNotFoundError):
+        os.kill(int(node.nvidia_smi.with_suffix(".pid").read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("how", ["absent", "not executable", "not a program"])
 async def test_nvidia_smi_that_cannot_be_run_is_the_hardwares_fault(
-    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell, how: str
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent, how: str
 ) -> None:
     """During an upgrade of the driver, say. Anything but a HardwareError would end the agent."""
     match how:
@@ -363,7 +366,7 @@ async def test_changes_by_others_are_undone_when_the_hardware_is_asked_anew(
 
 
 async def test_report_that_asks_while_a_claim_is_prepared_remembers_nothing_wrong(
-    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell, tmp_path: Path
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent, tmp_path: Path
 ) -> None:
     """The report reads the old value, the claim sets a new one, and only then the report remembers what it read."""
     first, go = tmp_path / "first", tmp_path / "go"
@@ -391,15 +394,16 @@ async def test_report_that_asks_while_a_claim_is_prepared_remembers_nothing_wron
 
 
 async def test_one_gpu_that_hangs_does_not_hold_up_its_neighbour(
-    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: Tell, monkeypatch: pytest.MonkeyPatch
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smi_script(f'case "$*" in *{uuid(node)}*) exec sleep 60;; esac; exec "$REAL" "$@"')
     settler = settler_of(hardware, records)
     records.put_claim(claim(node, "one", Interval.LONG))
     records.put_claim(claim(node, "two", Interval.LONG, index=1))
-    with patience(monkeypatch, 1):
+    with patience(monkeypatch, 3):
         stuck = asyncio.create_task(settler.settle(uuid(node)))
-        await asyncio.wait_for(settler.settle(uuid(node, 1)), 0.8)
+        await settler.settle(uuid(node, 1))
+        assert not stuck.done()
         assert setting(node, 1) == (Timeslice.LONG, ComputeMode.DEFAULT)
         with pytest.raises(HardwareError):
             await stuck

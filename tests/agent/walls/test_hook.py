@@ -251,7 +251,7 @@ async def test_nvidias_hook_is_ended_with_all_that_it_has_started(site: Site, tm
     async def is_dead() -> None:
         assert not _is_running(child)
 
-    await eventually(is_dead, within=5)
+    await eventually(is_dead)
 
 
 def _is_running(pid: int) -> bool:

@@ -29,7 +29,7 @@ from gpusharing.controller.watching.following import FOLLOWED, follow
 from gpusharing.controller.watching.relists import Relists
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.decision.incremental import Decider
-from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
+from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.history import History
@@ -41,18 +41,19 @@ from gpusharing.kube.watches import Watches
 class Pretending:
     """Writes nothing, and tells the store what would have come back."""
 
-    retry_in: float | None = None
-
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def apply(self, intents: Sequence[Intent]) -> None:
+    def want(self, intents: Sequence[Intent]) -> None:
         for intent in intents:
             match intent:
                 case ReplaceSpec(before, spec):
                     self._store.written(NODE_SHARINGS, before.model_copy(update=_written(before, spec=spec)))
                 case PatchStatus(policy, status):
                     self._store.written(SHARING_POLICIES, policy.model_copy(update=_written(policy, status=status)))
+
+    def record(self, _: RecordEvent) -> None:
+        pass
 
 
 def _written(before: Any, **changes: Any) -> dict[str, Any]:
@@ -110,7 +111,8 @@ async def handle(kubeconfig: Path, how: str) -> None:
             for kind, version in versions.items()
             if kind not in handled
         ]
-        loop = tasks.create_task(Loop(Pretending(store), Metrics(), changes).run(decider))
+        pretending = Pretending(store)
+        loop = tasks.create_task(Loop(pretending, pretending, Metrics(), changes).run(decider))
         kopfs = tasks.create_task(kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop))
         for _ in handled:
             await relists.next()

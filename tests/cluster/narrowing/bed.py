@@ -205,11 +205,11 @@ class Bed:
         (result,) = claim["status"]["allocation"]["devices"]["results"]
         return str(result["device"])
 
-    async def gets(self, workload: Workload, device: str, *, within: float = 10) -> None:
+    async def gets(self, workload: Workload, device: str) -> None:
         async def check() -> None:
             assert await self.device(workload) == device
 
-        await eventually(check, within=within)
+        await eventually(check)
 
     async def waits(self, *workloads: Workload, seconds: float = 3) -> None:
         """The scheduler has tried, and tries again each second."""
@@ -250,22 +250,22 @@ class Bed:
 
         await eventually(check)
 
-    async def shows(self, node: GpuNode, *devices: str, within: float = 20) -> None:
+    async def shows(self, node: GpuNode, *devices: str) -> None:
         """Waits until the node publishes exactly this; `-` before what is closing."""
 
         async def check() -> None:
             assert await self.published(node) == set(devices)
 
-        await eventually(check, within=within)
+        await eventually(check)
 
-    async def offers_everything(self, node: GpuNode, *, within: float = 30) -> None:
+    async def offers_everything(self, node: GpuNode) -> None:
         """Waits until the first GPU can be had in every way."""
 
         async def check() -> None:
             first = {name for name in await self.published(node) if name == "gpu-0" or name.startswith("gpu-0-")}
             assert first >= {"gpu-0", "gpu-0-timeslicing", "gpu-0-mps", "gpu-0-mig-1g10gb-19-6", "gpu-0-mig-3g40gb-9-0"}
 
-        await eventually(check, within=within)
+        await eventually(check)
 
     async def published(self, node: GpuNode) -> set[str]:
         devices = await node.devices()

@@ -39,7 +39,7 @@ async def bed(a_bed: Bed) -> AsyncIterator[Bed]:
         await a_bed.admin.call("DELETE", kind, {"gracePeriodSeconds": 0})
 
 
-async def is_in(node: GpuNode, pool: str, *, within: float = 20) -> None:
+async def is_in(node: GpuNode, pool: str) -> None:
     """Waits until the GPU can be had in this pool; that it is in no other is seen on the way."""
 
     async def check() -> None:
@@ -47,7 +47,7 @@ async def is_in(node: GpuNode, pool: str, *, within: float = 20) -> None:
         assert {name.rpartition("/")[0] for name in devices} == {pool}
         assert any("taints" not in device for device in devices.values())
 
-    await eventually(check, within=within)
+    await eventually(check)
 
 
 async def test_only_the_policys_own_classes_find_them(bed: Bed) -> None:
@@ -92,7 +92,7 @@ async def test_a_gpu_goes_to_tenants_and_comes_back_while_everybody_wants_it(bed
             while set(had) != set(wishes):
                 for tenants in (TENANTS, None):
                     await bed.restrict(to=tenants)
-                    await is_in(node, f"{node.name}/shared" if tenants else node.name, within=60)
+                    await is_in(node, f"{node.name}/shared" if tenants else node.name)
         for user in users:
             user.cancel()
         await asyncio.gather(*users, return_exceptions=True)

@@ -49,7 +49,7 @@ async def test_a_node_of_nine_gpus(bed: Bed) -> None:
         await bed.waits(late, seconds=1)
         free = await bed.device(holders[0])
         await bed.ends(holders[0], on=node)
-        await bed.gets(late, f"{free}-timeslicing", within=30)
+        await bed.gets(late, f"{free}-timeslicing")
         await bed.ends(late)
         for holder in holders[1:]:
             await bed.ends(holder, on=node)

@@ -29,6 +29,7 @@ RESOURCE: Final = "/apis/resource.k8s.io/v1"
 CLASSES: Final = f"{RESOURCE}/deviceclasses"
 GUARDS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+MARKER: Final = "written-last"
 POLICIES: Final = "/apis/gpusharing.dev/v1alpha1/sharingpolicies"
 
 ALLOW: Final = {
@@ -147,6 +148,13 @@ class Person:
         ):
             await self.ask("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
 
+        async def gone() -> None:
+            # An allocated claim stays until its controller has seen that no pod uses it.
+            for path in (self.pods(), self.claims()):
+                assert (await self.ask("GET", path)).must()["items"] == []
+
+        await eventually(gone)
+
 
 class Bed:
     def __init__(self, control_plane: ControlPlane, operator: Operator, people: Mapping[str, Person]) -> None:
@@ -161,7 +169,7 @@ class Bed:
         (await self.admin.ask("PATCH", f"/api/v1/namespaces/{namespace}", labels)).must()
 
     async def apply(self, body: dict[str, Any]) -> None:
-        """A policy; returns when its classes are there, which is after the guards know of it."""
+        """A policy; returns when the guards that know of it are in force, which were written before its classes."""
         name = body["metadata"]["name"]
         (await self.admin.ask("POST", POLICIES, body)).must()
 
@@ -172,13 +180,34 @@ class Bed:
             )
 
         await eventually(check)
+        await self.guards_in_force()
+
+    async def guards_in_force(self) -> None:
+        """Returns when the API server holds to the guards as they are written now.
+
+        It takes over what was written up to a second later, in the order of the writes: a guard of the test's own,
+        written last, says when.
+        """
+        name = fresh("written-last")
+        for path, body in marker(name).items():
+            written = await self.admin.ask("PATCH", f"{path}/{MARKER}", body)
+            if written.code == 404:
+                written = await self.admin.ask("POST", path, body)
+            written.must()
+
+        async def check() -> None:
+            path = "/api/v1/namespaces/default/configmaps"
+            answer = await self.admin.ask("POST", path, {"metadata": {"name": name}}, dry=True)
+            assert (answer.code, MARKER in answer.says) == (422, True), answer
+
+        await eventually(check)
 
     async def literal(self, guard: str, variable: str) -> str:
         spec = (await self.admin.ask("GET", f"{GUARDS}/{guard}")).must()["spec"]
         return next(str(item["expression"]) for item in spec["variables"] if item["name"] == variable)
 
     async def refused(self) -> None:
-        """Returns when the guards of this API server refuse strangers."""
+        """Returns when the API server knows by its labels that the namespace is a stranger's."""
 
         async def check() -> None:
             answer = await self.other.ask("POST", self.other.claims(), claim("probe", request("search-mps")), dry=True)
@@ -205,7 +234,6 @@ async def a_bed(*, emulated_version: str | None = None) -> AsyncIterator[Bed]:
         await stack.enter_async_context(operator.killed_at_end())
         bed = Bed(control_plane, operator, people)
         await bed.apply(SEARCH)
-        await bed.refused()
         yield bed
 
 
@@ -244,6 +272,20 @@ FOREIGN: Final = {
 
 
 # ----------------------------------------------------------------------------------------------------------- objects
+
+
+def marker(name: str) -> dict[str, dict[str, Any]]:
+    """A guard against a ConfigMap of this name, and its binding, by where they belong."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": f'object.metadata.name != "{name}"'}],
+    }
+    binding = {"policyName": MARKER, "validationActions": ["Deny"]}
+    return {
+        GUARDS: {"metadata": {"name": MARKER}, "spec": spec},
+        BINDINGS: {"metadata": {"name": MARKER}, "spec": binding},
+    }
 
 
 def attributes(sharing: str, **more: bool) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """The oldest Kubernetes that we support reads the guards in the same way."""
 
-import json
-
 import pytest
 
-from cluster.tenants.bed import a_bed, capacity, request
+from cluster.tenants.bed import GUARDS, a_bed, capacity, request
+from harness.eventually import eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -19,5 +18,12 @@ async def test_guards_and_wall_on_1_36(toolchain: object) -> None:
         too_much = await bed.tenant.gets(request("any-share", **capacity(memory="21Gi")))
         assert "a claim may have at most 20Gi of the memory of a shared GPU" in too_much.says
         (await bed.tenant.gets(request("search-mps"))).must()
-        listed = json.loads(await bed.control_plane.kubectl("get", "validatingadmissionpolicies", "--output=json"))
-        assert [item["status"]["typeChecking"] for item in listed["items"]] == [{}] * len(listed["items"])
+
+        async def types_are_right() -> None:
+            guards = (await bed.admin.ask("GET", GUARDS)).must()["items"]
+            found = [(item["metadata"]["generation"], item.get("status", {})) for item in guards]
+            assert [status for _, status in found] == [
+                {"observedGeneration": generation, "typeChecking": {}} for generation, _ in found
+            ]
+
+        await eventually(types_are_right)

@@ -249,6 +249,12 @@ async def test_without_the_guard_of_pods_the_wall_stands_and_the_pod_says_why(be
         del present["metadata"]["resourceVersion"], present["metadata"]["uid"]
         (await bed.admin.ask("POST", BINDINGS, present)).must()
 
+        async def stands_again() -> None:
+            answer = await bed.other.ask("POST", bed.other.pods(), body, dry=True)
+            assert (answer.code, BY_PODS in answer.says) == (403, True), answer
+
+        await eventually(stands_again)
+
 
 async def test_a_template_of_a_namespace_that_was_a_tenant(bed: Bed) -> None:
     await bed.set_label("other", "search")

@@ -33,6 +33,7 @@ from gpusharing.api.sharing.node_spec import NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import NodeCount, SharingPolicyStatus
+from gpusharing.core.events.policy_events import status_events
 from gpusharing.core.intents import Create, Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.reasons import ConditionType
 
@@ -140,7 +141,10 @@ def test_ready_is_announced_when_it_changes_and_only_then() -> None:
     for step in ("NoMatchingNodes", "WaitingForNodes", "Ready", "Ready again"):
         intents = decide(at, now=NOW)
         announced += [
-            (step, notice.reason) for intent in intents if isinstance(intent, PatchStatus) for notice in intent.notices
+            (step, event.reason)
+            for intent in intents
+            if isinstance(intent, PatchStatus)
+            for event in status_events(intent.before, intent.status)
         ]
         at = apply(at, intents)
         if step == "NoMatchingNodes":

@@ -18,7 +18,7 @@ from gpusharing.api.sharing.offers import MigOffer, Offers
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.events.on_write import notices
-from gpusharing.core.intents import Intent, ReplaceSpec, Tell
+from gpusharing.core.intents import Intent, RecordEvent, ReplaceSpec
 from gpusharing.core.state.cluster_state import key_of
 from gpusharing.core.state.node_view import NodeView
 
@@ -41,7 +41,7 @@ def told(intents: Sequence[Intent]) -> list[str]:
     ]
 
 
-def changing(item: ResourceClaim, before: GpuSharing, after: GpuSharing) -> tuple[Tell, ...]:
+def changing(item: ResourceClaim, before: GpuSharing, after: GpuSharing) -> tuple[RecordEvent, ...]:
     view = NodeView(
         driver=DRIVER, sharing=node_sharing(spec=NodeSharingSpec(gpus=(before,))), labels={}, claims=(item,)
     )
@@ -88,8 +88,8 @@ def test_the_claim_and_its_pods_are_told_and_by_whom() -> None:
     )
     assert to_claim.note == to_pod.note
     assert to_claim.note == (
-        "device n1/gpu-0-timeslicing is not offered any more by SharingPolicy thirds: it stays with those who hold it, "
-        "nobody new gets it, and what is offered changes when the last of them has gone"
+        "device n1/gpu-0-timeslicing is no longer offered by SharingPolicy thirds: current users keep it, no new "
+        "claims are admitted; the change takes effect when the last user releases it"
     )
 
 
@@ -103,8 +103,7 @@ def test_an_eviction_is_told_when_it_begins_and_only_then() -> None:
     first, _ = changing(SHARE, decided(0, WHOLE), draining)
     assert (first.warning, first.action) == (True, "Evict")
     assert first.note == (
-        "device n1/gpu-0-timeslicing is not offered any more by SharingPolicy thirds, which has the pods evicted that "
-        "hold it"
+        "device n1/gpu-0-timeslicing is no longer offered by SharingPolicy thirds; pods using it are being evicted"
     )
     assert changing(SHARE, draining, draining.model_copy(update={"losers": ()})) == ()
 
@@ -147,4 +146,4 @@ def test_nothing_is_told_twice(at: World) -> None:
         intents = decide(at, now=NOW)
         seen += [notice for intent in intents if isinstance(intent, ReplaceSpec) for notice in intent.notices]
         at = agents_act(apply(at, intents))
-    assert len(seen) == len({(notice.target, notice.about.uid, notice.reason, notice.note) for notice in seen})
+    assert len(seen) == len({(notice.target, notice.about.uid, notice.reason, notice.occurrence) for notice in seen})

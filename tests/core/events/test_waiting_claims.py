@@ -1,7 +1,7 @@
 """Claims that a policy keeps waiting, and those that others do."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +17,19 @@ from gpusharing.api.meta import LabelSelector, ObjectMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core.intents import Intent, Target, Tell
+from gpusharing.core.intents import RecordEvent, Target
 
 NOWHERE = policy("nowhere", nodes={"pool": "x"}, offers=time_slicing(3))
 WAITS = claim("c1", allocated=False, classes=["nowhere-timeslicing"], made_for="p1")
 
 
-def told(intents: Sequence[Intent]) -> list[str]:
-    return [f"{intent.target} {intent.about.name}" for intent in intents if isinstance(intent, Tell)]
+def told(found: Iterable[RecordEvent]) -> list[str]:
+    return [f"{event.target} {event.about.name}" for event in found]
+
+
+def occurrences(found: Iterable[RecordEvent]) -> set[tuple[str, str, str]]:
+    """What makes each another Event than those before."""
+    return {(event.about.uid, event.reason, event.occurrence) for event in found}
 
 
 def at(*claims: ResourceClaim) -> World:
@@ -37,19 +42,71 @@ def at(*claims: ResourceClaim) -> World:
 
 
 def test_claim_and_pod_are_told_which_policy_has_nothing_and_why() -> None:
-    intents = events(at(WAITS), now=NOW)
-    assert told(intents) == ["ResourceClaim c1", "Pod p1"]
-    [notice, _] = [intent for intent in intents if isinstance(intent, Tell)]
+    found = events(at(WAITS), now=NOW)
+    assert told(found) == ["ResourceClaim c1", "Pod p1"]
+    [notice, _] = found
     assert notice.reason == "PolicyHasNoGpus"
     assert notice.note == (
-        "device class nowhere-timeslicing is for GPUs of SharingPolicy nowhere, which has none: NoMatchingNodes: "
-        "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report"
+        "device class nowhere-timeslicing is for GPUs of SharingPolicy nowhere, which has none (NoMatchingNodes): its "
+        "condition Ready says what to do"
     )
 
 
 def after(before: World) -> World:
     """With the classes as they were: whether they are right is not what this is about."""
     return replace(apply(before, decide(before, now=NOW)), classes=before.classes)
+
+
+def test_it_stays_one_event_while_the_reason_is_the_same() -> None:
+    """However many nodes come, and whatever else of the world changes."""
+    shared, above = policy("shared", offers=time_slicing(4)), policy("above", priority=1, offers=time_slicing(8))
+    of = world(policies=[shared, above], node_sharings=[node_sharing("n1")], claims=[WAITS_FOR_SHARED])
+    of = settled(replace(of, classes=CLASSES))
+    first = occurrences(events(of, now=NOW))
+    assert {reason for _, reason, _ in first} == {"PolicyHasNoGpus"}
+    notes = {event.note for event in events(of, now=NOW)}
+    for name in ("n2", "n3"):
+        of = replace(of, node_sharings={**of.node_sharings, name: node_sharing(name)})
+        of = settled(replace(of, nodes={**of.nodes, name: node(name)}))
+        assert occurrences(events(of, now=NOW)) == first
+        assert {event.note for event in events(of, now=NOW)} == notes
+
+
+WAITS_FOR_SHARED = claim("c1", allocated=False, classes=["shared-timeslicing"], made_for="p1")
+CLASSES = {"shared-timeslicing": class_of("shared")}
+
+
+def settled(of: World) -> World:
+    for _ in range(4):
+        of = agents_act(after(of))
+    return of
+
+
+def test_another_reason_is_another_event() -> None:
+    edited = policy("nowhere", generation=2, accepted=False)
+    before, now = after(at(WAITS)), with_policies(after(at(WAITS)), edited)
+    assert told(events(now, now=NOW)) == ["ResourceClaim c1", "Pod p1"]
+    assert not occurrences(events(now, now=NOW)) & occurrences(events(before, now=NOW))
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"apiVersion": "nosuch.example/v1", "kind": "Pod", "name": "p1", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Deployment", "name": "p1", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "UPPER case/../x", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "p" * 254, "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "p1\n", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "", "uid": "u"},
+        {"apiVersion": "v1", "kind": "Pod", "name": "p1", "uid": ""},
+        {"apiVersion": "v1", "kind": "Pod"},
+        {"kind": "Pod", "name": "p1", "uid": "u"},
+    ],
+    ids=itertools.count(),
+)
+def test_what_is_no_pod_gets_no_event(owner: dict[str, str]) -> None:
+    waits = replace(WAITS, metadata=replace(WAITS.metadata, owner_references=(owner,)))
+    assert told(events(at(waits), now=NOW)) == ["ResourceClaim c1"]
 
 
 @pytest.mark.parametrize(
@@ -136,22 +193,20 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
 )
 def test_what_a_policy_in_force_does_not_give_is_said(world: World, expected: Mapping[str, Sequence[str]]) -> None:
     found: dict[str, list[str]] = {}
-    for intent in events(world, now=NOW):
-        if isinstance(intent, Tell) and intent.target is Target.RESOURCE_CLAIM:
-            found.setdefault(intent.reason, []).append(intent.about.name)
+    for event in events(world, now=NOW):
+        if event.target is Target.RESOURCE_CLAIM:
+            found.setdefault(event.reason, []).append(event.about.name)
     assert {reason: sorted(names) for reason, names in found.items()} == expected
 
 
 def test_both_say_what_to_do() -> None:
     notes = {
-        intent.reason: intent.note
-        for intent in events(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
-        if isinstance(intent, Tell)
+        event.reason: event.note for event in events(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
     }
     assert notes == {
         "WayNotOffered": (
-            "device class p-exclusive is for GPUs of SharingPolicy p as Exclusive, which offers them in other ways "
-            "(spec.offers): ask for these"
+            "device class p-exclusive requests Exclusive on GPUs of SharingPolicy p, which does not offer Exclusive; "
+            "use one of the modes in spec.offers"
         ),
         "NotATenant": (
             "device class p-timeslicing is for GPUs of SharingPolicy p, and namespace other is not one of its tenants "

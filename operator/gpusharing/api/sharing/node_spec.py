@@ -44,6 +44,8 @@ class RefusalReason(StrEnum):
     """Containers cannot be held to a part of the GPU's memory, and the policy requires that they are."""
     ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
     """Who does not ask for an amount would get more than a claim may have."""
+    INTERNAL_ERROR = "InternalError"
+    """The operator fails on this offer."""
 
 
 class Refusal(Numerous):

@@ -13,11 +13,11 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.api.meta import Identity
-from gpusharing.controller.patience import patiently
 from gpusharing.controller.watching.listing import read_again
 from gpusharing.controller.watching.relists import Relists
 from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api
 
 log = structlog.get_logger(__name__)

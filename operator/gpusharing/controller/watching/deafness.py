@@ -3,8 +3,7 @@
 import asyncio
 from typing import Final
 
-from gpusharing.controller.patience import DeafError
-from gpusharing.kube.watches import Watches
+from gpusharing.kube.watches import DeafError, Watches
 
 GIVES_UP_AFTER: Final = 120.0
 """Seconds. An API server that is away altogether ends the lease long before that; a replica that leads anew needs half

@@ -7,9 +7,9 @@ from typing import Any
 
 import structlog
 
-from gpusharing.controller.patience import NotYetError
 from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.retry import NotYetError
 from gpusharing.kube.transport import Api, ApiError
 
 log = structlog.get_logger(__name__)

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any, Final
 
 from gpusharing.controller import server_version, taint_rules
-from gpusharing.controller.patience import patiently
 from gpusharing.controller.server_version import ServerVersion
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api
 
 # Three small answers: nobody waits for what a new version can do.

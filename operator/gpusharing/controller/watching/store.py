@@ -35,6 +35,9 @@ class Store:
     def all(self, kind: Kind[T]) -> Iterator[T]:
         return iter(self._objects[kind].values())
 
+    def get(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
+        return self._objects[kind].get((namespace, name))
+
     def count(self, kind: Kind[Any]) -> int:
         return len(self._objects[kind])
 

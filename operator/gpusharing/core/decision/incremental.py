@@ -19,8 +19,8 @@ from gpusharing.core.claims.allocation import policies_of
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecision, cluster_decision
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
 from gpusharing.core.events.waiting_claims import Why, explain, policy_of_class, waiting_events
-from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target, Tell
-from gpusharing.core.policies.policy import Candidate, Candidates, examine
+from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Target
+from gpusharing.core.policies.policy import Candidate, Candidates, broken, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
 from gpusharing.core.state.cluster_state import Changes, ClusterState, Key, Setup, WaitingGroup
 from gpusharing.core.state.node_view import NodeView
@@ -60,7 +60,7 @@ class _Waiting(NamedTuple):
     """Claims that wait, all for the same reason."""
 
     why: Why | None
-    events: dict[Key, Sequence[Tell]]
+    events: dict[Key, Sequence[RecordEvent]]
 
 
 class Decider:
@@ -82,7 +82,7 @@ class Decider:
         """Policies whose status may have to change."""
         self._waiting: dict[WaitingGroup, _Waiting] = {}
         self._waiting_changed: defaultdict[WaitingGroup, set[Key]] = defaultdict(set)
-        self._new_events: list[Tell] = []
+        self._new_events: list[RecordEvent] = []
         self._specs: dict[str, ReplaceSpec] = {}
         self._taint_rules: dict[str, Sequence[Intent]] = {}
         self._statuses: dict[str, PatchStatus] = {}
@@ -100,11 +100,11 @@ class Decider:
         ]
 
     @property
-    def waiting_events(self) -> list[Tell]:
+    def waiting_events(self) -> list[RecordEvent]:
         """What people should know of claims that wait."""
         return [event for group in self._waiting.values() for events in group.events.values() for event in events]
 
-    def take_events(self) -> Sequence[Tell]:
+    def take_events(self) -> Sequence[RecordEvent]:
         """Those of them that came since they were taken last."""
         events, self._new_events = self._new_events, []
         return events
@@ -126,6 +126,14 @@ class Decider:
     def steps(self, *, now: str) -> Iterator[None]:
         """Decides on what has changed, in steps of a few milliseconds; between two of them other work may run."""
         changes = self.state.take_changes()
+        try:
+            yield from self._take_in(changes, now)
+        except Exception:
+            # Nobody saw all of them.
+            self.state.give_back(changes)
+            raise
+
+    def _take_in(self, changes: Changes, now: str) -> Iterator[None]:
         edited = self._examine(changes.policies)
         yield
         due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
@@ -155,9 +163,9 @@ class Decider:
             try:
                 self._fold(policy, now)
             except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
-                self._failed("SharingPolicy", name, error)
+                self._failed("SharingPolicyStatus", name, error)
             else:
-                self._failures.pop(("SharingPolicy", name), None)
+                self._failures.pop(("SharingPolicyStatus", name), None)
         self._explain_waiting()
 
     def _explain_waiting(self) -> None:
@@ -215,17 +223,25 @@ class Decider:
             before, policy = by_name.get(name), self.state.get(SharingPolicy, ("", name))
             if before and policy and _says_the_same(before.policy, policy):
                 continue
+            self._failures.pop(("SharingPolicy", name), None)
             edited += [before] if before else []
             if policy is None:
                 by_name.pop(name, None)
                 for forgotten in (self._parts, self._contributions, self._held_back):
                     forgotten.pop(name, None)
             else:
-                by_name[name] = examine(policy, minor=self._setup.minor)
+                by_name[name] = self._examined(policy)
                 edited.append(by_name[name])
         if edited:
             self._candidates = Candidates(by_name.values())
         return edited
+
+    def _examined(self, policy: SharingPolicy) -> Candidate:
+        try:
+            return examine(policy, minor=self._setup.minor)
+        except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
+            self._failed("SharingPolicy", policy.metadata.name, error)
+            return broken(policy, error)
 
     def _due(self, now: str) -> set[str]:
         due: set[str] = set()
@@ -323,13 +339,10 @@ class Decider:
         """Its configuration stays as it is, and each policy that selects it says so."""
         self._forget(view.name)
         self._failed("NodeSharing", view.name, error)
-        why = f"{view.name}: {type(error).__name__}"
-        lagging = LaggingNode(node=view.name, reason=LagReason.UNDECIDED, message="cannot be decided on: see Degraded")
-        undecided = Contribution(selected=True, undecided=why, lagging=lagging)
         self._contribute(
             view.name,
             {
-                candidate.name: undecided
+                candidate.name: _undecided(view.name, error)
                 for candidate in self._candidates.in_order
                 if candidate.policy.spec.nodes.matches(view.labels)
             },
@@ -372,6 +385,11 @@ def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:
     """Its status is our own doing."""
     metadata = replace(after.metadata, resource_version=before.metadata.resource_version)
     return before.metadata == metadata and before.spec == after.spec
+
+
+def _undecided(node: str, error: Exception) -> Contribution:
+    lagging = LaggingNode(node=node, reason=LagReason.UNDECIDED, message="cannot be decided on: see Degraded")
+    return Contribution(selected=True, undecided=f"{node}: {type(error).__name__}", lagging=lagging)
 
 
 def _write(sharing: NodeSharing, decision: NodeDecision) -> ReplaceSpec | None:

@@ -8,12 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.gpu_models import GpuModel
 from gpusharing.api.sharing.gpu_status import GpuStatus
-from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Refusal, RefusalReason
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.core.cluster.device_classes import of_way
 from gpusharing.core.devices import reported_models
 from gpusharing.core.events.on_write import notices
-from gpusharing.core.intents import Intent, Tell
+from gpusharing.core.intents import Intent, RecordEvent
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.assignment import assign
 from gpusharing.core.policies.policy import Candidates
@@ -76,7 +79,7 @@ class NodeDecision:
     """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
     taint_rules: Sequence[Intent] = ()
     """Those to be made and to be taken away."""
-    notices: tuple[Tell, ...] = ()
+    notices: tuple[RecordEvent, ...] = ()
     """Events to record when the spec is written."""
 
 
@@ -168,23 +171,42 @@ def _wanted(case: _Case, view: NodeView, selector: Selector) -> Wanted:
 
 
 def _assigned(candidates: Candidates, case: _Case, selections: Mapping[str, Selection]) -> tuple[GpuSharing, ...]:
-    won = assign(candidates.in_order, selections=selections, uuids=[gpu.uuid for gpu in case.gpus], before=case.written)
-    return tuple(_resolved(gpu, status, case.models) for gpu, status in zip(won, case.gpus, strict=True))
+    uuids = [gpu.uuid for gpu in case.gpus]
+    won = assign(candidates.in_order, selections=selections, uuids=uuids, before=case.written)
+    before = {gpu.uuid: gpu for gpu in case.written}
+    return tuple(
+        _resolved(gpu, status, case.models, before.get(gpu.uuid)) for gpu, status in zip(won, case.gpus, strict=True)
+    )
 
 
-def _resolved(gpu: GpuSharing, status: GpuStatus, models: Sequence[GpuModel]) -> GpuSharing:
+def _resolved(gpu: GpuSharing, status: GpuStatus, models: Sequence[GpuModel], before: GpuSharing | None) -> GpuSharing:
     if gpu.offers is None:
         return gpu
     has_layout = gpu.offers.mig is not None and gpu.offers.mig.layout is not None
-    resolution = resolve(
-        gpu.offers,
-        gpu=reported_models.reported(status, models if has_layout else ()),
-        mig_profiles=status.mig_profiles,
-        memory_wall=status.memory_wall,
-        allow=gpu.allow,
-    )
+    try:
+        resolution = resolve(
+            gpu.offers,
+            gpu=reported_models.reported(status, models if has_layout else ()),
+            mig_profiles=status.mig_profiles,
+            memory_wall=status.memory_wall,
+            allow=gpu.allow,
+        )
+    except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy on this GPU alone)
+        return _closed(gpu, before, error)
     # What stayed as it was is resolved already, and keeps what was refused then.
     return gpu.model_copy(update={"offers": resolution.offers, "refused": gpu.refused + resolution.refused})
+
+
+def _closed(gpu: GpuSharing, before: GpuSharing | None, error: Exception) -> GpuSharing:
+    """A failure opens nothing: the GPU offers what its policy had in force on it, or nothing."""
+    message = f"the operator cannot resolve this offer ({type(error).__name__}): report it; the GPU stays as it was"
+    refused = tuple(
+        Refusal(sharing=sharing, reason=RefusalReason.INTERNAL_ERROR, message=message)
+        for sharing in Sharing
+        if gpu.offers and of_way(gpu.offers, sharing)
+    )
+    had = before.offers if before and before.policy and gpu.policy and before.policy.name == gpu.policy.name else None
+    return gpu.model_copy(update={"offers": had or Offers(), "refused": refused})
 
 
 def _plans(

@@ -19,7 +19,9 @@ def _starts(profile: MigProfile, profiles: tuple[MigProfile, ...]) -> list[int]:
 def _spoilt(profile: MigProfile, start: int, larger: list[MigProfile]) -> float:
     """How much of the places of larger instances is lost: the only place of a kind weighs as much as both of two."""
     return sum(
-        sum(_overlap(profile, start, other, theirs) for theirs in other.starts) / len(other.starts) for other in larger
+        sum(_overlap(profile, start, other, theirs) for theirs in other.starts) / len(other.starts)
+        for other in larger
+        if other.starts
     )
 
 

@@ -1,26 +1,22 @@
-"""What people are told where they look first: that a claim is denied, that its device drains, that its pods are to go.
+"""Events that go with the write of a node's spec: a claim is denied, its device drains, its pods are evicted.
 
-It is told with the write that makes it so. What was written before was told before, so nothing is told twice, and
-nobody has to remember anything.
+They are recorded once the spec is written. Those of what was written before were recorded then: a restart repeats none.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from dataclasses import replace
 
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import ObjectMeta
-from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Verdict
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, PolicyReference, Verdict
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims import allocation
-from gpusharing.core.intents import Target, Tell
+from gpusharing.core.events import pods
+from gpusharing.core.intents import RecordEvent, Target
 from gpusharing.core.policies.is_offered import is_offered
 from gpusharing.core.state.node_view import GpuView, Hold, NodeView
 
-_PODS: Final = 8
-"""Of a claim, at most; it may have hundreds."""
 
-
-def notices(view: NodeView, spec: NodeSharingSpec, policies: Mapping[str, SharingPolicy]) -> tuple[Tell, ...]:
+def notices(view: NodeView, spec: NodeSharingSpec, policies: Mapping[str, SharingPolicy]) -> tuple[RecordEvent, ...]:
     """`spec` is what is to be written."""
     if spec == view.sharing.spec:
         return ()
@@ -31,7 +27,7 @@ def _denied(
     view: NodeView,
     spec: NodeSharingSpec,
     policies: Mapping[str, SharingPolicy],
-) -> Iterator[Tell]:
+) -> Iterator[RecordEvent]:
     denied = [entry for entry in spec.claims if entry.verdict is Verdict.DENIED]
     if not denied:
         return
@@ -42,16 +38,18 @@ def _denied(
     for entry in denied:
         if (entry.uid, entry.allocation_hash) not in known:
             claim, reason = claims[entry.uid], entry.reason or ""
-            yield from _to_its_people(claim, "ClaimDenied", "Judge", reason, warning=True)
+            occurrence = f"{entry.uid} {entry.allocation_hash}"
+            yield from _on_claim(claim, "ClaimDenied", "Judge", reason, warning=True, occurrence=occurrence)
             winners = {gpu.policy.name for gpu in spec.gpus if gpu.policy and _is_on(entry.uid, gpu)}
             for name in sorted((allocation.policies_of(claim, view.driver) | winners) & policies.keys()):
-                yield Tell(
+                yield RecordEvent(
                     target=Target.SHARING_POLICY,
                     about=policies[name].metadata,
                     warning=True,
                     reason="ClaimDenied",
                     action="Judge",
                     note=f"claim {entry.claim}: {reason}",
+                    occurrence=occurrence,
                 )
 
 
@@ -59,7 +57,7 @@ def _is_on(uid: str, gpu: GpuSharing) -> bool:
     return any(device.claim == uid for device in gpu.allocated)
 
 
-def _draining(view: NodeView, spec: NodeSharingSpec) -> Iterator[Tell]:
+def _draining(view: NodeView, spec: NodeSharingSpec) -> Iterator[RecordEvent]:
     before = {gpu.uuid: gpu for gpu in view.sharing.spec.gpus}
     for after in spec.gpus:
         gpu, last = view.gpus.get(after.uuid), before.get(after.uuid)
@@ -72,27 +70,57 @@ def _facts(gpu: GpuSharing) -> object:
     return gpu.offers, gpu.policy and gpu.policy.name, gpu.restricted, gpu.drain
 
 
-def _change(hold: Hold, gpu: GpuView, before: GpuSharing, after: GpuSharing) -> Iterator[Tell]:
+def _change(hold: Hold, gpu: GpuView, before: GpuSharing, after: GpuSharing) -> Iterator[RecordEvent]:
     if is_offered(hold.place, after, gpu.status, gpu.models):
         return
-    why = f"by SharingPolicy {after.policy.name}" if after.policy else "by any SharingPolicy"
+    by = f"SharingPolicy {after.policy.name}" if after.policy else "any SharingPolicy"
+    no_longer = f"device {hold.place} is no longer offered by {by}"
     if after.drain and not before.drain:
-        note = f"device {hold.place} is not offered any more {why}, which has the pods evicted that hold it"
-        yield from _to_its_people(hold.claim, "DeviceDraining", "Evict", note, warning=True)
+        action, note = "Evict", f"{no_longer}; pods using it are being evicted"
     elif is_offered(hold.place, before, gpu.status, gpu.models):
+        action = "Drain"
         note = (
-            f"device {hold.place} is not offered any more {why}: it stays with those who hold it, nobody new gets it, "
-            "and what is offered changes when the last of them has gone"
+            f"{no_longer}: current users keep it, no new claims are admitted; the change takes effect when the last "
+            "user releases it"
         )
-        yield from _to_its_people(hold.claim, "DeviceDraining", "Drain", note, warning=False)
+    else:
+        return
+    yield from _on_claim(
+        hold.claim,
+        "DeviceDraining",
+        action,
+        note,
+        warning=action == "Evict",
+        occurrence=f"{action} {hold.place} {_version(before)} {_version(after)}",
+        policy=after.policy or before.policy,
+    )
 
 
-def _to_its_people(claim: ResourceClaim, reason: str, action: str, note: str, *, warning: bool) -> Iterator[Tell]:
-    pods = [
-        ObjectMeta(name=consumer.name, namespace=claim.metadata.namespace, uid=consumer.uid)
-        for consumer in claim.status.reserved_for
-        if consumer.resource == "pods"
-    ]
-    told = [(Target.RESOURCE_CLAIM, claim.metadata), *((Target.POD, pod) for pod in pods[:_PODS])]
-    for target, about in told:
-        yield Tell(target=target, about=about, warning=warning, reason=reason, action=action, note=note)
+def _version(gpu: GpuSharing) -> str:
+    return f"{gpu.policy.name}/{gpu.policy.generation}" if gpu.policy else "none"
+
+
+def _on_claim(
+    claim: ResourceClaim,
+    reason: str,
+    action: str,
+    note: str,
+    *,
+    warning: bool,
+    occurrence: str,
+    policy: PolicyReference | None = None,
+) -> Iterator[RecordEvent]:
+    """And on its pods."""
+    on_claim = RecordEvent(
+        target=Target.RESOURCE_CLAIM,
+        about=claim.metadata,
+        warning=warning,
+        reason=reason,
+        action=action,
+        note=note,
+        occurrence=occurrence,
+        policy=policy,
+    )
+    yield on_claim
+    for pod in pods.users(claim):
+        yield replace(on_claim, target=Target.POD, about=pod, policy=None)

@@ -5,16 +5,18 @@ policies are looked at, since of others nobody knows whose GPUs they mean. What 
 change comes into force node by node, some GPUs are still offered as before.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
-from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
+from gpusharing.api.meta import ConditionStatus, LabelSelector
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.cluster.device_classes import of_way
-from gpusharing.core.intents import Target, Tell
+from gpusharing.core.events import pods
+from gpusharing.core.intents import RecordEvent, Target
 from gpusharing.core.policies.policy import Candidate
 from gpusharing.core.state.cluster_state import WaitingGroup
 from gpusharing.core.verdicts.tenancy import in_words
@@ -23,6 +25,7 @@ from gpusharing.core.verdicts.tenancy import in_words
 class Why(NamedTuple):
     reason: str
     note: str
+    occurrence: str
 
 
 def explain(
@@ -34,8 +37,18 @@ def explain(
     )
 
 
-def waiting_events(claim: ResourceClaim, why: Why) -> Sequence[Tell]:
-    return tuple(_to(claim, why))
+def waiting_events(claim: ResourceClaim, why: Why) -> Sequence[RecordEvent]:
+    """On the claim, and on the pod for which it was made from a template."""
+    on_claim = RecordEvent(
+        target=Target.RESOURCE_CLAIM,
+        about=claim.metadata,
+        warning=True,
+        reason=why.reason,
+        action="Wait",
+        note=why.note,
+        occurrence=why.occurrence,
+    )
+    return (on_claim, *(replace(on_claim, target=Target.POD, about=pod) for pod in pods.owners(claim)))
 
 
 def policy_of_class(device_class: DeviceClass) -> str | None:
@@ -47,10 +60,15 @@ def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicy
     meant = _meant(name, candidate)
     ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
     if status.gpus is not None and not status.gpus.won and ready and ready.status is ConditionStatus.FALSE:
-        return Why("PolicyHasNoGpus", f"{meant}, which has none: {ready.reason}: {ready.message}")
+        # Its message has counts.
+        note = f"{meant}, which has none ({ready.reason}): its condition Ready says what to do"
+        return Why("PolicyHasNoGpus", note, f"{name} {ready.reason}")
     way = next((way for way in Sharing if names.policy_class(candidate.name, way) == name), None)
     if way and _is_wholly_in_force(candidate, status) and of_way(candidate.policy.spec.offers, way) is None:
-        return Why("WayNotOffered", f"{meant} as {way}, which offers them in other ways (spec.offers): ask for these")
+        note = (
+            f"device class {name} requests {way} on GPUs of SharingPolicy {candidate.name}, which does not offer {way}"
+        )
+        return Why("WayNotOffered", f"{note}; use one of the modes in spec.offers", name)
     return None
 
 
@@ -64,7 +82,8 @@ def _why_strangers_are_not(
     if namespace is None or tenants.matches(namespace.metadata.labels):
         return None
     described = f"is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
-    return Why("NotATenant", f"{_meant(group.device_class, candidate)}, and namespace {group.namespace} {described}")
+    note = f"{_meant(group.device_class, candidate)}, and namespace {group.namespace} {described}"
+    return Why("NotATenant", note, group.device_class)
 
 
 def _meant(name: str, candidate: Candidate) -> str:
@@ -76,14 +95,3 @@ def _is_wholly_in_force(candidate: Candidate, status: SharingPolicyStatus) -> bo
     ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
     is_of_now = status.observed_generation == candidate.policy.metadata.generation
     return not candidate.rests and is_of_now and ready is not None and ready.status is ConditionStatus.TRUE
-
-
-def _to(claim: ResourceClaim, why: Why) -> Iterator[Tell]:
-    """The claim, and the pod for which it was made from a template."""
-    told = [(Target.RESOURCE_CLAIM, claim.metadata)]
-    for owner in claim.metadata.owner_references:
-        if owner.get("kind") == Target.POD:
-            pod = ObjectMeta(name=owner["name"], namespace=claim.metadata.namespace, uid=owner["uid"])
-            told.append((Target.POD, pod))
-    for target, about in told:
-        yield Tell(target=target, about=about, warning=True, reason=why.reason, action="Wait", note=why.note)

@@ -24,6 +24,8 @@ time; the operator those of all policies for all GPUs, in one event loop.
 class ObjectionReason(StrEnum):
     INVALID_SELECTOR = "InvalidSelector"
     """An expression is no CEL, or costs too much."""
+    INTERNAL_ERROR = "InternalError"
+    """The operator fails on it."""
     UNREADABLE = "Unreadable"
     """The object is of another version of this program. Nothing can be written about it; the operator's log has it."""
 
@@ -117,6 +119,15 @@ def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
     if together > MOST_COST:
         return Candidate(policy=policy, objection=_too_costly(together))
     return Candidate(policy=policy, selectors=tuple(programs))
+
+
+def broken(policy: SharingPolicy, error: Exception) -> Candidate:
+    """A policy that makes decisions fail: it is suspended."""
+    message = (
+        "GPUs that this policy shares already stay as they are: the operator cannot decide on it "
+        f"({type(error).__name__}); see the operator's log, and report it"
+    )
+    return Candidate(policy=policy, objection=Objection(ObjectionReason.INTERNAL_ERROR, message))
 
 
 def _invalid_selector(index: int, why: str) -> Objection:

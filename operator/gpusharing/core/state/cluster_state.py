@@ -119,6 +119,16 @@ class ClusterState:
         changes, self._changes = self._changes, Changes()
         return changes
 
+    def give_back(self, changes: Changes) -> None:
+        """They are to be taken again, with what has changed since."""
+        now = self._changes
+        now.nodes |= changes.nodes
+        now.policies |= changes.policies
+        now.cluster |= changes.cluster
+        now.renewed |= changes.renewed
+        for group, keys in changes.waiting.items():
+            now.waiting[group] |= keys
+
     @property
     def waiting(self) -> Mapping[WaitingGroup, Mapping[Key, ResourceClaim]]:
         """Claims that are not allocated yet."""

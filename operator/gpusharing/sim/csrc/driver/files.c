@@ -47,7 +47,9 @@ static void write_file(int node, const char *path, const char *content)
 
 	if (has_content(node, path, content))
 		return;
-	file = openat(node, UNSEEN "/file", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+	/* Of a process that was killed: who is not root could not write into it. */
+	unlinkat(node, UNSEEN "/file", 0);
+	file = openat(node, UNSEEN "/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
 	if (file < 0)
 		return;
 	dprintf(file, "%s", content);
@@ -55,19 +57,21 @@ static void write_file(int node, const char *path, const char *content)
 	renameat(node, UNSEEN "/file", node, path);
 }
 
-/* An ordinary file where the process may not make device nodes. */
+/* An ordinary file where the process may not make device nodes. In sight only with its mode, which a umask cuts. */
 static void make_device(int node, const char *path, mode_t mode, unsigned int major, unsigned int minor)
 {
 	int file;
 
 	if (is_there(node, path))
 		return;
-	if (mknodat(node, path, S_IFCHR | mode, makedev(major, minor)) < 0) {
-		file = openat(node, path, O_CREAT | O_CLOEXEC, mode);
+	unlinkat(node, UNSEEN "/device", 0);
+	if (mknodat(node, UNSEEN "/device", S_IFCHR | mode, makedev(major, minor)) < 0) {
+		file = openat(node, UNSEEN "/device", O_CREAT | O_CLOEXEC, mode);
 		if (file >= 0)
 			close(file);
 	}
-	fchmodat(node, path, mode, 0);
+	fchmodat(node, UNSEEN "/device", mode, 0);
+	renameat(node, UNSEEN "/device", node, path);
 }
 
 /*
@@ -84,6 +88,7 @@ static void make_directory(int node, const char *directory, unsigned int minor)
 	renameat(node, UNSEEN "/new", node, directory);
 }
 
+/* The directory comes last and goes last: it says to whoever comes after a killed process that there is a device. */
 static void show_capability(int node, const char *directory, unsigned int minor)
 {
 	PATH(aside, UNSEEN "/%u", minor);
@@ -99,8 +104,8 @@ static void hide_capability(int node, const char *directory, unsigned int minor)
 	PATH(aside, UNSEEN "/%u", minor);
 	PATH(device, "dev/nvidia-caps/nvidia-cap%u", minor);
 
-	renameat(node, directory, node, aside);
 	unlinkat(node, device, 0);
+	renameat(node, directory, node, aside);
 }
 
 static void write_compute_instances(int node, const char *parent, const struct gpu_state *gpu, unsigned int gi)

@@ -33,8 +33,21 @@ def test_repeated_keys(text: str, repeated: list[str]) -> None:
     assert strict_json.repeated_keys(strict_json.loads(text.encode())) == repeated
 
 
+@given(json_values.values)
+def test_what_is_repeated_is_still_known_after_any_other_reader(value: Any) -> None:
+    twice = json.dumps({"a": value}).replace('"a": ', '"a": 0, "a": ', 1)
+    handed_on = json.loads(json.dumps(strict_json.loads(twice)))
+    assert strict_json.repeated_keys(handed_on) == ["a"]
+
+
+@pytest.mark.parametrize("value", [5, "x", None, {"a": 1}, [], ["x", 5, {}]])
+def test_who_writes_the_mark_by_hand_stops_nothing(value: Any) -> None:
+    strict_json.repeated_keys({strict_json._REPEATED: value})
+
+
 def test_the_last_of_repeated_keys_counts_as_it_does_for_the_api_server() -> None:
-    assert strict_json.loads('{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
+    read = strict_json.loads('{"a":1,"b":2,"a":3}')
+    assert (read["a"], read["b"]) == (3, 2)
 
 
 def test_many_repeated_keys_take_no_time() -> None:
@@ -98,6 +111,26 @@ def test_is_too_deep(value: Any, limit: int, *, too_deep: bool) -> None:
 @given(st.integers(min_value=1, max_value=2_000))
 def test_whatever_is_read_can_be_measured(depth: int) -> None:
     assert strict_json.is_too_deep(strict_json.loads("[" * depth + "]" * depth)) == (depth > strict_json.MAX_DEPTH)
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'{"a":"\xff"}', {"a": "\ufffd"}),
+        (b'{"a":"x\xe2\x82y"}', {"a": "x\ufffdy"}),
+        (b'{"\xff":1}', {"\ufffd": 1}),
+        ('"é😀"'.encode(), "é😀"),
+        (b"-" + b"9" * 5000, float("-inf")),
+        (b"9" * 4000, int("9" * 4000)),
+        (b"1e400", float("inf")),
+    ],
+)
+def test_reads_what_go_reads(data: bytes, value: Any) -> None:
+    assert strict_json.loads(data) == value
+
+
+def test_keys_that_are_read_alike_stand_twice() -> None:
+    assert strict_json.repeated_keys(strict_json.loads(b'{"\xff":1,"\xfe":2}')) == ["\ufffd"]
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a":}', "[1,]", '{"a" 1}', "nul", "[" * 5_000])

@@ -9,6 +9,7 @@ import pydantic
 
 from building import NOW
 from building.from_nothing import World, node_views
+from building.quantities import stored_quota
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
 from gpusharing.api.meta import ObjectMeta
@@ -63,8 +64,12 @@ def _written(world: World, intent: Create | Patch | Delete) -> World:
         case Target.ADMISSION_POLICY:
             return replace(world, guards=_kept(ADMISSION_POLICIES, world.guards, intent, _name))
         case Target.RESOURCE_QUOTA:
-            return replace(world, quotas=_kept(RESOURCE_QUOTAS, world.quotas, intent, _full_name))
+            return replace(world, quotas=_kept(RESOURCE_QUOTAS, world.quotas, _as_stored(intent), _full_name))
     raise NotImplementedError(intent.target)
+
+
+def _as_stored(intent: Create | Patch | Delete) -> Create | Patch | Delete:
+    return intent if isinstance(intent, Delete) else replace(intent, body=stored_quota(intent.body))
 
 
 def _name(metadata: ObjectMeta) -> str:

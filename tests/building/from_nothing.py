@@ -10,7 +10,7 @@ from gpusharing.api.names import MANAGED_BY, OPERATOR, node_of_pool
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
-from gpusharing.core.cluster.cluster_decision import Cluster, cluster_decision
+from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propose
 from gpusharing.core.events.waiting_claims import explain, policy_of_class, waiting_events
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
@@ -82,7 +82,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
         )
         for view in views
     }
-    cluster = cluster_decision(
+    cluster = ClusterDecider().decide(
         Cluster(
             candidates=candidates.in_order,
             classes=world.classes,
@@ -110,7 +110,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
             candidate,
             fold(contributions),
             cluster.complaints.get(name, ()),
-            untold=name in cluster.untold,
+            untold=name in cluster.guards_pending,
             minor=world.minor,
             now=now,
         )
@@ -163,7 +163,8 @@ def _candidates(world: World) -> Candidates:
 
 def _labels(world: World, claims: Collection[ResourceClaim]) -> Mapping[str, Mapping[str, str]]:
     wanted = {claim.metadata.namespace for claim in claims}
-    return {name: world.namespaces[name].metadata.labels for name in wanted if name in world.namespaces}
+    known = {name: world.namespaces[name].metadata.labels for name in wanted if name in world.namespaces}
+    return {name: labels for name, labels in known.items() if labels is not None}
 
 
 def _rules_on(world: World, node: str) -> tuple[DeviceTaintRule, ...] | None:

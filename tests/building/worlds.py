@@ -1,6 +1,7 @@
 """Random worlds: a few nodes and policies that differ in everything that decisions look at."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -24,18 +25,29 @@ from building import (
 )
 from building import claim as build_claim
 from building.from_nothing import World
+from building.guards import bound, installed
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing.classes import Classes
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
+from gpusharing.api.sharing.policy_status import LastReady, SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
-from gpusharing.api.sharing.tenants import Tenants
+from gpusharing.api.sharing.tenants import Allowance, Quota, Tenants
 from gpusharing.core.rollout.gpu_change import EVICT
 
 NODES = ("n1", "n2", "n3")
 POLICIES = ("a", "b", "c")
+
+
+def was_ready(tenants: Tenants | None) -> SharingPolicyStatus:
+    if tenants is None:
+        return SharingPolicyStatus()
+    spec = {"tenants": tenants.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+    return SharingPolicyStatus(last_ready=LastReady(generation=1, spec=spec))
+
 
 offers = st.one_of(
     st.just(EXCLUSIVE),
@@ -49,6 +61,11 @@ selectors = st.sampled_from(
         'device.attributes["gpu.nvidia.com"].uuid == "GPU-n2-1" && device.attributes["gpu.nvidia.com"].nowhere == "x"',
     ]
 )
+EVERYONE, TEAM_X, TEAM_Y = (
+    Tenants(namespaces=LabelSelector(match_labels=labels)) for labels in ({}, {"team": "x"}, {"team": "y"})
+)
+LIMITED = Tenants(namespaces=TEAM_X.namespaces, quota=Quota(time_slicing=1000, mps=0), allow=Allowance(max_shares=2))
+tenants = st.sampled_from([EVERYONE, EVERYONE, TEAM_X, TEAM_Y, LIMITED])
 rollouts = st.builds(
     Rollout,
     disruption=st.sampled_from(Disruption),
@@ -66,8 +83,11 @@ policies = st.builds(
     selectors=st.lists(selectors, max_size=1),
     accepted=st.sampled_from([True, True, True, False]),
     offers=offers,
-    tenants=st.sampled_from([None, None, Tenants(namespaces=LabelSelector(match_labels={"team": "x"}))]),
+    tenants=tenants,
+    classes=st.sampled_from([None, Classes()]),
     rollout=st.none() | rollouts,
+    # What it said before, if it is suspended.
+    status=st.builds(was_ready, st.none() | tenants),
 )
 devices = st.builds(
     result,
@@ -132,6 +152,16 @@ def node_sharings(draw: st.DrawFn, name: str, known: list[SharingPolicy]) -> Nod
     )
 
 
+# As manifests/base installs them; not at all; in part.
+installations = st.sampled_from(
+    [
+        (installed(with_namespaces=True), bound()),
+        (installed(), bound()),
+        ({}, {}),
+        ({"gpusharing-allocation": installed()["gpusharing-allocation"]}, {}),
+    ]
+)
+
 # One in eight is of another version.
 policies_or_unreadable = st.tuples(policies, st.integers(0, 7)).map(
     lambda drawn: drawn[0] if drawn[1] else UnreadablePolicy.of(drawn[0].metadata)
@@ -142,7 +172,8 @@ policies_or_unreadable = st.tuples(policies, st.integers(0, 7)).map(
 def worlds(draw: st.DrawFn) -> World:
     known = draw(st.lists(policies_or_unreadable, max_size=3, unique_by=lambda item: item.metadata.name))
     names = NODES[: draw(st.integers(min_value=0, max_value=3))]
-    return world(
+    guards, bindings = draw(installations)
+    found = world(
         policies=known,
         nodes=[node(name, **draw(st.sampled_from([{}, {"pool": "x"}]))) for name in names],
         node_sharings=[draw(node_sharings(name, known)) for name in names],
@@ -151,3 +182,4 @@ def worlds(draw: st.DrawFn) -> World:
         taint_rules=draw(taint_rules | st.none()),
         classes=[class_of(name) for name in draw(st.sets(st.sampled_from(POLICIES)))],
     )
+    return replace(found, guards=guards, bindings=bindings)

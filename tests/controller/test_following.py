@@ -1,22 +1,27 @@
 """What the operator watches by itself: from its list on, whatever becomes of the watch."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import kopf
+import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
-from gpusharing.controller.watching.following import FOLLOWED, follow
+from building import DRIVER, hostile
+from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
+from gpusharing.controller.kopf_session import KopfSession
+from gpusharing.controller.running import Operator
+from gpusharing.controller.watching.following import HANDLED, WATCHED, follow
 from gpusharing.controller.watching.store import Store
-from gpusharing.kube.kinds import RESOURCE_CLAIMS
+from gpusharing.kube.kinds import RESOURCE_CLAIMS, Kind
 from gpusharing.kube.transport import Api
 from gpusharing.kube.watches import Watches
 from harness.eventually import eventually
-from kube.conftest import Answer, Script
+from kube.conftest import Answer, Script, refuses, says
 from kube.test_reflector import bookmark, event, expired, lists, watches
 
 
@@ -28,7 +33,7 @@ def claim(name: str, version: int, **labels: str) -> dict[str, Any]:
 class Followed:
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.store = Store(FOLLOWED, on_change=lambda *_, **__: None)
+        self.store = Store(WATCHED, on_change=lambda *_, **__: None)
 
     async def knows(self, **expected: int) -> None:
         async def check() -> None:
@@ -42,22 +47,62 @@ class Followed:
 
 @asynccontextmanager
 async def followed(*answers: Answer) -> AsyncIterator[Followed]:
-    """From version 5 on, with claims `a` and `b` known."""
+    """From version 5 on, with claims `a` and `b` known, by Kopf and its handlers as they run in the operator."""
     script = Script()
     script.then(*answers)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == RESOURCE_CLAIMS.path():
+            return await script.handle(request)
+        return web.json_response(discovery(request.path))
+
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", script.handle)
-    async with TestServer(app) as server, ClientSession() as session:
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server, ClientSession() as session, asyncio.TaskGroup() as tasks:
         result = Followed(script)
         for known in (claim("a", 3), claim("b", 4)):
             result.store.seen(RESOURCE_CLAIMS, known)
         api = Api(session, str(server.make_url("/")), user_agent="test")
         script.version_now = api.history.highest
-        task = asyncio.create_task(follow(api, result.store, RESOURCE_CLAIMS, "5", Watches()))
-        yield result
-        assert not task.done(), task.exception()
-        task.cancel()
-        await asyncio.wait({task})
+        kopfs = KopfSession(api, HANDLED)
+        following = tasks.create_task(follow(api, result.store, kopfs, RESOURCE_CLAIMS, "5", watches=Watches()))
+
+        async with kopf_runs(Operator(result.store, kopfs, is_ready=lambda: True, stop=nothing)):
+            yield result
+            assert not following.done(), following.exception()
+            following.cancel()
+
+
+async def nothing() -> None:
+    pass
+
+
+@asynccontextmanager
+async def kopf_runs(operator: Operator) -> AsyncIterator[None]:
+    task = asyncio.create_task(kopf.operator(memo=kopf.Memo(operator=operator), clusterwide=True))
+    yield
+    assert not task.done(), task.exception()
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def discovery(path: str) -> dict[str, Any]:
+    """As much as Kopf asks for."""
+    match path.strip("/").split("/"):
+        case ["api"]:
+            return {"versions": ["v1"]}
+        case ["apis"]:
+            groups = {kind.group: kind.version for kind in HANDLED if kind.group}
+            served = [(name, {"version": version}) for name, version in groups.items()]
+            return {"groups": [{"name": name, "versions": [it], "preferredVersion": it} for name, it in served]}
+        case parts:
+            kinds = [kind for kind in HANDLED if kind.api_version == "/".join(parts[1:])]
+            return {"resources": [_resource(kind) for kind in kinds]}
+
+
+def _resource(kind: Kind[Any]) -> dict[str, Any]:
+    named = {"kind": kind.kind, "name": kind.plural, "singularName": kind.kind.lower(), "namespaced": kind.namespaced}
+    return named | {"verbs": ["list", "watch"]}
 
 
 async def test_it_goes_on_from_the_list_that_was_taken_in() -> None:
@@ -74,6 +119,19 @@ async def test_it_goes_on_from_the_list_that_was_taken_in() -> None:
 
 async def test_deletions_that_no_watch_tells_are_in_the_next_list() -> None:
     async with followed(watches(expired(), end="ends"), lists(20, claim("a", 15)), watches()) as it:
+        await it.knows(a=15)
+
+
+async def test_a_list_that_expires_before_its_last_page_begins_anew() -> None:
+    page = says({"metadata": {"resourceVersion": "20", "continue": "1"}, "items": [claim("a", 15)]})
+    anew = lists(30, claim("a", 15), claim("c", 25))
+    async with followed(watches(expired(), end="ends"), page, refuses(410, "Expired"), anew, watches()) as it:
+        await it.knows(a=15, c=25)
+
+
+async def test_a_kind_that_is_not_served_any_more_is_waited_for() -> None:
+    gone = refuses(404, "NotFound")
+    async with followed(watches(end="breaks"), gone, gone, lists(30, claim("a", 15)), watches()) as it:
         await it.knows(a=15)
 
 
@@ -102,9 +160,10 @@ async def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
     assert len(it.script.received) == 1
 
 
-async def test_parameters_nested_without_end_do_not_end_the_watch() -> None:
-    deep = json.dumps({"type": "MODIFIED", "object": claim("a", 6, x="DEEP")}).replace(
-        '"DEEP"', "[" * 5000 + "]" * 5000
-    )
-    async with followed(watches(deep.encode() + b"\n", event("MODIFIED", claim("b", 7)))) as it:
-        await it.knows(a=3, b=7)
+@pytest.mark.parametrize("raw", hostile.RAW.values(), ids=hostile.RAW)
+async def test_whatever_the_parameters_of_a_claim_are_it_is_taken_in(raw: bytes) -> None:
+    configs = [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": "RAW"}}]
+    hostile_claim = claim("a", 6) | {"status": {"allocation": {"devices": {"config": configs}}}}
+    line = event("MODIFIED", hostile_claim).replace(b'"RAW"', raw)
+    async with followed(watches(line, event("MODIFIED", claim("b", 7)))) as it:
+        await it.knows(a=6, b=7)

@@ -23,9 +23,9 @@ from controller import bed
 from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.api.meta import ConditionStatus
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.watching import guards, listing
+from gpusharing.controller.watching.following import WATCHED
 from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.kube import client_credentials

@@ -6,8 +6,8 @@ from structlog.testing import capture_logs
 from building import node_sharing
 from gpusharing.api.meta import Identity
 from gpusharing.api.sharing.policy import UnreadablePolicy
-from gpusharing.controller.handlers import WATCHED
 from gpusharing.controller.watching import guards
+from gpusharing.controller.watching.following import WATCHED
 from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
 

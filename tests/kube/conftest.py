@@ -45,7 +45,7 @@ class Script:
         self.answers += answers
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.query.get("limit") == "1":
+        if request.query.get("limit") == "1" and "PartialObjectMetadataList" in request.headers["Accept"]:
             return web.json_response({"metadata": {"resourceVersion": str(self.version_now(request.path))}})
         self.received.append(
             Received(

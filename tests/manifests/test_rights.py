@@ -30,6 +30,7 @@ ALL_CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
 BETA_CLASSES: Final = "/apis/resource.k8s.io/v1beta2/deviceclasses"
 QUOTAS: Final = "/api/v1/namespaces/default/resourcequotas"
+MORE_QUOTAS: Final = "/api/v1/namespaces/kube-public/resourcequotas"
 GUARDS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -79,21 +80,21 @@ def slice_of(node: str | None = "node-1", **changes: Any) -> dict[str, Any]:
     }
 
 
-def made(api_version: str, kind: str, name: str = "", **metadata: Any) -> dict[str, Any]:
+def made(api_version: str, kind: str, name: str, **metadata: Any) -> dict[str, Any]:
     """By the operator, for policy "one"; without what is given as None."""
     of_policy = [{"apiVersion": "gpusharing.dev/v1alpha1", "kind": "SharingPolicy", "name": "one", "uid": "0"}]
     whole = {"labels": {"gpusharing.dev/policy": "one"}, "ownerReferences": of_policy} | metadata
-    named = {"name": name or f"m{next(_numbers)}"}
+    named = {"name": name}
     kept = {key: value for key, value in whole.items() if value is not None}
     return {"apiVersion": api_version, "kind": kind, "metadata": named | kept, "spec": {}}
 
 
 def class_(name: str = "", **metadata: Any) -> dict[str, Any]:
-    return made("resource.k8s.io/v1", "DeviceClass", name, **metadata)
+    return made("resource.k8s.io/v1", "DeviceClass", name or "one-mps", **metadata)
 
 
 def quota(name: str = "", **metadata: Any) -> dict[str, Any]:
-    return made("v1", "ResourceQuota", name, **metadata)
+    return made("v1", "ResourceQuota", name or "gpusharing-one", **metadata)
 
 
 def event(kind: str = "SharingPolicy", name: str = "one", *, namespace: str = "") -> dict[str, Any]:
@@ -131,8 +132,15 @@ STATUS: Final[dict[str, Any]] = {"status": {"gpus": []}}
 SPEC: Final = {"spec": {"gpus": [{"uuid": "GPU-1"}]}}
 LABEL: Final = {"metadata": {"labels": {"a": "b"}}}
 OURS: Final = {"metadata": {key: class_()["metadata"][key] for key in ("labels", "ownerReferences")}}
+UNLABELLED: Final = {"metadata": {"labels": None}}
+UNOWNED: Final = {"metadata": {"ownerReferences": None}}
+OF_TWO: Final = {"gpusharing.dev/policy": "two"}
 SELECTORS: Final = {"spec": {"selectors": [{"cel": {"expression": "false"}}]}}
-HARD: Final = {"spec": {"hard": {"pods": "7"}}}
+CONFIG: Final = {"spec": {"config": [{"opaque": {"driver": "d.example.com", "parameters": {}}}]}}
+COUNTED: Final = "deviceclass.resource.k8s.io/devices"
+HARD: Final = {"spec": {"hard": {f"one-mps.{COUNTED}": "7"}}}
+PODS: Final = {"spec": {"hard": {"pods": "0"}}}
+OF_ANOTHER: Final = {"spec": {"hard": {f"other-mps.{COUNTED}": "0"}}}
 BETA: Final = {"apiVersion": "resource.k8s.io/v1beta2"}
 OTHER_DEVICE: Final = {"spec": {"devices": [{"name": "gpu-1"}]}}
 
@@ -227,19 +235,27 @@ OPERATOR = (
     Row("a class of nobody", "POST", CLASSES, class_(ownerReferences=None), 403, "only what a SharingPolicy owns"),
     Row("a class of a Node", "POST", CLASSES, class_(ownerReferences=[owner()]), 403, "only what a SharingPolicy owns"),
     Row("a class without a label", "POST", CLASSES, class_(labels=None), 403, "must have the label"),
-    Row("its class anew", "PATCH", f"{CLASSES}/ours", SELECTORS, 200),
-    Row("its class without a label", "PATCH", f"{CLASSES}/ours", {"metadata": {"labels": None}}, 403, "must have the"),
-    Row("its class without an owner", "PATCH", f"{CLASSES}/ours", {"metadata": {"ownerReferences": None}}, 403, "owns"),
-    Row("its class to go", "DELETE", f"{CLASSES}/ours", None, 200),
-    Row("its class by update", "PUT", f"{CLASSES}/ours", SELECTORS, 403, "cannot update"),
-    Row("a quota of a policy", "POST", QUOTAS, quota(), 201),
+    Row("a class of another name", "POST", CLASSES, class_("two-mps"), 403, "must be named"),
+    Row("a class of another policy", "POST", CLASSES, class_("two-mps", labels=OF_TWO), 403, "name of its owner"),
+    Row("a class with a config", "POST", CLASSES, class_("one-mig") | CONFIG, 403, "have no config"),
+    Row("its class anew", "PATCH", f"{CLASSES}/one-timeslicing", SELECTORS, 200),
+    Row("its class with a config", "PATCH", f"{CLASSES}/one-timeslicing", CONFIG, 403, "have no config"),
+    Row("its class without a label", "PATCH", f"{CLASSES}/one-timeslicing", UNLABELLED, 403, "must have the"),
+    Row("its class without an owner", "PATCH", f"{CLASSES}/one-timeslicing", UNOWNED, 403, "owns"),
+    Row("its class to go", "DELETE", f"{CLASSES}/one-timeslicing", None, 200),
+    Row("its class by update", "PUT", f"{CLASSES}/one-timeslicing", SELECTORS, 403, "cannot update"),
+    Row("a quota of a policy", "POST", MORE_QUOTAS, quota() | HARD, 201),
+    Row("a quota of another name", "POST", MORE_QUOTAS, quota("compute"), 403, "must be named gpusharing-<policy>"),
+    Row("a quota of pods", "POST", MORE_QUOTAS, quota() | PODS, 403, "count devices of the policy's classes alone"),
+    Row("a quota of another's class", "POST", MORE_QUOTAS, quota() | OF_ANOTHER, 403, "of the policy's classes alone"),
     Row("a quota of nobody", "POST", QUOTAS, quota(ownerReferences=None), 403, "only what a SharingPolicy owns"),
     Row("a quota without a label", "POST", QUOTAS, quota(labels=None), 403, "must have the label"),
     Row("a quota", "PATCH", f"{QUOTAS}/theirs", HARD, 403, "only what a SharingPolicy owns"),
     Row("a quota to go", "DELETE", f"{QUOTAS}/theirs", None, 403, "only what a SharingPolicy owns"),
-    Row("its quota anew", "PATCH", f"{QUOTAS}/ours", HARD, 200),
-    Row("its quota to go", "DELETE", f"{QUOTAS}/ours", None, 200),
-    Row("what a quota counts", "PATCH", f"{QUOTAS}/ours/status", {"status": {}}, 403, "cannot patch"),
+    Row("its quota, of pods as well", "PATCH", f"{QUOTAS}/gpusharing-one", PODS, 403, "the policy's classes alone"),
+    Row("its quota anew", "PATCH", f"{QUOTAS}/gpusharing-one", HARD, 200),
+    Row("its quota to go", "DELETE", f"{QUOTAS}/gpusharing-one", None, 200),
+    Row("what a quota counts", "PATCH", f"{QUOTAS}/gpusharing-one/status", {"status": {}}, 403, "cannot patch"),
     Row("a guard", "GET", f"{GUARDS}/gpusharing-allocation", None, 200),
     Row("a guard as it changes", "GET", f"{GUARDS}?fieldSelector=metadata.name%3Dgpusharing-claims", None, 200),
     Row("another guard", "GET", f"{GUARDS}/gpusharing-agent", None, 403, "cannot get"),
@@ -339,7 +355,7 @@ async def inhabited(installed: ControlPlane) -> ControlPlane:
     uid = await installed.kubectl("get", "sharingpolicy", "one", "--output=jsonpath={.metadata.uid}")
     owners = [OURS["metadata"]["ownerReferences"][0] | {"uid": uid}]
     in_default = {"namespace": "default"}
-    ours = (class_("ours", ownerReferences=owners), quota("ours", ownerReferences=owners, **in_default))
+    ours = (class_("one-timeslicing", ownerReferences=owners), quota(ownerReferences=owners, **in_default))
     await _create(installed, [*ours, quota("theirs", ownerReferences=None, **in_default)])
     return installed
 

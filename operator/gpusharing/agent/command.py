@@ -40,7 +40,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "is uninstalled",
     )
     parser.add_argument("--node-name", help="the Node that this agent speaks for")
-    parser.add_argument("--driver", default=names.DEFAULT_DRIVER, help="DRA driver name (default: %(default)s)")
     parser.add_argument("--kubeconfig", type=Path, help="default: the pod's service account")
     parser.add_argument("--driver-root", type=Path, default=Path("/"), help="where the GPU driver's files are")
     parser.add_argument("--sysfs-root", type=Path, default=Path("/sys"), help="default: %(default)s")
@@ -172,7 +171,7 @@ def _cleanup(arguments: argparse.Namespace) -> int:
                     proc_root=arguments.proc_root,
                     cdi=CdiDirectory(cdi_directories(arguments)),
                     kubelet_root=arguments.kubelet_root,
-                    driver=arguments.driver,
+                    driver=names.DRIVER,
                 )
             )
     except (AlreadyRunningError, HardwareError, OSError) as error:

@@ -24,7 +24,6 @@ from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.hardware.walls import CGROUPS
 from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.health_events import HealthEvents
-from gpusharing.agent.http import serving
 from gpusharing.agent.metrics.claims import ClaimMeter
 from gpusharing.agent.metrics.memory import WallMemory
 from gpusharing.agent.metrics.node import NodeMetrics, Recovery
@@ -37,9 +36,11 @@ from gpusharing.agent.survey import Survey
 from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.agent.watch import Watch
+from gpusharing.api import names
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.kube import credentials
 from gpusharing.kube.events import Events
+from gpusharing.kube.http_server import serving
 from gpusharing.kube.transport import Api, open_session
 from gpusharing.kube.watches import Watches
 
@@ -117,11 +118,11 @@ async def _agent(arguments: argparse.Namespace) -> None:
 
     async with open_session(credential, connections=_CONNECTIONS) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
-        writer = ClaimStatusWriter(api, arguments.driver, health)
-        verdicts = Verdicts(node=arguments.node_name, driver=arguments.driver)
+        writer = ClaimStatusWriter(api, names.DRIVER, health)
+        verdicts = Verdicts(node=arguments.node_name, driver=names.DRIVER)
         preparer = Preparer(
             node=arguments.node_name,
-            driver=arguments.driver,
+            driver=names.DRIVER,
             api=api,
             records=records,
             hardware=hardware,
@@ -129,7 +130,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             settler=settler,
             walls=walls,
             cdi=cdi,
-            metadata=MetadataFiles(arguments.state_dir / "metadata", arguments.driver),
+            metadata=MetadataFiles(arguments.state_dir / "metadata", names.DRIVER),
             verdicts=verdicts,
             on_prepared=writer.announce,
             on_change=on_change,
@@ -153,11 +154,11 @@ async def _agent(arguments: argparse.Namespace) -> None:
         )
         claims = ClaimMeter(records)
         service = DraService(claims.metered_prepare(preparer.prepare), claims.metered_unprepare(preparer.unprepare))
-        server = PluginServer(service, stream, kubelet_root=arguments.kubelet_root, driver=arguments.driver)
+        server = PluginServer(service, stream, kubelet_root=arguments.kubelet_root, driver=names.DRIVER)
         watches = Watches()
         loop = NodeLoop(
             node=arguments.node_name,
-            driver=arguments.driver,
+            driver=names.DRIVER,
             api=api,
             records=records,
             gpus=gpus,
@@ -180,6 +181,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             server=server,
             loop=loop,
             watches=watches,
+            unreadables=api.unreadables.counts,
             recovery=recovery,
             memory=WallMemory(hardware, records, walls, arguments.sysfs_root / CGROUPS),
             metered=(*claims.families, *operations.families),

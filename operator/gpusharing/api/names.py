@@ -9,7 +9,7 @@ GROUP: Final = "gpusharing.dev"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
-DEFAULT_DRIVER: Final = "gpu.nvidia.com"
+DRIVER: Final = "gpu.nvidia.com"
 
 # A policy's name becomes part of the names of its classes, which are names of extended resources too: 63 characters,
 # less "-timeslicing".

@@ -12,22 +12,29 @@ from typing import Any, Final
 MAX_DEPTH: Final = 64
 """No object that we read is nested so deeply. Opaque parameters may be (Go reads 10,000 levels, Python a tenth)."""
 
+_MOST_DIGITS: Final = 4000
 
-class AmbiguousObject(dict[str, Any]):
-    """A JSON object in which keys stand twice."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        self.repeated = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+_REPEATED: Final = "gpusharing.dev/repeated"
+"""The key under which a JSON object keeps which of its keys stood twice. It is data, so that it comes through whatever
+hands the object on. Who writes it by hand is refused as well."""
 
 
 def loads(data: bytes | str) -> Any:
-    """Like json.loads, but objects with repeated keys come back marked, so that who relies on them can refuse."""
+    """Like json.loads, but objects with repeated keys come back marked, so that who relies on them can refuse.
+
+    Anyone who may create a claim can write what Python would not read: it must not hide all the others. As in Go, a
+    byte that is not UTF-8 becomes the replacement character.
+    """
+    text = data if isinstance(data, str) else data.decode(errors="replace")
     try:
-        return json.loads(data, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
     except RecursionError:
-        # Anyone who may create a claim can write such parameters: they must not hide all the others.
-        return json.loads(_cut(data if isinstance(data, str) else data.decode()), object_pairs_hook=_object)
+        return json.loads(_cut(text), object_pairs_hook=_object, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    """Python makes no integers of more digits, since that takes quadratic time."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 # So far down that what is left is still too deep: cut or not depends on the reader's stack, the verdict must not.
@@ -53,21 +60,26 @@ def _cut(text: str) -> str:
 
 def is_too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     """Whether lists and objects are nested more deeply than the limit."""
-    if not isinstance(value, dict | list):
-        return False
-    items = value.values() if isinstance(value, dict) else value
-    return limit == 0 or any(is_too_deep(item, limit - 1) for item in items)
+    containers = [value] if isinstance(value, dict | list) else []
+    for _ in range(limit):
+        items = (item for one in containers for item in (one.values() if isinstance(one, dict) else one))
+        containers = [item for item in items if isinstance(item, dict | list)]
+    return bool(containers)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
-    return plain if len(plain) == len(pairs) else AmbiguousObject(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    counts = Counter(key for key, _ in pairs)
+    return plain | {_REPEATED: sorted(key for key, count in counts.items() if count > 1)}
 
 
 def repeated_keys(value: Any, path: str = "") -> list[str]:
     """The paths of all keys that stand twice anywhere in the value, which must not be nested too deeply."""
     if isinstance(value, dict):
-        here = [f"{path}{key}" for key in value.repeated] if isinstance(value, AmbiguousObject) else []
+        marked = value.get(_REPEATED, [])
+        here = [f"{path}{key}" for key in (marked if isinstance(marked, list) else [_REPEATED])]
         return here + [found for key, item in value.items() for found in repeated_keys(item, f"{path}{key}.")]
     if isinstance(value, list):
         return [found for index, item in enumerate(value) for found in repeated_keys(item, f"{path}{index}.")]

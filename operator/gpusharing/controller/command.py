@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.api import names
-from gpusharing.controller import kopf_settings
+from gpusharing.controller.api_server import UnsupportedVersionError
 from gpusharing.controller.operate import operate
-from gpusharing.controller.server_version import UnsupportedVersionError
+from gpusharing.controller.running import Options
 from gpusharing.controller.watching.server import ServerChangedError
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
@@ -43,9 +42,6 @@ def register(subparsers: Any) -> None:
         "operator", help="run the operator: resolves sharing policies into a configuration for each node"
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's own ServiceAccount")
-    parser.add_argument(
-        "--driver", default=names.DEFAULT_DRIVER, help="the DRA driver that the agents serve (default: %(default)s)"
-    )
     parser.add_argument(
         "--listen",
         type=Address.parse,
@@ -80,18 +76,15 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     logs.configure(args.log_format)
-    kopf_settings.quieten()
+    options = Options(
+        kubeconfig=args.kubeconfig,
+        idle_wait=args.idle_wait,
+        listen=args.listen,
+        lease=LeaseName(namespace=args.lease_namespace, name=args.lease_name),
+        lease_duration=args.lease_duration,
+    )
     try:
-        asyncio.run(
-            operate(
-                kubeconfig=args.kubeconfig,
-                driver=args.driver,
-                idle_wait=args.idle_wait,
-                listen=args.listen,
-                lease=LeaseName(namespace=args.lease_namespace, name=args.lease_name),
-                lease_duration=args.lease_duration,
-            )
-        )
+        asyncio.run(operate(options))
     except asyncio.CancelledError:
         log.info("stopped before the start")
     except Exception as error:

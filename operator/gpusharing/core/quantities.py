@@ -52,5 +52,14 @@ def exact(quantity: str) -> Fraction:
     return Fraction(digits) * (Fraction(10) ** int(exponent) if exponent else _FACTORS[suffix or ""])
 
 
+@lru_cache(1024)
+def are_equal(first: str, second: str) -> bool:
+    """Whether both are the same amount, however they are written. What is no quantity equals only itself."""
+    try:
+        return first == second or exact(first) == exact(second)
+    except ValueError:
+        return False
+
+
 def in_mebibytes(amount: int) -> str:
     return f"{amount}Mi"

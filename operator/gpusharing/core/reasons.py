@@ -55,6 +55,7 @@ class DegradedReason(StrEnum):
     INTERNAL_ERROR = "InternalError"
     """The operator cannot decide on a node, or on the policy itself. Everything stays as it was."""
     GUARD_MISSING = "GuardMissing"
+    GUARDS_FULL = "GuardsFull"
     CLASS_NOT_OURS = "ClassNotOurs"
     EXTENDED_RESOURCE_TAKEN = "ExtendedResourceTaken"
     QUOTA_NOT_OURS = "QuotaNotOurs"

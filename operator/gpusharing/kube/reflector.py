@@ -2,10 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar
 
+import pydantic
 import structlog
 
 from gpusharing.api.meta import ObjectMeta
@@ -13,6 +14,7 @@ from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.history import HistoryWentBackError
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.transport import Api, ApiError, ExpiredError, UnreachableError
+from gpusharing.kube.unreadable import display_name
 from gpusharing.kube.watches import Watch, Watches
 
 T = TypeVar("T")
@@ -36,27 +38,34 @@ async def follow(
     """All events (type, object as JSON) from a version on, until HistoryWentBackError. `lists` takes in what there is,
     and gives its version: where there is none to go on from, at the beginning or after that."""
     backoff = _FIRST_BACKOFF
-    has_begun = False
     while True:
         began = seconds_since_boot()
         try:
             if not version:
                 version = await lists()
-            elif has_begun:
+            else:
                 # From a version of the future, the watch would be silent.
                 await api.confirm_history(kind, field_selector=field_selector)
-            has_begun = True
             async for event, value in api.watch(kind, version, field_selector=field_selector, on_open=watch.works):
                 backoff = _FIRST_BACKOFF
                 version = value["metadata"]["resourceVersion"]
                 api.history.saw(kind.path(), version)
-                takes_in(event, value)
+                try:
+                    takes_in(event, value)
+                except pydantic.ValidationError as error:
+                    api.unreadables.skip(kind.kind, display_name(value), error)
         except ExpiredError:
             version = ""
-        except (ApiError, UnreachableError, ValueError) as error:
-            # ValueError: an object that this version of ours does not understand, or a line that is too long.
+        except HistoryWentBackError:
+            raise
+        except (ApiError, UnreachableError) as error:
             watch.fails(str(error))
             version = version if isinstance(error, UnreachableError) else ""
+        except Exception as error:
+            # Whatever one kind's watch meets, the rest of the program has its own work.
+            log.exception("watch failed", kind=kind.kind, retry_in=backoff)
+            watch.fails(f"{type(error).__name__}: {error}")
+            version = ""
         if seconds_since_boot() - began > _LAST_BACKOFF:
             backoff = _FIRST_BACKOFF
         # Also after a watch that ended well: a server that ends each at once must not be asked without a pause.
@@ -143,9 +152,13 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> str:
         before = dict(self._objects)
-        items, version = await self._api.list(self._kind, field_selector=self._field_selector)
+        listed: list[T] = []
+        version = ""
+        async for page in self._api.pages(self._kind.as_json(), field_selector=self._field_selector):
+            listed += self._readable(page.items)
+            version = page.resource_version
         came = [value for key, value in self._objects.items() if before.get(key) is not value]
-        self._objects = {_key(item): item for item in items}
+        self._objects = {_key(item): item for item in listed}
         for value in came:
             # What a write of our own returned while the list was made.
             if int(_meta(value).resource_version or 0) > int(version):
@@ -153,6 +166,18 @@ class Reflector(Generic[T]):
         self.synced.set()
         self._on_change()
         return version
+
+    def _readable(self, values: Iterable[Any]) -> Iterator[T]:
+        """In the place of one that cannot be read, what is known of it: it must not look like a deleted one."""
+        for value in values:
+            try:
+                yield self._kind.from_json(value)
+            except pydantic.ValidationError as error:
+                self._api.unreadables.skip(self._kind.kind, display_name(value), error)
+                metadata = value["metadata"]
+                known = self.get(metadata["name"], metadata.get("namespace", ""))
+                if known is not None and _meta(known).uid == metadata["uid"]:
+                    yield known
 
     def _apply(self, event: str, value: Any) -> None:
         if event == "BOOKMARK":

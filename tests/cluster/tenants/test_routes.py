@@ -381,7 +381,7 @@ async def test_a_pool_of_nobody_is_for_nobody(bed: Bed) -> None:
 
         async def check() -> None:
             answer = await bed.tenant.gets(request("search-mps"))
-            assert "is for the tenants of SharingPolicy gone, of whom admission knows nothing (yet)" in answer.says
+            assert "is reserved for tenants of SharingPolicy gone, which this guard does not know (yet)" in answer.says
 
         await eventually(check)
         assert await bed.literal("gpusharing-allocation", "tenants") == known

@@ -1,5 +1,6 @@
 """What the operator makes for policies with tenants: repaired, collected, never taken from others; and many of them."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from building.quantities import STORED
 from cluster.tenants.bed import (
     BINDINGS,
     CLASSES,
@@ -204,6 +206,104 @@ async def test_the_example(bed: Bed) -> None:
     finally:
         await bed.control_plane.kubectl("delete", "pods", "--all", f"--namespace={namespace}", "--force")
         await bed.control_plane.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+async def test_quantities_are_stored_as_the_model_says(bed: Bed) -> None:
+    for amount, text in STORED.items():
+        hard = {"search-mps.deviceclass.resource.k8s.io/devices": str(amount)}
+        body = {"metadata": {"name": "amounts"}, "spec": {"hard": hard}}
+        answer = await bed.admin.ask("POST", "/api/v1/namespaces/search/resourcequotas", body, dry=True)
+        assert list(answer.must()["spec"]["hard"].values()) == [text]
+
+
+async def test_a_quota_that_is_stored_in_other_words_is_not_written_again(bed: Bed) -> None:
+    await bed.apply(policy("many", offers=MPS, tenants=tenants("search", quota={"mps": 1000})))
+    try:
+        quota = "/api/v1/namespaces/search/resourcequotas/gpusharing-many"
+        await becomes(bed.admin, quota, lambda found: found and [*found["spec"]["hard"].values()] == ["1k"])
+        await says(bed, "many", "Degraded", "NotDegraded")
+        written = await bed.operator.metric('gpusharing_intents_total{kind="Patch"')
+        # Rounds of the operator.
+        for team in ("search", "ads", "search", "ads"):
+            await bed.set_label("other", team)
+            await asyncio.sleep(0.3)
+        assert await bed.operator.metric('gpusharing_intents_total{kind="Patch"') == written
+    finally:
+        await delete(bed, f"{POLICIES}/many")
+
+
+GIANT = {
+    "namespaces": {
+        "matchExpressions": [
+            {"key": f"k{key}", "operator": "In", "values": [f"v{key}-{number}-".ljust(63, "x") for number in range(64)]}
+            for key in range(32)
+        ]
+    }
+}
+
+
+async def is_refused(person: Person, asked: dict[str, Any]) -> None:
+    """Guards act up to a second after they are written."""
+
+    async def check() -> None:
+        answer = await person.ask("POST", person.claims(), claim("probe", asked), dry=True)
+        assert answer.code == 403, answer
+
+    await eventually(check)
+
+
+async def is_let_in(person: Person, asked: dict[str, Any]) -> None:
+    async def check() -> None:
+        (await person.ask("POST", person.claims(), claim("probe", asked), dry=True)).must()
+
+    await eventually(check)
+
+
+async def test_a_giant_mutes_nobody(bed: Bed) -> None:
+    """Its own GPUs are closed, and it says so; others are let in and, what matters more, are kept out again."""
+    (await bed.admin.ask("POST", POLICIES, policy("giant", offers=MPS, tenants=GIANT, priority=500))).must()
+    try:
+        await says(bed, "giant", "Degraded", "GuardsFull")
+        await bed.apply(policy("good", offers=MPS, tenants=tenants("search")))
+        await is_refused(bed.other, request("good-mps"))
+        (await bed.tenant.asks_for(request("good-mps"))).must()
+        assert (await bed.admin.ask("GET", f"{CLASSES}/giant-mps")).code == 404
+        nobody = {"spec": {"tenants": {"namespaces": {"matchLabels": {"team": "nobody"}}}}}
+        (await bed.admin.ask("PATCH", f"{POLICIES}/search", nobody)).must()
+        await is_refused(bed.tenant, request("search-mps"))
+        # Whatever class leads there.
+        answer = await bed.tenant.gets(request("any-gpu"))
+        assert "gpusharing-allocation" in answer.says, answer
+        await delete(bed, f"{POLICIES}/giant")
+        answer = await bed.tenant.gets(request("any-gpu"))
+        assert "gpusharing-allocation" in answer.says, answer
+    finally:
+        for name in ("giant", "good"):
+            await bed.admin.ask("DELETE", f"{POLICIES}/{name}")
+        repaired = {"spec": {"tenants": SEARCH["spec"]["tenants"]}}
+        (await bed.admin.ask("PATCH", f"{POLICIES}/search", repaired)).must()
+    await is_let_in(bed.tenant, request("search-mps"))
+
+
+async def test_six_hundred_small_policies_and_a_revocation(bed: Bed) -> None:
+    made = [f"team-{number:03}" for number in range(600)]
+    offers = {"timeSlicing": {"maxClients": 4}}
+    bodies = (policy(name, offers=offers, tenants=tenants(name)) for name in made)
+    for answer in await asyncio.gather(*(bed.admin.ask("POST", POLICIES, body) for body in bodies)):
+        answer.must()
+    try:
+        last = f"{CLASSES}/team-599-timeslicing"
+        await becomes(bed.admin, last, lambda found: found, within=240)
+        await says(bed, "team-599", "Degraded", "NotDegraded")
+        for guard in ("claims", "pods", "allocation"):
+            assert (await bed.literal(f"gpusharing-{guard}", "tenants")).count("\n") == 602
+        await is_refused(bed.tenant, request("team-599-timeslicing"))
+        (await bed.admin.ask("PATCH", f"{POLICIES}/team-599", {"spec": {"tenants": tenants("search")}})).must()
+        await is_let_in(bed.tenant, request("team-599-timeslicing"))
+        (await bed.admin.ask("PATCH", f"{POLICIES}/team-599", {"spec": {"tenants": tenants("ads")}})).must()
+        await is_refused(bed.tenant, request("team-599-timeslicing"))
+    finally:
+        await bed.control_plane.kubectl("delete", "sharingpolicies", *made, "--wait=false")
 
 
 async def test_two_hundred_policies(bed: Bed) -> None:

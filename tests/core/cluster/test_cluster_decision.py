@@ -10,7 +10,7 @@ from building.guards import bound, installed
 from building.incremental import Incremental
 from core.cluster.test_device_classes import device_class
 from gpusharing.api.dra import Namespace
-from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
+from gpusharing.api.meta import ConditionStatus, LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.classes import Classes
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.api.sharing.tenants import Quota, Tenants
@@ -21,7 +21,7 @@ SEARCH = policy(
     tenants=Tenants(namespaces=LabelSelector(match_labels={"team": "search"}), quota=Quota(time_slicing=4)),
     classes=Classes(),
 )
-TENANT = Namespace(metadata=ObjectMeta(name="search", labels={"team": "search"}))
+TENANT = Namespace(metadata=NamespaceMeta(name="search", labels={"team": "search"}))
 
 
 def at_first(*, guards: bool = True) -> World:
@@ -89,8 +89,8 @@ def test_without_guards_a_policy_with_tenants_says_so_and_opens_no_door() -> Non
     assert message == (
         "ValidatingAdmissionPolicy gpusharing-allocation, ValidatingAdmissionPolicyBinding gpusharing-allocation, "
         "ValidatingAdmissionPolicy gpusharing-claims and 3 more is not installed as in manifests/base, or the operator "
-        "may not read it: apply manifests/base. Until then its GPUs are prepared for nobody but its tenants, and there "
-        "are no new classes"
+        "may not read it: apply manifests/base. Until then the scheduler may give reserved GPUs to anybody, but the "
+        "agents refuse all but tenants, and no new device classes are made"
     )
     # Whoever has no tenants has no need of them.
     open_ = settled(replace(at_first(guards=False), policies={"open": policy("open", classes=Classes())}))

@@ -8,7 +8,7 @@ from building import DRIVER, EXCLUSIVE, MINOR, NOW, policy, time_slicing, world
 from building.cluster import apply
 from building.from_nothing import decide
 from gpusharing.api.dra import DeviceClass, DeviceClassSpec
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import OwnedMeta, OwnerReference
 from gpusharing.api.sharing.classes import Classes, ExtendedResources
 from gpusharing.api.sharing.offers import (
     ExclusiveOffer,
@@ -62,11 +62,11 @@ def device_class(
 ) -> DeviceClass:
     """As it is kept; `of` None: not ours."""
     selected = ({"cel": {"expression": selector(of or "", sharing)}},)
-    metadata = ObjectMeta(
+    metadata = OwnedMeta(
         name=name,
         resource_version="5",
         labels={"gpusharing.dev/policy": of} if of else {},
-        owner_references=(owner(of, uid),) if of else (),
+        owner_references=(OwnerReference(**owner(of, uid)),) if of else (),
     )
     return DeviceClass(metadata=metadata, spec=DeviceClassSpec(selectors=selected, extended_resource_name=resource))
 
@@ -74,11 +74,11 @@ def device_class(
 def decided(
     *policies: SharingPolicy, existing: tuple[DeviceClass, ...] = ()
 ) -> tuple[list[Intent], dict[str, list[Complaint]]]:
-    plan = device_classes.plan(
+    plan = device_classes.plan_classes(
         [examine(item, minor=MINOR) for item in policies], {item.metadata.name: item for item in existing}
     )
     complaints = {name: list(found) for name, found in plan.complaints.items() if found}
-    return device_classes.intents(plan, DRIVER, not_yet=frozenset()), complaints
+    return device_classes.class_intents(plan, DRIVER, guards_pending=frozenset()), complaints
 
 
 def test_there_is_one_for_each_way_that_is_offered() -> None:
@@ -188,8 +188,8 @@ def test_one_that_is_not_ours_is_left_alone_and_reported(foreign: DeviceClass) -
             "thirds": [
                 Complaint(
                     DegradedReason.CLASS_NOT_OURS,
-                    "device class thirds-timeslicing is there already and not of this policy: rename it, or this "
-                    "policy",
+                    "device class thirds-timeslicing exists and was not made for this policy: delete or rename it, or "
+                    "rename this policy",
                 )
             ]
         },
@@ -230,8 +230,8 @@ B = policy("b", priority=2, classes=named(time_slicing=SHARED))
 
 def taken(policy: str, by: str) -> Complaint:
     message = (
-        f"extended resource example.com/gpu leads to device class {by}: give {policy}-timeslicing another one in "
-        "spec.classes.extendedResources"
+        f"extended resource example.com/gpu already belongs to device class {by}: choose another name for "
+        f"{policy}-timeslicing in spec.classes.extendedResources"
     )
     return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
 

@@ -1,22 +1,27 @@
 """The quotas that tenants' namespaces have, whole."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from building import MINOR, NOW, policy
+from building.quantities import STORED, stored
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace
-from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.meta import LabelSelector, NamespaceMeta, OwnedMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Quota, Tenants
-from gpusharing.core.cluster.quotas import QuotaDecision, quotas
+from gpusharing.core.cluster import quotas as module
+from gpusharing.core.cluster.quotas import QuotaDecider, QuotaDecision
 from gpusharing.core.intents import Create, Delete, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
 from gpusharing.core.reasons import Complaint, DegradedReason
+from gpusharing.kube.kinds import NAMESPACES
 
 TEAM = LabelSelector(match_labels={"team": "search"})
 TENANTS = Tenants(namespaces=TEAM, quota=Quota(time_slicing=16, mps=0))
@@ -29,14 +34,14 @@ SEARCH = policy("search", tenants=TENANTS)
 
 
 def namespace(name: str, team: str = "search", **metadata: Any) -> Namespace:
-    return Namespace(metadata=ObjectMeta(name=name, labels={"team": team}, **metadata))
+    return Namespace(metadata=NamespaceMeta(name=name, labels={"team": team}, **metadata))
 
 
 def quota(namespace: str, spec: dict[str, Any] | None = None, **metadata: Any) -> ResourceQuota:
     """As we have made it."""
     made: dict[str, Any] = {"labels": {"gpusharing.dev/policy": "search"}, "owner_references": (OWNER,)}
     return ResourceQuota(
-        metadata=ObjectMeta(name="gpusharing-search", namespace=namespace, **(made | metadata)),
+        metadata=OwnedMeta(name="gpusharing-search", namespace=namespace, **(made | metadata)),
         spec={"hard": HARD} if spec is None else spec,
     )
 
@@ -44,7 +49,7 @@ def quota(namespace: str, spec: dict[str, Any] | None = None, **metadata: Any) -
 def decided(
     *policies: SharingPolicy, namespaces: Sequence[Namespace] = (), existing: Sequence[ResourceQuota] = ()
 ) -> QuotaDecision:
-    return quotas(
+    return QuotaDecider().decide(
         [examine(item, minor=MINOR) for item in policies],
         {item.metadata.name: item for item in namespaces},
         {(item.metadata.namespace, item.metadata.name): item for item in existing},
@@ -74,6 +79,56 @@ def test_each_namespace_of_a_tenant_has_one() -> None:
 
 def test_one_that_is_right_stays() -> None:
     assert decided(SEARCH, namespaces=[namespace("a")], existing=[quota("a")]) == ([], {})
+
+
+amounts = st.sampled_from([amount for amount in STORED if amount <= 1_000_000]) | st.integers(0, 1_000_000)
+
+
+@pytest.mark.parametrize("amount", STORED)
+def test_the_model_of_the_api_server_writes_as_it_does(amount: int) -> None:
+    assert stored(amount) == STORED[amount]
+
+
+@given(amounts, amounts)
+def test_one_is_right_if_it_has_the_amount_however_the_api_server_writes_it(wanted: int, there: int) -> None:
+    limited = policy("search", tenants=Tenants(namespaces=TEAM, quota=Quota(mps=wanted)))
+    existing = quota("a", {"hard": {"search-mps.deviceclass.resource.k8s.io/devices": stored(there)}})
+    intents, _ = decided(limited, namespaces=[namespace("a")], existing=[existing])
+    assert bool(intents) == (wanted != there)
+
+
+@pytest.mark.parametrize("nonsense", [None, [], "many", "", 16, "1" * 100])
+def test_what_is_no_quantity_is_put_right(nonsense: Any) -> None:
+    limited = policy("search", tenants=Tenants(namespaces=TEAM, quota=Quota(mps=1)))
+    existing = quota("a", {"hard": {"search-mps.deviceclass.resource.k8s.io/devices": nonsense}})
+    assert len(decided(limited, namespaces=[namespace("a")], existing=[existing]).intents) == 1
+
+
+def test_only_the_namespace_that_changes_is_decided_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def noted(things: Any) -> Any:
+        seen.append(things.namespace.metadata.name)
+        return in_namespace(things)
+
+    in_namespace = module._in_namespace
+    monkeypatch.setattr(module, "_in_namespace", noted)
+    decider, candidates = QuotaDecider(), [examine(SEARCH, minor=MINOR)]
+    namespaces = {name: namespace(name) for name in ("a", "b", "c")}
+    existing = {(name, "gpusharing-search"): quota(name) for name in namespaces}
+    steps: list[tuple[list[str], Callable[[], object]]] = [
+        (["a", "b", "c"], lambda: None),
+        ([], lambda: None),
+        (["b"], lambda: namespaces.update(b=namespace("b", "ads"))),
+        (["c"], lambda: existing.pop(("c", "gpusharing-search"))),
+        (["a", "b", "c"], lambda: candidates.append(examine(policy("other"), minor=MINOR))),
+    ]
+    for decided_on, change in steps:
+        change()
+        seen.clear()
+        found = decider.decide(candidates, namespaces, existing)
+        assert seen == decided_on
+        assert found == QuotaDecider().decide(candidates, namespaces, existing)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +170,15 @@ def test_it_goes_with_the_label_or_the_wish(now: SharingPolicy, namespaces: list
     )
 
 
+def test_nobody_knows_whose_tenant_a_namespace_with_too_many_labels_is() -> None:
+    """It gets no quota, and none is taken from it."""
+    labels = {"team": "search"} | {f"label-{number}": "" for number in range(256)}
+    unknown = NAMESPACES.from_json({"metadata": {"name": "a", "labels": labels}})
+    assert unknown.metadata.labels is None
+    assert decided(SEARCH, namespaces=[unknown], existing=[]) == ([], {})
+    assert decided(SEARCH, namespaces=[unknown], existing=[quota("a")]) == ([], {})
+
+
 @pytest.mark.parametrize(
     "suspended",
     [
@@ -131,7 +195,7 @@ def test_one_that_is_not_ours_is_left_alone_and_reported() -> None:
     foreign = [quota(name, owner_references=()) for name in ("a", "b", "c", "d")]
     named = [namespace(item.metadata.namespace) for item in foreign]
     message = (
-        "ResourceQuota gpusharing-search is there already and not of this policy: rename or delete it in a, b, c "
+        "ResourceQuota gpusharing-search exists and was not made for this policy: delete or rename it in a, b, c "
         "and 1 more"
     )
     assert decided(SEARCH, namespaces=named, existing=foreign) == (

@@ -13,7 +13,9 @@ from building import (
     NOW,
     claim,
     class_of,
+    decided,
     gpu_status,
+    guards,
     node,
     node_sharing,
     policy,
@@ -25,13 +27,30 @@ from building import (
 from building.cluster import agents_act, apply, with_claims, with_policies
 from building.from_nothing import World, decide, events
 from building.incremental import Incremental, by_object
-from building.worlds import NODES, POLICIES, claims, node_sharings, policies, worlds
+from building.worlds import (
+    NODES,
+    POLICIES,
+    TEAM_X,
+    TEAM_Y,
+    claims,
+    installations,
+    node_sharings,
+    policies,
+    tenants,
+    was_ready,
+    worlds,
+)
 from gpusharing.api.dra import DeviceTaintRule, Namespace
-from gpusharing.api.meta import Condition, ConditionStatus, ObjectMeta
+from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
+from gpusharing.api.sharing.rollout import Rollout, RolloutMode
+from gpusharing.api.sharing.tenants import Tenants
+from gpusharing.core.cluster.guards.upkeep import Bindings, Guards
 from gpusharing.core.decision import incremental as module
 from gpusharing.core.decision import node_decision
 from gpusharing.core.decision.node_decision import decide_node
@@ -81,8 +100,8 @@ def with_node(name: str, labels: Mapping[str, str]) -> Step:
     return lambda at: replace(at, nodes={**at.nodes, name: node(name, **labels)})
 
 
-def with_namespace(name: str, labels: Mapping[str, str]) -> Step:
-    namespace = Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+def with_namespace(name: str, labels: Mapping[str, str] | None) -> Step:
+    namespace = Namespace(metadata=NamespaceMeta(name=name, labels=None if labels is None else dict(labels)))
     return lambda at: replace(at, namespaces={**at.namespaces, name: namespace})
 
 
@@ -90,6 +109,24 @@ def with_taint_rule(rule: DeviceTaintRule) -> Step:
     return lambda at: (
         at if at.taint_rules is None else replace(at, taint_rules={**at.taint_rules, rule.metadata.name: rule})
     )
+
+
+def with_installation(installed: Guards, bindings: Bindings) -> Step:
+    return lambda at: replace(at, guards=installed, bindings=bindings)
+
+
+def with_last_ready(data: st.DataObject) -> Step:
+    """Another operator led for a while."""
+
+    def put(at: World) -> World:
+        changed = [
+            item.model_copy(update={"status": was_ready(data.draw(st.none() | tenants))})
+            for item in at.policies.values()
+            if not isinstance(item, UnreadablePolicy)
+        ]
+        return with_policies(at, *changed)
+
+    return put
 
 
 def step(data: st.DataObject) -> Step:
@@ -105,7 +142,9 @@ def step(data: st.DataObject) -> Step:
         lambda: without("claims", data.draw(st.sampled_from([("team", "c1"), ("default", "c2")]))),
         lambda: agents_act,
         lambda: lambda at: apply(at, decide(at, now=NOW)),
-        lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {}]))),
+        lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {"team": "y"}, {}, None]))),
+        lambda: with_last_ready(data),
+        lambda: with_installation(*data.draw(installations)),
         lambda: without("namespaces", data.draw(st.sampled_from(["team", "default"]))),
         lambda: with_taint_rule(taint_rule(data.draw(st.sampled_from(["gpu-0", "gpu-0-timeslicing"])))),
     ]
@@ -397,3 +436,50 @@ def test_changes_that_were_not_seen_to_the_end_are_seen_again(monkeypatch: pytes
 
 def condition(status: SharingPolicyStatus, type_: str) -> Condition:
     return next(condition for condition in status.conditions if condition.type == type_)
+
+
+@pytest.mark.parametrize("suspended", [Rollout(paused=True), Rollout(mode=RolloutMode.PLAN)], ids=["paused", "plan"])
+def test_an_edit_of_a_suspended_policy_counts_nowhere_nor_after_a_failover(suspended: Rollout) -> None:
+    def of_team(team: str) -> Tenants:
+        return Tenants(namespaces=LabelSelector(match_labels={"team": team}))
+
+    def settle() -> None:
+        for _ in range(5):
+            kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
+
+    at = world(
+        policies=[policy("p", tenants=of_team("a"))],
+        node_sharings=[node_sharing("n1")],
+        namespaces={"a": {"team": "a"}, "b": {"team": "b"}},
+    )
+    kept = Incremental(replace(at, guards=guards.installed(), bindings=guards.bound()))
+    settle()
+    before = kept.world.policies["p"].status
+    edited = policy("p", tenants=of_team("b"), generation=2, rollout=suspended, status=before)
+    kept.become(with_policies(kept.world, edited))
+    settle()
+    assert kept.world.policies["p"].status.last_ready == before.last_ready
+    held = [
+        claim(team, result(f"gpu-{slot}-timeslicing", pool="n1/p"), namespace=team) for slot, team in enumerate("ab")
+    ]
+    kept.become(with_claims(kept.world, *held))
+    intents = kept.decide(now=NOW)
+    assert intents == decide(kept.world, now=NOW)
+    [written] = [intent.spec for intent in intents if isinstance(intent, ReplaceSpec)]
+    assert {entry.claim: entry.verdict for entry in written.claims} == {"a/a": Verdict.ALLOWED, "b/b": Verdict.DENIED}
+
+
+def test_the_tenants_of_a_suspended_policy_come_with_its_status() -> None:
+    """Another operator led for a while, and knew other tenants to be in force."""
+    suspended = policy("p", rollout=Rollout(paused=True), status=was_ready(TEAM_Y))
+    at = world(
+        policies=[suspended],
+        node_sharings=[node_sharing("n1", spec=NodeSharingSpec(gpus=(decided(0, policy("p", tenants=TEAM_X)),)))],
+        namespaces={"team": {"team": "x"}},
+        claims=[claim("c1", result("gpu-0-timeslicing", pool="n1/p"), namespace="team")],
+    )
+    kept = Incremental(at)
+    kept.become(apply(at, kept.decide(now=NOW)))
+    kept.become(with_policies(kept.world, suspended.model_copy(update={"status": was_ready(TEAM_X)})))
+    assert any(isinstance(intent, ReplaceSpec) for intent in decide(kept.world, now=NOW))
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)

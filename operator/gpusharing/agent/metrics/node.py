@@ -40,6 +40,7 @@ class NodeMetrics:
         server: PluginServer,
         loop: NodeLoop,
         watches: Watches,
+        unreadables: Counter[str],
         recovery: Recovery,
         memory: WallMemory,
         metered: Iterable[Family],
@@ -60,6 +61,7 @@ class NodeMetrics:
             _value(catalogue.QUARANTINED_FILES, lambda: records.quarantined),
             _value(catalogue.REGISTERED, lambda: int(server.registered)),
             _by_name(catalogue.SLICE_WRITES, lambda: loop.publisher.writes),
+            _by_name(catalogue.UNREADABLE_OBJECTS, lambda: unreadables),
             _by_name(catalogue.ROUNDS, lambda: loop.rounds),
             _by_name(catalogue.WATCH_BROKEN, watches.broken_for),
         )

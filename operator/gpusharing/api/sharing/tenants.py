@@ -43,16 +43,20 @@ class Allowance(ApiModel):
     """The most shares of a GPU that one claim may get."""
 
 
+# Far larger ones are refused by the API server, as no integers.
+_Devices = Annotated[int, Field(ge=0, le=1_000_000)]
+
+
 class Quota(ApiModel):
     """Devices that the claims of one namespace may ask for, by the way in which they are shared. Absent: any number."""
 
-    exclusive: Annotated[int, Field(ge=0)] | None = None
+    exclusive: _Devices | None = None
     """Whole GPUs."""
-    time_slicing: Annotated[int, Field(ge=0)] | None = None
+    time_slicing: _Devices | None = None
     """Shares of GPUs that take turns."""
-    mps: Annotated[int, Field(ge=0)] | None = None
+    mps: _Devices | None = None
     """Shares of GPUs that compute at the same time."""
-    mig: Annotated[int, Field(ge=0)] | None = None
+    mig: _Devices | None = None
     """Isolated parts of GPUs."""
 
 

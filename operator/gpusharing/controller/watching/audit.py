@@ -1,7 +1,6 @@
 """What watches miss: found by lists that say which objects there are, and in which versions, and no more.
 
-Kopf tells of no deletion that came before a list of its own. Whatever else may go wrong between the API server and the
-store is not known beforehand, hence the look now and then, at everything.
+What may go wrong between the API server and the store is not known beforehand, hence the look now and then.
 """
 
 import asyncio
@@ -12,9 +11,7 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.api.meta import Identity
 from gpusharing.controller.watching.listing import read_again
-from gpusharing.controller.watching.relists import Relists
 from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import patiently
@@ -28,20 +25,6 @@ _PERIOD: Final = 120.0
 _LATE: Final = 10.0
 
 
-async def after_relists(api: Api, store: Store, relists: Relists) -> None:
-    """Without end: each list of Kopf's is followed by one of ours, for the deletions before it."""
-    while True:
-        kind = await relists.next()
-        await patiently(partial(forget_deleted, api, store, kind))
-
-
-async def after_resumptions(api: Api, relists: Relists) -> None:
-    """Without end: where Kopf goes on watching without a list, the API server must still have what Kopf saw last."""
-    while True:
-        kind = await relists.next_resumed()
-        await patiently(partial(api.confirm_history, kind))
-
-
 async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
     """Without end: one kind after the other, spread over the period."""
     while True:
@@ -52,20 +35,12 @@ async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -
 
 async def look(api: Api, store: Store, kind: Kind[Any]) -> None:
     before = store.known(kind)
-    listed = await forget_deleted(api, store, kind)
+    listed, version = await api.identities(kind)
+    store.only(kind, {identity.uid for identity in listed}, as_of=version, before=before)
     if store.behind(kind, listed, before=before):
         await asyncio.sleep(_LATE)
         for missed in store.behind(kind, listed, before=before):
             await read_again(api, store, kind, missed.name, missed.namespace)
             # What cannot be read has not been missed: the store has said so.
             if not store.behind(kind, [missed], before=before):
-                name = "/".join(filter(None, (missed.namespace, missed.name)))
-                log.info("a change was missed", kind=kind.kind, object=name)
-
-
-async def forget_deleted(api: Api, store: Store, kind: Kind[Any]) -> Collection[Identity]:
-    """Gives what there is."""
-    before = store.known(kind)
-    listed, version = await api.identities(kind)
-    store.only(kind, {identity.uid for identity in listed}, as_of=version, before=before)
-    return listed
+                log.info("a change was missed", kind=kind.kind, object=missed.display_name)

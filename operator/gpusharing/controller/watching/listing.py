@@ -1,16 +1,16 @@
 """The complete lists from which the operator begins: before its first decision, it knows all that there is."""
 
 import asyncio
-import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import structlog
 
+from gpusharing.controller import api_server
 from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import NotYetError
-from gpusharing.kube.transport import Api, ApiError
+from gpusharing.kube.transport import Api, ApiError, UnreadableError
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
     before = store.known(kind)
     uids: set[str] = set()
     version = ""
-    async for page in api.pages(as_json(kind)):
+    async for page in api.pages(kind.as_json()):
         for item in page.items:
             uids.add(item["metadata"]["uid"])
             store.seen(kind, item)
@@ -54,7 +54,10 @@ async def read_again(api: Api, store: Store, kind: Kind[Any], name: str, namespa
     before = store.known(kind)
     value: Mapping[str, Any] | None = None
     try:
-        value = await api.get(as_json(kind), name, namespace)
+        value = await api.get(kind.as_json(), name, namespace)
+    except UnreadableError as error:
+        store.unreadables.skip(kind.kind, "/".join(filter(None, (namespace, name))), error)
+        return
     except ApiError as error:
         if error.status != 404:
             raise
@@ -63,11 +66,5 @@ async def read_again(api: Api, store: Store, kind: Kind[Any], name: str, namespa
 
 async def _require_discovery(api: Api, kind: Kind[Any]) -> None:
     """A new definition is served a moment before it is told of, and Kopf asks only once what there is."""
-    discovery = await api.get_json(kind.path().rpartition("/")[0])
-    if kind.plural not in {resource["name"] for resource in discovery["resources"]}:
+    if not await api_server.is_served(api, kind):
         raise NotYetError(f"{kind.api_version} has no {kind.plural} yet")
-
-
-def as_json(kind: Kind[Any]) -> Kind[dict[str, Any]]:
-    """As JSON: an object that cannot be read must not take its page with it."""
-    return dataclasses.replace(kind, model=dict[str, Any])

@@ -2,11 +2,10 @@
 
 import asyncio
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from gpusharing.controller import server_version, taint_rules
-from gpusharing.controller.server_version import ServerVersion
-from gpusharing.kube.kinds import Kind
+from gpusharing.controller import api_server
+from gpusharing.controller.api_server import ApiServer
 from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api
 
@@ -18,12 +17,12 @@ class ServerChangedError(Exception):
     """What the operator found at its start does not hold any more."""
 
 
-async def end_when_changed(api: Api, version: ServerVersion, rules: Kind[Any] | None) -> None:
+async def end_when_changed(api: Api, before: ApiServer) -> None:
     """Until ServerChangedError, or UnsupportedVersionError."""
     while True:
         await asyncio.sleep(_PERIOD)
-        now = await patiently(partial(server_version.require_supported, api))
-        if now.minor != version.minor:
-            raise ServerChangedError(f"the API server was Kubernetes 1.{version.minor} and is 1.{now.minor} now")
-        if await patiently(partial(taint_rules.served, api)) != rules:
+        now = await patiently(partial(api_server.ask, api))
+        if now.minor != before.minor:
+            raise ServerChangedError(f"the API server was Kubernetes 1.{before.minor} and is 1.{now.minor} now")
+        if now.taint_rules != before.taint_rules:
             raise ServerChangedError("the API server serves other DeviceTaintRules than at the start")

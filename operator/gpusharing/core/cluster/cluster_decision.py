@@ -3,16 +3,17 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpusharing.api.dra import DeviceClass, Namespace
-from gpusharing.core.cluster import device_classes
-from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, needs_guards, upkeep
-from gpusharing.core.cluster.quotas import Quotas, quotas
+from gpusharing.core.cluster.device_classes import class_intents, plan_classes
+from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, update_guards
+from gpusharing.core.cluster.quotas import QuotaDecider, Quotas
 from gpusharing.core.intents import Intent
+from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import Candidate
-from gpusharing.core.reasons import Complaint, DegradedReason
+from gpusharing.core.reasons import Complaint
 from gpusharing.core.state.cluster_state import Setup
-from gpusharing.core.text import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,44 +35,62 @@ class ClusterDecision:
     intents: Sequence[Intent] = ()
     complaints: Mapping[str, Sequence[Complaint]] = field(default_factory=dict)
     """By policy."""
-    untold: frozenset[str] = frozenset()
-    """Policies of whose tenants admission does not know yet what they say now."""
+    guards_pending: frozenset[str] = frozenset()
+    """Policies whose current tenants have not reached the guards yet."""
 
     def differs_for(self, other: "ClusterDecision") -> set[str]:
         """The policies of which it says something else."""
         named = self.complaints.keys() | other.complaints.keys()
         return {name for name in named if self.complaints.get(name) != other.complaints.get(name)} | (
-            self.untold ^ other.untold
+            self.guards_pending ^ other.guards_pending
         )
 
 
-def cluster_decision(cluster: Cluster) -> ClusterDecision:
-    planned = device_classes.plan(cluster.candidates, cluster.classes)
-    kept = upkeep(cluster.candidates, planned.classes, cluster.guards, cluster.bindings)
-    quota = quotas(cluster.candidates, cluster.namespaces, cluster.quotas)
-    complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
-    if kept.missing:
-        for candidate in cluster.candidates:
-            if needs_guards(candidate.policy):
-                complaints[candidate.name].append(_guard_missing(kept.missing))
-    for found in (planned.complaints, quota.complaints):
-        for name, said in found.items():
-            complaints[name] += said
+_OfPolicies = tuple[tuple[Candidate, ...], Mapping[str, DeviceClass], Guards, Bindings, str]
+
+
+class ClusterDecider:
+    """Remembers its last decision, so that the label of a namespace costs nothing of classes and guards."""
+
+    def __init__(self) -> None:
+        self._of_policies: Final[Memo[_OfPolicies, ClusterDecision]] = Memo()
+        self._quotas: Final = QuotaDecider()
+
+    def decide(self, cluster: Cluster) -> ClusterDecision:
+        decided = self._of_policies.one(
+            _classes_and_guards,
+            (
+                tuple(cluster.candidates),
+                # Copies: the caller's mappings may change under it.
+                dict(cluster.classes),
+                dict(cluster.guards),
+                dict(cluster.bindings),
+                cluster.setup.driver,
+            ),
+        )
+        quotas = self._quotas.decide(cluster.candidates, cluster.namespaces, cluster.quotas)
+        return ClusterDecision(
+            intents=[*decided.intents, *quotas.intents],
+            complaints=_joined(decided.complaints, quotas.complaints),
+            guards_pending=decided.guards_pending,
+        )
+
+
+def _classes_and_guards(things: _OfPolicies) -> ClusterDecision:
+    candidates, classes, guards, bindings, driver = things
+    planned = plan_classes(candidates, classes)
+    update = update_guards(candidates, planned.classes, guards, bindings)
     return ClusterDecision(
-        intents=[
-            *kept.intents,
-            # Nobody is let in before the guards know of it.
-            *device_classes.intents(planned, cluster.setup.driver, not_yet=kept.untold),
-            *quota.intents,
-        ],
-        complaints=complaints,
-        untold=kept.untold,
+        # Nobody is let in before the guards know of it.
+        intents=[*update.intents, *class_intents(planned, driver, guards_pending=update.pending)],
+        complaints=_joined(update.complaints, planned.complaints),
+        guards_pending=update.pending,
     )
 
 
-def _guard_missing(guards: Sequence[str]) -> Complaint:
-    message = (
-        f"{listed(guards)} is not installed as in manifests/base, or the operator may not read it: apply "
-        "manifests/base. Until then its GPUs are prepared for nobody but its tenants, and there are no new classes"
-    )
-    return Complaint(DegradedReason.GUARD_MISSING, message)
+def _joined(*found: Mapping[str, Sequence[Complaint]]) -> Mapping[str, Sequence[Complaint]]:
+    joined: defaultdict[str, list[Complaint]] = defaultdict(list)
+    for by_policy in found:
+        for policy, complaints in by_policy.items():
+            joined[policy] += complaints
+    return joined

@@ -1,7 +1,7 @@
-"""The device classes of policies: one for each way in which a policy offers its GPUs, of these GPUs alone.
+"""The device classes of policies: one for each mode that a policy offers on its GPUs, selecting these GPUs alone.
 
-A class stays until its policy goes, also when its way is not offered any more: it selects nothing then, and the pods
-of templates that name it wait as for any GPU that is taken. What was allocated by it holds what the class said then.
+A class stays until its policy goes, also when its mode is no longer offered: it selects nothing then, and pods of
+templates that name it wait as for any GPU in use. Existing allocations keep what the class said when they were made.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Quota
 from gpusharing.core.cluster import ownership
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import Candidate, rank
 from gpusharing.core.reasons import Complaint, DegradedReason
 
 _FIELDS: Final = {
@@ -31,7 +31,7 @@ _FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyClass:
-    """A class as it is to be, and as it is."""
+    """A class as it should be, and as it is."""
 
     policy: SharingPolicy
     sharing: Sharing
@@ -45,31 +45,31 @@ class PolicyClass:
 
     @property
     def wanted_resource(self) -> str | None:
-        resource: str | None = of_way(self.policy.spec.classes.extended_resources, self.sharing)
+        resource: str | None = for_mode(self.policy.spec.classes.extended_resources, self.sharing)
         return resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PlannedClasses:
     classes: tuple[PolicyClass, ...]
     unwanted: tuple[DeviceClass, ...]
-    """Ours, of policies that do not want any."""
+    """Ours, of policies with classes.create: false."""
     complaints: Mapping[str, Sequence[Complaint]]
     """By policy."""
 
 
-def of_way(given: Offers | Quota | ExtendedResources, sharing: Sharing) -> Any:
-    """What a policy says of one way of sharing."""
+def for_mode(given: Offers | Quota | ExtendedResources, sharing: Sharing) -> Any:
+    """What a policy says about one mode."""
     return getattr(given, _FIELDS[sharing])
 
 
-def plan(candidates: Sequence[Candidate], existing: Mapping[str, DeviceClass]) -> Plan:
-    """For policies that are in force as they are. The classes of others stay as they are."""
+def plan_classes(candidates: Sequence[Candidate], existing: Mapping[str, DeviceClass]) -> PlannedClasses:
+    """The classes of suspended policies stay as they are."""
     planned: list[PolicyClass] = []
     unwanted: list[DeviceClass] = []
     complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
-    # In the order in which they get what only one can have.
-    for candidate in sorted(candidates, key=lambda candidate: (-candidate.policy.spec.priority, candidate.name)):
+    # An extended resource goes to the policy of the highest rank.
+    for candidate in sorted(candidates, key=rank):
         if candidate.rests:
             continue
         for sharing in Sharing:
@@ -79,7 +79,7 @@ def plan(candidates: Sequence[Candidate], existing: Mapping[str, DeviceClass]) -
                 before=existing.get(names.policy_class(candidate.name, sharing)),
             )
             is_ours = found.before is not None and ownership.is_ours(found.before.metadata, candidate.policy)
-            is_offered = of_way(candidate.policy.spec.offers, sharing) is not None
+            is_offered = for_mode(candidate.policy.spec.offers, sharing) is not None
             if not candidate.policy.spec.classes.create:
                 unwanted += [found.before] if found.before and is_ours else []
             elif found.before is not None and not is_ours:
@@ -88,13 +88,13 @@ def plan(candidates: Sequence[Candidate], existing: Mapping[str, DeviceClass]) -
             elif is_offered or is_ours:
                 planned.append(found)
     classes = tuple(_with_resources(planned, existing, complaints))
-    return Plan(classes=classes, unwanted=tuple(unwanted), complaints=complaints)
+    return PlannedClasses(classes=classes, unwanted=tuple(unwanted), complaints=complaints)
 
 
 def _with_resources(
     planned: Sequence[PolicyClass], existing: Mapping[str, DeviceClass], complaints: dict[str, list[Complaint]]
 ) -> Iterator[PolicyClass]:
-    """Kubernetes gives an extended resource to the newest class that names it: nobody shall lose one in this way."""
+    """Kubernetes gives an extended resource to the newest class that names it; here whoever has it keeps it."""
     wanted = {item.name: item.wanted_resource for item in planned}
     holders: dict[str, str] = {}
     for name in sorted(existing, key=lambda name: (name in wanted, name)):
@@ -114,11 +114,13 @@ def _with_resources(
         )
 
 
-def intents(decided: Plan, driver: str, *, not_yet: frozenset[str]) -> list[Intent]:
-    """`not_yet`: policies whose new classes have to wait."""
-    writes = (_write(item, driver, may_create=item.policy.metadata.name not in not_yet) for item in decided.classes)
+def class_intents(planned: PlannedClasses, driver: str, *, guards_pending: frozenset[str]) -> list[Intent]:
+    """`guards_pending`: policies whose new classes have to wait."""
+    writes = (
+        _write(item, driver, may_create=item.policy.metadata.name not in guards_pending) for item in planned.classes
+    )
     deletes = (
-        Delete(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, before=item.metadata) for item in decided.unwanted
+        Delete(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, before=item.metadata) for item in planned.unwanted
     )
     return [*(write for write in writes if write), *deletes]
 
@@ -162,13 +164,15 @@ def selector(policy: str, sharing: Sharing, driver: str) -> str:
 
 
 def _not_ours(item: PolicyClass) -> Complaint:
-    message = f"device class {item.name} is there already and not of this policy: rename it, or this policy"
+    message = (
+        f"device class {item.name} exists and was not made for this policy: delete or rename it, or rename this policy"
+    )
     return Complaint(DegradedReason.CLASS_NOT_OURS, message)
 
 
 def _taken(item: PolicyClass, holder: str) -> Complaint:
     message = (
-        f"extended resource {item.wanted_resource} leads to device class {holder}: give {item.name} another one in "
-        "spec.classes.extendedResources"
+        f"extended resource {item.wanted_resource} already belongs to device class {holder}: choose another name for "
+        f"{item.name} in spec.classes.extendedResources"
     )
     return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)

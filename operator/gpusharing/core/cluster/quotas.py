@@ -1,17 +1,19 @@
-"""How much the namespaces of a policy's tenants may ask for: a ResourceQuota in each of them."""
+"""How many devices the namespaces of a policy's tenants may ask for: a ResourceQuota in each of them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.core import quantities
 from gpusharing.core.cluster import ownership
-from gpusharing.core.cluster.device_classes import of_way
+from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
+from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import Candidate
 from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.core.text import listed
@@ -26,56 +28,104 @@ class QuotaDecision(NamedTuple):
     """By policy."""
 
 
+class _Limited(NamedTuple):
+    policy: SharingPolicy
+    hard: Mapping[str, str]
+    """As a ResourceQuota has it; empty where the policy limits nothing."""
+
+
+class _InNamespace(NamedTuple):
+    """What is decided on the limits of these policies, in a namespace as it is now with these quotas."""
+
+    limited: tuple[_Limited, ...]
+    namespace: Namespace | None
+    quotas: tuple[ResourceQuota, ...]
+
+
+class _Found(NamedTuple):
+    intents: tuple[Intent, ...]
+    not_ours: tuple[str, ...]
+    """Policies whose quota somebody else has made."""
+
+
 def quota_name(policy: str) -> str:
     return names.QUOTA_PREFIX + policy
 
 
-def quotas(candidates: Sequence[Candidate], namespaces: Mapping[str, Namespace], existing: Quotas) -> QuotaDecision:
-    """For policies that are in force as they are. The quotas of others stay as they are."""
-    intents: list[Intent] = []
-    complaints: dict[str, Sequence[Complaint]] = {}
-    made = _by_policy(existing)
-    for candidate in candidates:
-        policy = candidate.policy
-        if candidate.rests or policy.metadata.deletion_timestamp:
-            continue
-        hard = _hard(policy)
-        tenants = _tenants(policy, namespaces) if hard else ()
-        foreign = []
-        for namespace in tenants:
-            quota = existing.get((namespace, quota_name(candidate.name)))
-            if quota is None:
-                body = {
-                    "metadata": ownership.metadata(quota_name(candidate.name), policy, namespace=namespace),
-                    "spec": {"hard": hard},
-                }
-                intents.append(Create(target=Target.RESOURCE_QUOTA, stage=Stage.CLASSES, body=body))
-            elif not ownership.is_ours(quota.metadata, policy):
-                foreign.append(namespace)
-            elif quota.spec != {"hard": hard} or not ownership.is_labelled(quota.metadata, policy):
-                intents.append(_repair(quota, policy, hard))
-        intents += [
-            Delete(target=Target.RESOURCE_QUOTA, stage=Stage.CLASSES, before=quota.metadata)
-            for quota in made.get(policy.metadata.uid, ())
-            if quota.metadata.namespace not in tenants
-        ]
-        if foreign:
-            complaints[candidate.name] = [_not_ours(candidate.name, foreign)]
-    return QuotaDecision(intents, complaints)
+class QuotaDecider:
+    """Remembers the decision on each namespace: there are hundreds, and one changes at a time."""
+
+    def __init__(self) -> None:
+        self._limited: Final[Memo[tuple[tuple[Candidate, ...]], tuple[_Limited, ...]]] = Memo()
+        self._grouped: Final[Memo[tuple[Quotas], Mapping[str, tuple[ResourceQuota, ...]]]] = Memo()
+        self._found: Final[Memo[_InNamespace, _Found]] = Memo()
+
+    def decide(
+        self, candidates: Sequence[Candidate], namespaces: Mapping[str, Namespace], existing: Quotas
+    ) -> QuotaDecision:
+        """The quotas of suspended policies stay as they are."""
+        limited = self._limited.one(_limits, (tuple(candidates),))
+        # A copy: the caller's mapping may change under it.
+        quotas = self._grouped.one(_by_namespace, (dict(existing),))
+        things = {
+            name: _InNamespace(limited, namespaces.get(name), quotas.get(name, ()))
+            for name in sorted(namespaces.keys() | quotas.keys())
+        }
+        intents: list[Intent] = []
+        not_ours: defaultdict[str, list[str]] = defaultdict(list)
+        for namespace, found in zip(things, self._found.map(_in_namespace, things), strict=True):
+            intents += found.intents
+            for policy in found.not_ours:
+                not_ours[policy].append(namespace)
+        return QuotaDecision(intents, {policy: [_not_ours(policy, named)] for policy, named in not_ours.items()})
 
 
-def _by_policy(existing: Quotas) -> Mapping[str, Sequence[ResourceQuota]]:
-    """By the policy's uid."""
+def _limits(things: tuple[tuple[Candidate, ...]]) -> tuple[_Limited, ...]:
+    [candidates] = things
+    return tuple(
+        _Limited(candidate.policy, _hard(candidate.policy))
+        for candidate in candidates
+        if not candidate.rests and not candidate.policy.metadata.deletion_timestamp
+    )
+
+
+def _by_namespace(things: tuple[Quotas]) -> Mapping[str, tuple[ResourceQuota, ...]]:
+    [existing] = things
     found: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
-    for _, quota in sorted(existing.items()):
-        for reference in quota.metadata.owner_references:
-            found[str(reference.get("uid"))].append(quota)
-    return found
+    for namespace, name in sorted(existing):
+        found[namespace].append(existing[namespace, name])
+    return {namespace: tuple(quotas) for namespace, quotas in found.items()}
 
 
-def _hard(policy: SharingPolicy) -> dict[str, str]:
+def _in_namespace(things: _InNamespace) -> _Found:
+    limited, namespace, quotas = things
+    if namespace is not None and namespace.metadata.labels is None:
+        # Whose tenant it is, nobody knows: it gets no quota, and none is taken from it.
+        return _Found((), ())
+    by_name = {quota.metadata.name: quota for quota in quotas}
+    intents: list[Intent] = []
+    not_ours: list[str] = []
+    for policy, hard in limited:
+        if hard and namespace is not None and _has_tenants(namespace, policy):
+            quota = by_name.get(quota_name(policy.metadata.name))
+            if quota is None:
+                intents.append(_create(namespace, policy, hard))
+            elif not ownership.is_ours(quota.metadata, policy):
+                not_ours.append(policy.metadata.name)
+            elif not (_says(quota, hard) and ownership.is_labelled(quota.metadata, policy)):
+                intents.append(_repair(quota, policy, hard))
+        else:
+            intents += [
+                Delete(target=Target.RESOURCE_QUOTA, stage=Stage.CLASSES, before=quota.metadata)
+                for quota in quotas
+                if ownership.is_ours(quota.metadata, policy)
+            ]
+    return _Found(tuple(intents), tuple(not_ours))
+
+
+def _hard(policy: SharingPolicy) -> Mapping[str, str]:
     quota = policy.spec.tenants.quota
-    limits = {sharing: of_way(quota, sharing) for sharing in Sharing} if quota else {}
+    limits = {sharing: for_mode(quota, sharing) for sharing in Sharing} if quota else {}
     # Under this name Kubernetes counts claims, claims of templates and those of extended resources alike.
     return {
         f"{names.policy_class(policy.metadata.name, sharing)}.deviceclass.resource.k8s.io/devices": str(limit)
@@ -84,18 +134,31 @@ def _hard(policy: SharingPolicy) -> dict[str, str]:
     }
 
 
-def _tenants(policy: SharingPolicy, namespaces: Mapping[str, Namespace]) -> Sequence[str]:
-    return [
-        name
-        for name, namespace in sorted(namespaces.items())
-        if policy.spec.tenants.namespaces.matches(namespace.metadata.labels)
-        # In one that is going nothing can be made.
-        and not namespace.metadata.deletion_timestamp
-    ]
+def _has_tenants(namespace: Namespace, policy: SharingPolicy) -> bool:
+    # In one that is being deleted nothing can be made.
+    return not namespace.metadata.deletion_timestamp and policy.spec.tenants.namespaces.matches(
+        namespace.metadata.labels or {}
+    )
 
 
-def _repair(quota: ResourceQuota, policy: SharingPolicy, hard: dict[str, str]) -> Patch:
-    spec = dict.fromkeys(quota.spec) | {"hard": dict.fromkeys(quota.spec.get("hard", {})) | hard}
+def _says(quota: ResourceQuota, hard: Mapping[str, str]) -> bool:
+    """The API server rewrites quantities: 1000 comes back as 1k."""
+    there = quota.spec.get("hard") or {}
+    return (
+        quota.spec.keys() == {"hard"}
+        and there.keys() == hard.keys()
+        and all(quantities.are_equal(str(there[name]), limit) for name, limit in hard.items())
+    )
+
+
+def _create(namespace: Namespace, policy: SharingPolicy, hard: Mapping[str, str]) -> Create:
+    metadata = ownership.metadata(quota_name(policy.metadata.name), policy, namespace=namespace.metadata.name)
+    body = {"metadata": metadata, "spec": {"hard": dict(hard)}}
+    return Create(target=Target.RESOURCE_QUOTA, stage=Stage.CLASSES, body=body)
+
+
+def _repair(quota: ResourceQuota, policy: SharingPolicy, hard: Mapping[str, str]) -> Patch:
+    spec = dict.fromkeys(quota.spec) | {"hard": dict.fromkeys(quota.spec.get("hard") or {}) | dict(hard)}
     labels = {names.POLICY_LABEL: policy.metadata.name}
     return Patch(
         target=Target.RESOURCE_QUOTA,
@@ -107,7 +170,7 @@ def _repair(quota: ResourceQuota, policy: SharingPolicy, hard: dict[str, str]) -
 
 def _not_ours(policy: str, namespaces: Sequence[str]) -> Complaint:
     message = (
-        f"ResourceQuota {quota_name(policy)} is there already and not of this policy: rename or delete it in "
+        f"ResourceQuota {quota_name(policy)} exists and was not made for this policy: delete or rename it in "
         f"{listed(namespaces)}"
     )
     return Complaint(DegradedReason.QUOTA_NOT_OURS, message)

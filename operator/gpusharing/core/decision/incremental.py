@@ -16,7 +16,7 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, SharingPolicyStatus
 from gpusharing.core.claims.allocation import policies_of
-from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecision, cluster_decision
+from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider, ClusterDecision
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
 from gpusharing.core.events.waiting_claims import Why, explain, policy_of_class, waiting_events
 from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Target
@@ -77,6 +77,7 @@ class Decider:
         """By policy, the nodes on which it may not begin yet."""
         self._moments: list[tuple[float, str]] = []
         """When time alone changes the decision on a node."""
+        self._cluster_decider = ClusterDecider()
         self._cluster = ClusterDecision()
         self._unfolded: set[str] = set()
         """Policies whose status may have to change."""
@@ -208,7 +209,7 @@ class Decider:
             candidate,
             fold(self._contributions[name]),
             self._cluster.complaints.get(name, ()),
-            untold=name in self._cluster.untold,
+            untold=name in self._cluster.guards_pending,
             minor=self._setup.minor,
             now=now,
         )
@@ -221,7 +222,7 @@ class Decider:
         by_name = dict(self._candidates.by_name)
         for name in names:
             before, policy = by_name.get(name), self.state.get(SharingPolicy, ("", name))
-            if before and policy and _says_the_same(before.policy, policy):
+            if before and policy and _says_the_same(before, policy):
                 continue
             self._failures.pop(("SharingPolicy", name), None)
             edited += [before] if before else []
@@ -363,7 +364,7 @@ class Decider:
     def _decide_cluster(self) -> None:
         before = self._cluster
         try:
-            self._cluster = cluster_decision(
+            self._cluster = self._cluster_decider.decide(
                 Cluster(
                     candidates=self._candidates.in_order,
                     classes=self.state.by_name(DeviceClass),
@@ -381,10 +382,14 @@ class Decider:
         self._unfolded |= before.differs_for(self._cluster)
 
 
-def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:
-    """Its status is our own doing."""
-    metadata = replace(after.metadata, resource_version=before.metadata.resource_version)
-    return before.metadata == metadata and before.spec == after.spec
+def _says_the_same(before: Candidate, after: SharingPolicy) -> bool:
+    """Its status is our own doing, but has the tenants of a suspended policy."""
+    metadata = replace(after.metadata, resource_version=before.policy.metadata.resource_version)
+    return (
+        before.policy.metadata == metadata
+        and before.policy.spec == after.spec
+        and before.tenants == replace(before, policy=after).tenants
+    )
 
 
 def _undecided(node: str, error: Exception) -> Contribution:

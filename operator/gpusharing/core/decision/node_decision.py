@@ -13,7 +13,7 @@ from gpusharing.api.sharing.gpu_models import GpuModel
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Refusal, RefusalReason
 from gpusharing.api.sharing.offers import Offers
-from gpusharing.core.cluster.device_classes import of_way
+from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.devices import reported_models
 from gpusharing.core.events.on_write import notices
 from gpusharing.core.intents import Intent, RecordEvent
@@ -29,6 +29,7 @@ from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.contribution import Contribution, ContributionMemo, DecidedNode, contributions
 from gpusharing.core.verdicts.conflicts import losses
 from gpusharing.core.verdicts.occupancy import OccupancyMemo, next_approval, with_occupancy
+from gpusharing.core.verdicts.spec_size import fitted
 from gpusharing.core.verdicts.taint_rules import rule_intents
 from gpusharing.core.verdicts.tenancy import Registry
 from gpusharing.core.verdicts.verdicts import EntryMemo, claim_entries
@@ -131,7 +132,8 @@ def decide_node(
     )
     lost = losses(view)
     registry = Registry(candidates.tenants, view.namespaces)
-    spec = NodeSharingSpec(gpus=gpus, claims=claim_entries(view, admitted, registry, lost, memo.entries))
+    claims = claim_entries(view, admitted, registry, lost, memo.entries)
+    spec = fitted(NodeSharingSpec(gpus=gpus, claims=claims), view)
     if spec == written:
         spec = written
     decided = DecidedNode(
@@ -203,7 +205,7 @@ def _closed(gpu: GpuSharing, before: GpuSharing | None, error: Exception) -> Gpu
     refused = tuple(
         Refusal(sharing=sharing, reason=RefusalReason.INTERNAL_ERROR, message=message)
         for sharing in Sharing
-        if gpu.offers and of_way(gpu.offers, sharing)
+        if gpu.offers and for_mode(gpu.offers, sharing)
     )
     had = before.offers if before and before.policy and gpu.policy and before.policy.name == gpu.policy.name else None
     return gpu.model_copy(update={"offers": had or Offers(), "refused": refused})

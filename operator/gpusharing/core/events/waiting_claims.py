@@ -14,7 +14,7 @@ from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
 from gpusharing.api.meta import ConditionStatus, LabelSelector
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.core.cluster.device_classes import of_way
+from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.events import pods
 from gpusharing.core.intents import RecordEvent, Target
 from gpusharing.core.policies.policy import Candidate
@@ -53,7 +53,7 @@ def waiting_events(claim: ResourceClaim, why: Why) -> Sequence[RecordEvent]:
 
 def policy_of_class(device_class: DeviceClass) -> str | None:
     owners = device_class.metadata.owner_references
-    return next((owner["name"] for owner in owners if owner.get("kind") == Target.SHARING_POLICY), None)
+    return next((owner.name for owner in owners if owner.kind == Target.SHARING_POLICY), None)
 
 
 def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicyStatus) -> Why | None:
@@ -64,7 +64,7 @@ def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicy
         note = f"{meant}, which has none ({ready.reason}): its condition Ready says what to do"
         return Why("PolicyHasNoGpus", note, f"{name} {ready.reason}")
     way = next((way for way in Sharing if names.policy_class(candidate.name, way) == name), None)
-    if way and _is_wholly_in_force(candidate, status) and of_way(candidate.policy.spec.offers, way) is None:
+    if way and _is_wholly_in_force(candidate, status) and for_mode(candidate.policy.spec.offers, way) is None:
         note = (
             f"device class {name} requests {way} on GPUs of SharingPolicy {candidate.name}, which does not offer {way}"
         )
@@ -79,7 +79,8 @@ def _why_strangers_are_not(
     tenants = candidate.policy.spec.tenants.namespaces
     if tenants == LabelSelector() or not _is_wholly_in_force(candidate, status):
         return None
-    if namespace is None or tenants.matches(namespace.metadata.labels):
+    labels = namespace.metadata.labels if namespace else None
+    if labels is None or tenants.matches(labels):
         return None
     described = f"is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
     note = f"{_meant(group.device_class, candidate)}, and namespace {group.namespace} {described}"

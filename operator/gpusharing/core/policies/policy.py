@@ -79,6 +79,11 @@ class Candidate:
         return self.objection is not None or rollout.paused or rollout.mode is RolloutMode.PLAN
 
 
+def rank(candidate: Candidate) -> tuple[int, str]:
+    """Sorts the policy first that gets what only one can have."""
+    return -candidate.policy.spec.priority, candidate.name
+
+
 class Candidates:
     """All policies, in the order of their names. Made anew when one of them changes, and never changed."""
 

@@ -79,13 +79,15 @@ def policy_status(
         clients=ClientCount(current=totals.clients, max=totals.places),
         lagging=tuple(totals.lagging[:_MOST_LAGGING]),
         plan=plan(totals.planned) if is_planned else None,
-        last_ready=_last_ready(policy) if ready.reason == ReadyReason.READY else policy.status.last_ready,
+        last_ready=_last_ready(candidate) if ready.reason == ReadyReason.READY else policy.status.last_ready,
     )
 
 
-def _last_ready(policy: SharingPolicy) -> LastReady:
+def _last_ready(candidate: Candidate) -> LastReady | None:
+    policy = candidate.policy
     last, generation = policy.status.last_ready, policy.metadata.generation
-    if last and last.generation == generation:
+    # Of an edit while the policy rests nothing is in force: it goes on by what it said before.
+    if candidate.rests or (last and last.generation == generation):
         return last
     # As people would write it: without what is so anyway.
     spec = policy.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)

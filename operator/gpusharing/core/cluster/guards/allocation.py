@@ -1,7 +1,7 @@
-"""The wall: what the scheduler gives to a claim, whatever class, resource, toleration or old claim led there.
+"""The allocation guard: looks at what the scheduler gives to a claim, whatever class or toleration led there.
 
-Devices for tenants are published in pools <node>/<policy>. One that is not known here is for nobody: nothing is open
-while the operator is behind.
+Reserved devices are published in pools <node>/<policy>. Those of a policy that is not known here are refused to
+everybody: nothing is open while the operator is behind, or where there is no room for the policy.
 """
 
 from typing import Any, Final
@@ -17,7 +17,7 @@ _DEVICES: Final = "object.status.allocation.devices"
 _NEWLY_ALLOCATED: Final = (
     "has(object.status.allocation) && !(has(oldObject.status) && has(oldObject.status.allocation))"
 )
-_FOR_TENANTS: Final = f"r.driver == '{names.DEFAULT_DRIVER}' && r.pool.contains('/')"
+_FOR_TENANTS: Final = f"r.driver == '{names.DRIVER}' && r.pool.contains('/')"
 
 
 def allocation() -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def allocation() -> list[dict[str, Any]]:
             **LABELS,
             # What a class sets is the platform team's.
             "configs": f"(has({_DEVICES}.config) ? dyn(object).status.allocation.devices.config : [])"
-            f".filter(c, c.source == 'FromClaim' && has(c.opaque) && c.opaque.driver == '{names.DEFAULT_DRIVER}')"
+            f".filter(c, c.source == 'FromClaim' && has(c.opaque) && c.opaque.driver == '{names.DRIVER}')"
             ".map(c, c.opaque.parameters)",
             **SETTINGS,
             **variables,
@@ -53,8 +53,9 @@ def allocation() -> list[dict[str, Any]]:
         validations=[
             forbidden(
                 "size(variables.unknown) == 0",
-                "'device ' + variables.results[0].pool + '/' + variables.results[0].device + ' is for the tenants of "
-                "SharingPolicy ' + variables.unknown.join(', ') + ', of whom admission knows nothing (yet)'",
+                "'device ' + variables.results[0].pool + '/' + variables.results[0].device + ' is reserved for tenants "
+                "of SharingPolicy ' + variables.unknown.join(', ') + ', which this guard does not know (yet): see the "
+                "conditions of that policy'",
             ),
             validation,
         ],

@@ -83,7 +83,7 @@ SETTINGS_CHECKS: Final[Sequence[Check]] = (
         f"""\
 variables.configs.all(c, c.?apiVersion.orValue('') == '{nvidia.API_VERSION}' &&
   c.?kind.orValue('') in ['GpuConfig', 'MigDeviceConfig'] && c.all(k, k in ['apiVersion', 'kind', 'sharing']))""",
-        f"'a config for {names.DEFAULT_DRIVER} must be a GpuConfig or MigDeviceConfig of {nvidia.API_VERSION} with"
+        f"'a config for {names.DRIVER} must be a GpuConfig or MigDeviceConfig of {nvidia.API_VERSION} with"
         " nothing but sharing'",
     ),
     Check(

@@ -45,7 +45,7 @@ def claims() -> list[dict[str, Any]]:
             "asked": f"variables.mine.map(r, {policy_of}).distinct()",
             **LABELS,
             "configs": "(has(variables.devices.config) && variables.devices.config != null ? variables.devices.config "
-            f": []).filter(c, has(c.opaque) && c.opaque.driver == '{names.DEFAULT_DRIVER}')"
+            f": []).filter(c, has(c.opaque) && c.opaque.driver == '{names.DRIVER}')"
             ".map(c, c.opaque.parameters)",
             **ASKING,
             **SETTINGS,

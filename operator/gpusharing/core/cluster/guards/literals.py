@@ -16,6 +16,8 @@ Entries = Mapping[str, str]
 
 EMPTY = "{}"
 
+_SEPARATOR = ",\n"
+
 
 def tenants(policy: SharingPolicy) -> str:
     """What the labels of a tenant are: requirements, each with its operator and what it is about."""
@@ -38,10 +40,19 @@ def of(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def size(entries: Entries) -> int:
+    """Characters that they take of a rendered expression."""
+    return sum(len(_line(key, literal)) + len(_SEPARATOR) for key, literal in entries.items())
+
+
 def render(entries: Entries) -> str:
     if not entries:
         return EMPTY
-    return "{\n" + ",\n".join(f"{of(key)}: {entries[key]}" for key in sorted(entries)) + "\n}"
+    return "{\n" + _SEPARATOR.join(_line(key, entries[key]) for key in sorted(entries)) + "\n}"
+
+
+def _line(key: str, literal: str) -> str:
+    return f"{of(key)}: {literal}"
 
 
 def read(expression: str) -> Entries:

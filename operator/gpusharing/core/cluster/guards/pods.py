@@ -8,12 +8,17 @@ from gpusharing.core.cluster.guards.literals import EMPTY
 
 PODS: Final = "gpusharing-pods"
 
+# By this name every class can be asked for.
+_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _CONTAINERS: Final = "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
 _LIMITED: Final = "has(c.resources) && has(c.resources.limits)"
 
 
 def pods() -> list[dict[str, Any]]:
-    policy_of = f"variables.{GENERATED.resources}[k]"
+    asked_class = f"k.substring({len(_IMPLICIT)})"
+    is_class = f"k.startsWith('{_IMPLICIT}') && {asked_class} in variables.{GENERATED.classes}"
+    is_resource = f"k in variables.{GENERATED.resources}"
+    policy_of = f"({is_resource} ? variables.{GENERATED.resources}[k] : variables.{GENERATED.classes}[{asked_class}])"
     mine = f"variables.mine.filter(k, {policy_of} == p)"
     variables, validation = refusals(of_tenants(f"{mine}.join(', ')"))
     return guard(
@@ -26,14 +31,15 @@ def pods() -> list[dict[str, Any]]:
         ),
         variables={
             GENERATED.tenants: EMPTY,
+            GENERATED.classes: EMPTY,
             GENERATED.resources: EMPTY,
             "mine": f"{_CONTAINERS}.filter(c, {_LIMITED})"
-            f".map(c, c.resources.limits.map(k, k).filter(k, k in variables.{GENERATED.resources})).flatten()",
+            f".map(c, c.resources.limits.map(k, k).filter(k, {is_resource} || {is_class})).flatten()",
             "asked": f"variables.mine.map(k, {policy_of}).distinct()",
             **LABELS,
             **variables,
         },
         validations=[validation],
-        # It is not the wall, and could stop every pod of the cluster.
+        # The allocation guard holds them all the same, and this one could stop every pod of the cluster.
         fails_closed=False,
     )

@@ -1,6 +1,7 @@
-"""What the guards that are installed have to be told."""
+"""Writes into the installed guards what policies say: their tenants, limits, classes and extended resources."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,34 +19,75 @@ from gpusharing.core.cluster.guards.literals import Entries
 from gpusharing.core.cluster.guards.namespaces import NAMESPACES
 from gpusharing.core.cluster.guards.pods import PODS
 from gpusharing.core.intents import Intent, Patch, Stage, Target
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import Candidate, rank
+from gpusharing.core.reasons import Complaint, DegradedReason
+from gpusharing.core.text import listed
 
 REQUIRED: Final = (ALLOCATION, CLAIMS, PODS)
 
 _VARIABLES: Final = {
     ALLOCATION: {GENERATED.tenants, GENERATED.limits},
     CLAIMS: {GENERATED.tenants, GENERATED.limits, GENERATED.classes},
-    PODS: {GENERATED.tenants, GENERATED.resources},
+    PODS: {GENERATED.tenants, GENERATED.classes, GENERATED.resources},
     NAMESPACES: {GENERATED.tenants},
 }
 
 KEPT: Final = tuple(_VARIABLES)
 """The guards whose literals the operator writes."""
 
+# Characters of one variable. CEL reads at most 100,000, and a guard with more is refused as a whole: it would go on
+# letting in everybody whom a policy has dropped since.
+MOST_OF_ONE_POLICY: Final = 4_096
+MOST_TOGETHER: Final = 90_000
+
 Guards = Mapping[str, ValidatingAdmissionPolicy]
 Bindings = Mapping[str, ValidatingAdmissionPolicyBinding]
 
+ByVariable = Mapping[str, Entries]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
-    intents: tuple[Intent, ...]
-    missing: tuple[str, ...]
-    """What of the guards is not installed, or not as ours are: kind and name."""
-    untold: frozenset[str]
-    """Policies of which the guards do not know what they say now."""
+class GuardUpdate:
+    intents: tuple[Intent, ...] = ()
+    pending: frozenset[str] = frozenset()
+    """Policies of which the guards do not know yet what they say now."""
+    complaints: Mapping[str, Sequence[Complaint]]
+    """By policy."""
 
 
-def needs_guards(policy: SharingPolicy) -> bool:
+def update_guards(
+    candidates: Sequence[Candidate], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
+) -> GuardUpdate:
+    guarded = {item.name: item for item in candidates if not item.rests and _needs_guards(item.policy)}
+    suspended = frozenset(item.name for item in candidates if item.rests)
+    known = {name: _known(guards[name], variables) for name, variables in _VARIABLES.items() if name in guards}
+    # A mistake never opens the fleet: of a suspended policy the guards know what they knew.
+    kept = {
+        name: {variable: _of_policies(entries, suspended) for variable, entries in by_variable.items()}
+        for name, by_variable in known.items()
+        if by_variable.keys() == _VARIABLES[name]
+    }
+    wanted, full = _fitting(sorted(guarded.values(), key=rank), classes, taken=kept.values())
+    pending = set(full)
+    patches: list[Intent] = []
+    for name, entries in kept.items():
+        after = {variable: {**entries[variable], **wanted[variable]} for variable in entries}
+        pending |= {policy for policy in guarded if _differ(policy, known[name], after)}
+        texts = _texts(guards[name])
+        rendered = texts | {variable: literals.render(after[variable]) for variable in after}
+        if rendered != texts:
+            patches.append(_patch(guards[name], rendered))
+    complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
+    if missing := _missing(guards, bindings):
+        pending |= guarded.keys()
+        for policy in guarded:
+            complaints[policy].append(_guard_missing(missing))
+    for policy, complaint in full.items():
+        complaints[policy].append(complaint)
+    return GuardUpdate(intents=tuple(patches), pending=frozenset(pending), complaints=complaints)
+
+
+def _needs_guards(policy: SharingPolicy) -> bool:
     return _is_restricted(policy) or _is_limited(policy)
 
 
@@ -55,32 +97,6 @@ def _is_restricted(policy: SharingPolicy) -> bool:
 
 def _is_limited(policy: SharingPolicy) -> bool:
     return policy.spec.tenants.allow != Allowance()
-
-
-def upkeep(
-    candidates: Sequence[Candidate], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
-) -> Upkeep:
-    guarded = [item.policy for item in candidates if not item.rests and needs_guards(item.policy)]
-    suspended = frozenset(item.name for item in candidates if item.rests)
-    wanted = _entries(guarded, classes)
-    patches: list[Intent] = []
-    missing = _missing(guards, bindings)
-    untold: set[str] = set()
-    for name, variables in _VARIABLES.items():
-        guard = guards.get(name)
-        texts = _texts(guard) if guard else {}
-        if guard is None or not variables <= texts.keys():
-            continue
-        told = {variable: literals.read(texts[variable]) for variable in variables}
-        # A mistake never opens the fleet: of a policy that is not in force as it is, they know what they knew.
-        tell = {variable: _kept(told[variable], suspended) | wanted[variable] for variable in variables}
-        untold |= {policy.metadata.name for policy in guarded if _is_untold(policy, told, tell)}
-        rendered = texts | {variable: literals.render(entries) for variable, entries in tell.items()}
-        if rendered != texts:
-            patches.append(_patch(guard, rendered))
-    if missing:
-        untold |= {policy.metadata.name for policy in guarded}
-    return Upkeep(intents=tuple(patches), missing=missing, untold=frozenset(untold))
 
 
 def _missing(guards: Guards, bindings: Bindings) -> tuple[str, ...]:
@@ -94,38 +110,65 @@ def _missing(guards: Guards, bindings: Bindings) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def _entries(guarded: Sequence[SharingPolicy], classes: Sequence[PolicyClass]) -> Mapping[str, dict[str, str]]:
-    """By variable."""
-    by_name = {policy.metadata.name: policy for policy in guarded}
-    mine = [item for item in classes if item.policy.metadata.name in by_name]
+def _fitting(
+    by_rank: Sequence[Candidate], classes: Sequence[PolicyClass], *, taken: Iterable[ByVariable]
+) -> tuple[Mapping[str, dict[str, str]], Mapping[str, Complaint]]:
+    """By variable, the entries that have room beside those that are `taken`; and the policies that have none.
+
+    Such a policy is left out of all guards, also where it was known before. Reserved devices of a policy that the
+    allocation guard does not know are refused to everybody.
+    """
+    wanted: dict[str, dict[str, str]] = {variable: {} for variable in GENERATED}
+    sizes = {
+        variable: max((literals.size(entries.get(variable, {})) for entries in taken), default=0)
+        for variable in GENERATED
+    }
+    full: dict[str, Complaint] = {}
+    by_policy: defaultdict[str, list[PolicyClass]] = defaultdict(list)
+    for item in classes:
+        by_policy[item.policy.metadata.name].append(item)
+    for candidate in by_rank:
+        entries = _entries(candidate.policy, by_policy[candidate.name])
+        own = {variable: literals.size(entries[variable]) for variable in entries}
+        largest = max(own.values())
+        if largest > MOST_OF_ONE_POLICY:
+            full[candidate.name] = _too_large(largest)
+        elif any(sizes[variable] + own[variable] > MOST_TOGETHER for variable in own):
+            full[candidate.name] = _no_room(largest)
+        else:
+            for variable, size in own.items():
+                wanted[variable] |= entries[variable]
+                sizes[variable] += size
+    return wanted, full
+
+
+def _entries(policy: SharingPolicy, classes: Sequence[PolicyClass]) -> ByVariable:
+    name = policy.metadata.name
     return {
-        GENERATED.tenants: {name: literals.tenants(item) for name, item in by_name.items() if _is_restricted(item)},
-        GENERATED.limits: {name: literals.limits(item) for name, item in by_name.items() if _is_limited(item)},
-        GENERATED.classes: {item.name: literals.of(item.policy.metadata.name) for item in mine},
+        GENERATED.tenants: {name: literals.tenants(policy)} if _is_restricted(policy) else {},
+        GENERATED.limits: {name: literals.limits(policy)} if _is_limited(policy) else {},
+        GENERATED.classes: {item.name: literals.of(name) for item in classes},
         GENERATED.resources: {
-            resource: literals.of(item.policy.metadata.name)
-            for item in mine
-            if _is_restricted(item.policy)
-            for resource in _resources(item)
+            item.resource: literals.of(name) for item in classes if item.resource and _is_restricted(policy)
         },
     }
 
 
-def _resources(item: PolicyClass) -> list[str]:
-    # By this name every class can be asked for.
-    implicit = f"deviceclass.resource.kubernetes.io/{item.name}"
-    return [implicit, item.resource] if item.resource else [implicit]
+def _known(guard: ValidatingAdmissionPolicy, variables: Iterable[str]) -> ByVariable:
+    """The entries of these variables, as far as the guard has them."""
+    texts = _texts(guard)
+    return {variable: literals.read(texts[variable]) for variable in variables if variable in texts}
 
 
-def _kept(told: Entries, suspended: frozenset[str]) -> dict[str, str]:
-    """Entries of these policies: keyed by their names, or leading to them."""
-    theirs = {literals.of(name) for name in suspended}
-    return {key: entry for key, entry in told.items() if key in suspended or entry in theirs}
+def _of_policies(entries: Entries, policies: frozenset[str]) -> Entries:
+    """Their entries: keyed by their names, or leading to them."""
+    theirs = {literals.of(name) for name in policies}
+    return {key: entry for key, entry in entries.items() if key in policies or entry in theirs}
 
 
-def _is_untold(policy: SharingPolicy, told: Mapping[str, Entries], tell: Mapping[str, Entries]) -> bool:
-    only = frozenset({policy.metadata.name})
-    return any(_kept(told[variable], only) != _kept(tell[variable], only) for variable in told)
+def _differ(policy: str, before: ByVariable, after: ByVariable) -> bool:
+    only = frozenset({policy})
+    return any(_of_policies(before[variable], only) != _of_policies(after[variable], only) for variable in after)
 
 
 def _texts(guard: ValidatingAdmissionPolicy) -> dict[str, Any]:
@@ -141,3 +184,31 @@ def _patch(guard: ValidatingAdmissionPolicy, texts: Mapping[str, Any]) -> Patch:
         before=guard.metadata,
         body={"spec": {"variables": variables}},
     )
+
+
+def _guard_missing(guards: Sequence[str]) -> Complaint:
+    message = (
+        f"{listed(guards)} is not installed as in manifests/base, or the operator may not read it: apply "
+        "manifests/base. Until then the scheduler may give reserved GPUs to anybody, but the agents refuse all but "
+        "tenants, and no new device classes are made"
+    )
+    return Complaint(DegradedReason.GUARD_MISSING, message)
+
+
+def _too_large(size: int) -> Complaint:
+    message = (
+        f"spec.tenants takes {size:,} characters in the admission policies, and one policy may take "
+        f"{MOST_OF_ONE_POLICY:,}: {_UNTIL_THEN}. Use fewer or shorter requirements in spec.tenants.namespaces"
+    )
+    return Complaint(DegradedReason.GUARDS_FULL, message)
+
+
+def _no_room(size: int) -> Complaint:
+    message = (
+        f"spec.tenants takes {size:,} characters in the admission policies, and policies of higher rank leave fewer of "
+        f"{MOST_TOGETHER:,}: {_UNTIL_THEN}. Delete or shorten policies with tenants, or raise spec.priority"
+    )
+    return Complaint(DegradedReason.GUARDS_FULL, message)
+
+
+_UNTIL_THEN: Final = "no new claim gets its reserved GPUs"

@@ -7,10 +7,10 @@ from typing import Any
 import structlog
 
 from gpusharing.controller import api_server
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import NotYetError
-from gpusharing.kube.transport import Api
+from gpusharing.kube.transport import Api, ApiError, UnreadableError
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +36,7 @@ async def _prime(api: Api, store: Store, kind: Kind[Any]) -> str:
 
 async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
     """All objects of the kind, and no others. The version of the list."""
+    before = store.known(kind)
     uids: set[str] = set()
     version = ""
     async for page in api.pages(kind.as_json()):
@@ -44,8 +45,23 @@ async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
             store.seen(kind, item)
         version = page.resource_version
         del page
-    store.only(kind, uids, as_of=version)
+    store.only(kind, uids, as_of=version, before=before)
     return version
+
+
+async def read_again(api: Api, store: Store, kind: Kind[Any], name: str, namespace: str = "") -> None:
+    """One object as it is, whatever is known of it: where a write was refused that should not have been, say."""
+    before = store.known(kind)
+    value: Mapping[str, Any] | None = None
+    try:
+        value = await api.get(kind.as_json(), name, namespace)
+    except UnreadableError as error:
+        store.unreadables.skip(kind.kind, "/".join(filter(None, (namespace, name))), error)
+        return
+    except ApiError as error:
+        if error.status != 404:
+            raise
+    store.answered(kind, (namespace, name), value, before=before)
 
 
 async def _require_discovery(api: Api, kind: Kind[Any]) -> None:

@@ -21,7 +21,7 @@ from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatu
 from gpusharing.controller import guards
 from gpusharing.controller import writer as module
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.handlers import WATCHED
+from gpusharing.controller.following import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer
@@ -358,10 +358,10 @@ async def test_what_is_ready_is_written_in_the_order_of_the_stages(
     writer = Writer(api, store, EventRecorder(Events(api, controller="test", instance="test"), metrics), metrics)
     writer.want([undecided(), *(replacing(f"n{number}") for number in range(100)), CLASS, GUARD])
     task = asyncio.create_task(writer.run())
-    await until(lambda: len(server.requests) == 16)
+    await until(lambda: len(server.requests) == 18)
     await asyncio.sleep(0.1)
     kinds = Counter(request.path.split("/")[4] for request in server.requests)
-    assert kinds == {"validatingadmissionpolicies": 1, "deviceclasses": 1, "nodesharings": 14}
+    assert kinds == {"validatingadmissionpolicies": 1, "deviceclasses": 1, "nodesharings": 16}
     task.cancel()
     await asyncio.wait([task])
 
@@ -374,7 +374,7 @@ async def test_statuses_do_not_wait_for_a_thousand_nodes(writer: Writer, server:
     server.answer, server.hold = kept, hold
     writer.want([*(replacing(f"n{number}") for number in range(1000)), undecided()])
     await until(lambda: server.asked("PATCH"))
-    assert len(server.asked("PUT")) <= 14
+    assert len(server.asked("PUT")) <= 16
 
 
 async def test_ten_thousand_writes_are_not_ten_thousand_tasks(writer: Writer, server: ApiServer) -> None:
@@ -382,7 +382,7 @@ async def test_ten_thousand_writes_are_not_ten_thousand_tasks(writer: Writer, se
     writer.want([replacing(f"n{number}") for number in range(10_000)])
     await asyncio.sleep(0)
     # And those of the server, which this process is as well.
-    assert len(asyncio.all_tasks()) - before <= 16
+    assert len(asyncio.all_tasks()) - before <= 18
 
 
 async def test_a_single_claim_does_not_wait_for_a_thousand_nodes(writer: Writer, server: ApiServer) -> None:

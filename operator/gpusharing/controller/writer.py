@@ -37,9 +37,9 @@ from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
 
-_AT_ONCE: Final = 16
-_OF_A_STAGE: Final = 14
-"""The others are for the other stages: a webhook that takes its time over one kind does not stop the others."""
+_OF_A_STAGE: Final = 16
+_AT_ONCE: Final = 18
+"""Two are left for the other stages: a webhook that takes its time over one kind does not stop the others."""
 _BACKOFF: Final = Backoff(0.5, 30.0)
 # A watch that works tells within a second what a write has made, or what it has met.
 _UNSEEN: Final = 5.0

@@ -76,7 +76,7 @@ async def _taint_rules(api: Api) -> Kind[DeviceTaintRule] | None:
         if await is_served(api, kind):
             return kind
     log.warning(
-        "no DeviceTaintRules: where a GPU is held in two ways nobody is evicted, and people are told whom to delete",
+        "DeviceTaintRules not served: pods of conflicting claims are not evicted; Events say which to delete",
         remedy="Kubernetes 1.37; in 1.36 serve resource.k8s.io/v1beta2 with feature gate DRADeviceTaintRules",
     )
     return None

@@ -34,7 +34,7 @@ def test_the_operator() -> None:
         (
             f"{family.name}_total" if family.type == "counter" else family.name,
             family.type,
-            tuple(getattr(collector, "_labelnames", None) or getattr(family, "_labelnames", ())),
+            tuple(getattr(collector, "_labelnames", None) or getattr(family, "_labelnames", None) or ()),
             family.documentation,
         )
         for collector in Metrics()._registry._collector_to_names

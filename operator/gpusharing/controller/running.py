@@ -123,7 +123,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
             watched = (*WATCHED, *([rules] if rules else []))
             versions = await patiently(lambda: listing.prime(api, store, watched))
             await patiently(lambda: guards.prime(api, store))
-            kopfs = KopfSession(api, HANDLED)
+            kopfs = KopfSession(HANDLED)
             async with asyncio.TaskGroup() as tasks:
                 follows = [following.follow(api, store, kopfs, kind, versions[kind]) for kind in watched]
                 audits = audit.now_and_then(api, store, watched)

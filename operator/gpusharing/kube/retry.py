@@ -29,17 +29,13 @@ class Backoff:
             delay = min(2 * delay, self.last)
 
 
-class NotYetError(Exception):
-    """Something is missing that will come."""
-
-
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
     """Until it succeeds: the API server may not be there yet, nor our definitions and rights."""
     delays = iter(Backoff())
     while True:
         try:
             return await attempt()
-        except (ApiError, UnreachableError, NotYetError) as error:
+        except (ApiError, UnreachableError) as error:
             delay = next(delays)
             log.warning("API server not ready, retrying", error=str(error), retry_in=round(delay, 1))
         await asyncio.sleep(delay)

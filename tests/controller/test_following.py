@@ -17,7 +17,7 @@ from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.running import Operator
 from gpusharing.controller.watching.following import HANDLED, WATCHED, follow
 from gpusharing.controller.watching.store import Store
-from gpusharing.kube.kinds import RESOURCE_CLAIMS, Kind
+from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api
 from gpusharing.kube.watches import Watches
 from harness.eventually import eventually
@@ -50,21 +50,15 @@ async def followed(*answers: Answer) -> AsyncIterator[Followed]:
     """From version 5 on, with claims `a` and `b` known, by Kopf and its handlers as they run in the operator."""
     script = Script()
     script.then(*answers)
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        if request.path == RESOURCE_CLAIMS.path():
-            return await script.handle(request)
-        return web.json_response(discovery(request.path))
-
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
+    app.router.add_route("*", "/{path:.*}", script.handle)
     async with TestServer(app) as server, ClientSession() as session, asyncio.TaskGroup() as tasks:
         result = Followed(script)
         for known in (claim("a", 3), claim("b", 4)):
             result.store.seen(RESOURCE_CLAIMS, known)
         api = Api(session, str(server.make_url("/")), user_agent="test")
         script.version_now = api.history.highest
-        kopfs = KopfSession(api, HANDLED)
+        kopfs = KopfSession(HANDLED)
         following = tasks.create_task(follow(api, result.store, kopfs, RESOURCE_CLAIMS, "5", watches=Watches()))
 
         async with kopf_runs(Operator(result.store, kopfs, is_ready=lambda: True, stop=nothing)):
@@ -84,25 +78,6 @@ async def kopf_runs(operator: Operator) -> AsyncIterator[None]:
     assert not task.done(), task.exception()
     task.cancel()
     await asyncio.wait({task})
-
-
-def discovery(path: str) -> dict[str, Any]:
-    """As much as Kopf asks for."""
-    match path.strip("/").split("/"):
-        case ["api"]:
-            return {"versions": ["v1"]}
-        case ["apis"]:
-            groups = {kind.group: kind.version for kind in HANDLED if kind.group}
-            served = [(name, {"version": version}) for name, version in groups.items()]
-            return {"groups": [{"name": name, "versions": [it], "preferredVersion": it} for name, it in served]}
-        case parts:
-            kinds = [kind for kind in HANDLED if kind.api_version == "/".join(parts[1:])]
-            return {"resources": [_resource(kind) for kind in kinds]}
-
-
-def _resource(kind: Kind[Any]) -> dict[str, Any]:
-    named = {"kind": kind.kind, "name": kind.plural, "singularName": kind.kind.lower(), "namespaced": kind.namespaced}
-    return named | {"verbs": ["list", "watch"]}
 
 
 async def test_it_goes_on_from_the_list_that_was_taken_in() -> None:

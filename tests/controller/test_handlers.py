@@ -119,6 +119,7 @@ async def test_no_claim_stops_the_watch_of_what_others_write(
     await they.agent_acts("n1")
     uid = await they.hold("neighbour", device="gpu-0")
     await eventually(lambda: they.holders("n1"), {uid})
+    await eventually(lambda: exists(cluster, "deviceclass/shared-timeslicing"), expected=True)
     await cluster.kubectl("delete", "deviceclass", "shared-timeslicing")
     await eventually(lambda: exists(cluster, "deviceclass/shared-timeslicing"), expected=True)
     await cluster.kubectl("create", "namespace", f"tenant-{what}")

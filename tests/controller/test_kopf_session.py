@@ -5,33 +5,23 @@ import itertools
 import os
 import signal
 import time
-from typing import Any
 
 import aiohttp
 import kopf
 import pytest
 
-from controller.test_following import claim, discovery
+from controller.test_following import claim
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
 from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.running import Operator
 from gpusharing.controller.watching.following import HANDLED, WATCHED
 from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
-from gpusharing.kube.transport import Api
-
-
-class Discovery(Api):
-    def __init__(self) -> None:
-        pass
-
-    async def get_json(self, path: str) -> Any:
-        return discovery(path)
 
 
 def test_it_ends_at_once_in_the_midst_of_events(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> float:
-        session = KopfSession(Discovery(), HANDLED)
+        session = KopfSession(HANDLED)
         store = Store(WATCHED, on_change=lambda *_, **__: None)
 
         async def storm() -> None:
@@ -60,10 +50,10 @@ def test_it_ends_at_once_in_the_midst_of_events(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
 async def test_kopf_may_write_nothing(method: str) -> None:
     with pytest.raises(PermissionError, match="Kopf may write nothing"):
-        await KopfSession(Discovery(), HANDLED).request(method, RESOURCE_CLAIMS.path("a", "b"))
+        await KopfSession(HANDLED).request(method, RESOURCE_CLAIMS.path("a", "b"))
 
 
 async def test_it_has_what_kopf_takes_it_for() -> None:
     async with aiohttp.ClientSession() as real:
-        session = KopfSession(Discovery(), HANDLED)
+        session = KopfSession(HANDLED)
         assert {name for name in dir(session) if not name.startswith("_")} - {"hand_on", "login"} <= set(dir(real))

@@ -8,7 +8,7 @@ from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing.controller.watching import listing
 from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import NODES, SHARING_POLICIES
-from gpusharing.kube.retry import NotYetError, patiently
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api
 
 
@@ -25,8 +25,6 @@ def in_pages(*pages: list[Any], version: str = "100") -> Any:
     remaining: Iterator[list[Any]] = iter(pages)
 
     def answer(request: Request) -> Answer:
-        if request.path in {"/api/v1", "/apis/gpusharing.dev/v1alpha1"}:
-            return 200, {"resources": [{"name": "nodes"}, {"name": "sharingpolicies"}]}
         last = request.query.get("continue") == str(len(pages) - 1) or len(pages) == 1
         following = "" if last else str(int(request.query.get("continue", "0")) + 1)
         return 200, {"metadata": {"resourceVersion": version, "continue": following}, "items": next(remaining)}
@@ -49,14 +47,6 @@ async def test_an_unreadable_object_does_not_hide_the_others(api: Api, store: St
     # Of the bad one, it is known that it is there.
     assert [item.metadata.name for item in store.all(SHARING_POLICIES)] == ["bad", "good"]
     assert [entry["object"] for entry in logs if entry["log_level"] == "error"] == ["bad"]
-
-
-async def test_a_kind_that_clients_are_not_told_of_yet_is_waited_for(api: Api, store: Store, server: ApiServer) -> None:
-    server.answer = lambda request: (
-        (200, {"resources": []}) if request.path == "/api/v1" else (200, {"metadata": {}, "items": None})
-    )
-    with pytest.raises(NotYetError, match="nodes"):
-        await listing.prime(api, store, [NODES])
 
 
 async def test_patience_says_what_it_waits_for(api: Api, store: Store, server: ApiServer) -> None:

@@ -3,7 +3,8 @@ from itertools import islice
 import pytest
 
 from gpusharing.kube import retry
-from gpusharing.kube.retry import Backoff, NotYetError, patiently
+from gpusharing.kube.retry import Backoff, patiently
+from gpusharing.kube.transport import UnreachableError
 
 
 def test_delays_double_up_to_the_last_and_differ_between_those_who_wait() -> None:
@@ -17,7 +18,7 @@ def test_delays_double_up_to_the_last_and_differ_between_those_who_wait() -> Non
 
 async def test_it_goes_on_until_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "Backoff", lambda: Backoff(0.001, 0.001))
-    attempts = iter([NotYetError("a"), NotYetError("b"), None])
+    attempts = iter([UnreachableError("a"), UnreachableError("b"), None])
 
     async def attempt() -> str:
         if (error := next(attempts)) is not None:

@@ -68,7 +68,7 @@ async def ask(api: Api) -> ApiServer:
     return ApiServer(program, behaves_as[1], await _taint_rules(api))
 
 
-async def is_served(api: Api, kind: Kind[Any]) -> bool:
+async def _is_served(api: Api, kind: Kind[Any]) -> bool:
     try:
         discovery = await api.get_json(kind.path().rpartition("/")[0])
     except ApiError as error:
@@ -80,7 +80,7 @@ async def is_served(api: Api, kind: Kind[Any]) -> bool:
 
 async def _taint_rules(api: Api) -> Kind[DeviceTaintRule] | None:
     for kind in TAINT_RULES:
-        if await is_served(api, kind):
+        if await _is_served(api, kind):
             return kind
     return None
 

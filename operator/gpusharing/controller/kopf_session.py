@@ -1,4 +1,4 @@
-"""What Kopf has in the place of a session with the API server: it is answered with what our own watches read.
+"""What Kopf has in the place of a session with the API server: it is told what our own watches read.
 
 Kopf would end the operator at bytes that it cannot read, which anybody who may create a claim can write, as at a list
 that expires or a definition that is deleted; and it tells of no deletion that came before a list of its own. So the one
@@ -15,14 +15,11 @@ import aiohttp
 import kopf
 
 from gpusharing.kube.kinds import Kind
-from gpusharing.kube.retry import patiently
-from gpusharing.kube.transport import Api, ApiError
 
 _Event = tuple[str, Mapping[str, Any]]
 
 # The store has taken in what there is, and Kopf watches from no version: its events wait for it.
 _NOTHING_LISTED: Final = {"metadata": {"resourceVersion": "0"}, "items": []}
-_NOT_SERVED: Final[Mapping[str, Any]] = {"resources": []}
 
 
 class KopfSession:
@@ -30,8 +27,8 @@ class KopfSession:
 
     closed = False
 
-    def __init__(self, api: Api, kinds: Collection[Kind[Any]]) -> None:
-        self._api = api
+    def __init__(self, kinds: Collection[Kind[Any]]) -> None:
+        self._served = _discovery(kinds)
         self._events: Mapping[str, asyncio.Queue[_Event]] = {kind.path(): asyncio.Queue() for kind in kinds}
         self.headers = {"User-Agent": "set by the transport"}
 
@@ -50,19 +47,26 @@ class KopfSession:
         address = urlsplit(url)
         events = self._events.get(address.path)
         if events is None:
-            return _Answer(await patiently(lambda: self._discover(address.path)))
+            return _Answer(self._served[address.path])
         return _Watch(events) if "watch" in parse_qs(address.query) else _Answer(_NOTHING_LISTED)
 
     async def close(self) -> None:
-        """The transport's session is not Kopf's to close."""
+        """There is no connection."""
 
-    async def _discover(self, path: str) -> Any:
-        try:
-            return await self._api.get_json(path)
-        except ApiError as error:
-            if error.status == 404:
-                return _NOT_SERVED
-            raise
+
+def _discovery(kinds: Collection[Kind[Any]]) -> Mapping[str, Any]:
+    """What Kopf asks for first, by path: that there are these kinds."""
+    groups = {kind.group: kind.version for kind in kinds if kind.group}
+    served = [(group, {"version": version}) for group, version in groups.items()]
+    result: dict[str, Any] = {
+        "/api": {"versions": ["v1"]},
+        "/apis": {"groups": [{"name": name, "versions": [it], "preferredVersion": it} for name, it in served]},
+    }
+    for kind in kinds:
+        version = result.setdefault(kind.path().rpartition("/")[0], {"resources": []})
+        named = {"kind": kind.kind, "name": kind.plural, "singularName": kind.kind.lower()}
+        version["resources"].append({**named, "namespaced": kind.namespaced, "verbs": ["list", "watch"]})
+    return result
 
 
 class _Answer:

@@ -129,7 +129,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
             watched = (*WATCHED, *([rules] if rules else []))
             versions = await patiently(lambda: listing.prime(api, store, watched), at_most=deafness.GIVES_UP_AFTER)
             await patiently(lambda: guards.prime(api, store), at_most=deafness.GIVES_UP_AFTER)
-            kopfs = KopfSession(api, HANDLED)
+            kopfs = KopfSession(HANDLED)
             async with asyncio.TaskGroup() as tasks:
                 works = (
                     loop.run(decider),

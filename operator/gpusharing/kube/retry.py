@@ -32,10 +32,6 @@ class Backoff:
             delay = min(2 * delay, self.last)
 
 
-class NotYetError(Exception):
-    """Something is missing that will come."""
-
-
 async def patiently(attempt: Callable[[], Awaitable[T]], *, at_most: float = math.inf) -> T:
     """Until it succeeds: the API server may not be there yet, nor our definitions and rights. `at_most`: seconds, after
     which it is a DeafError that something cannot be read which others perhaps can."""
@@ -44,11 +40,11 @@ async def patiently(attempt: Callable[[], Awaitable[T]], *, at_most: float = mat
     while True:
         try:
             return await attempt()
-        except (ApiError, UnreachableError, NotYetError) as error:
+        except (ApiError, UnreachableError) as error:
             delay = next(delays)
             log.warning("API server not ready, retrying", error=str(error), retry_in=round(delay, 1))
             # What is not served is served to nobody.
-            is_absent = isinstance(error, NotYetError) or (isinstance(error, ApiError) and error.status == 404)
+            is_absent = isinstance(error, ApiError) and error.status == 404
             if not is_absent and seconds_since_boot() - began > at_most:
                 raise DeafError(str(error)) from error
         await asyncio.sleep(delay)

@@ -100,7 +100,7 @@ async def handle(kubeconfig: Path, how: str) -> None:
     async with open_session(credentials) as session, asyncio.TaskGroup() as tasks:
         api = Api(session, credentials.server, user_agent="bench")
         versions = await listing.prime(api, store, WATCHED)
-        kopfs, pretending = KopfSession(api, HANDLED), Pretending(store)
+        kopfs, pretending = KopfSession(HANDLED), Pretending(store)
         works = [tasks.create_task(Loop(pretending, pretending, Metrics(), changes).run(decider))]
         if how == "ours":
             follows = (

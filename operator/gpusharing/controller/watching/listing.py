@@ -6,10 +6,8 @@ from typing import Any
 
 import structlog
 
-from gpusharing.controller import api_server
 from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
-from gpusharing.kube.retry import NotYetError
 from gpusharing.kube.transport import Api, ApiError, UnreadableError
 
 log = structlog.get_logger(__name__)
@@ -18,7 +16,7 @@ log = structlog.get_logger(__name__)
 async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> Mapping[Kind[Any], str]:
     """The versions of the lists, from which watches go on."""
     # While the API server makes one list, we read another.
-    outcomes = await asyncio.gather(*(_prime(api, store, kind) for kind in watched), return_exceptions=True)
+    outcomes = await asyncio.gather(*(take_in(api, store, kind) for kind in watched), return_exceptions=True)
     versions: dict[Kind[Any], str] = {}
     for kind, outcome in zip(watched, outcomes, strict=True):
         if isinstance(outcome, BaseException):
@@ -26,12 +24,6 @@ async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> Mappi
         versions[kind] = outcome
     log.info("listed", **{kind.plural: store.count(kind) for kind in watched})
     return versions
-
-
-async def _prime(api: Api, store: Store, kind: Kind[Any]) -> str:
-    version = await take_in(api, store, kind)
-    await _require_discovery(api, kind)
-    return version
 
 
 async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
@@ -62,9 +54,3 @@ async def read_again(api: Api, store: Store, kind: Kind[Any], name: str, namespa
         if error.status != 404:
             raise
     store.answered(kind, (namespace, name), value, before=before)
-
-
-async def _require_discovery(api: Api, kind: Kind[Any]) -> None:
-    """A new definition is served a moment before it is told of, and Kopf asks only once what there is."""
-    if not await api_server.is_served(api, kind):
-        raise NotYetError(f"{kind.api_version} has no {kind.plural} yet")

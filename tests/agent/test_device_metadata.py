@@ -11,7 +11,7 @@ from building import DRIVER
 from gpusharing.agent.device_metadata import MetadataFiles
 from gpusharing.agent.records import PreparedClaim
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.kube.kinds import RESOURCE_CLAIMS
 
 ATTRIBUTES = {"type": {"string": "gpu"}, "driverVersion": {"version": "580.1.0"}}
 
@@ -26,7 +26,9 @@ def files(tmp_path: Path) -> MetadataFiles:
 
 
 def claim(name: str, **annotations: str) -> ResourceClaim:
-    return ResourceClaim(metadata=ObjectMeta(name=name, namespace="ml", uid="u", annotations=annotations))
+    metadata = {"name": name, "namespace": "ml", "uid": "u", "annotations": annotations}
+    found: ResourceClaim = RESOURCE_CLAIMS.from_json({"metadata": metadata})
+    return found
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,26 @@ def claim(name: str, **annotations: str) -> ResourceClaim:
             claim("pod-gpus-x7f2k", **{"resource.kubernetes.io/pod-claim-name": "gpus"}),
             "gpu",
             f"resourceclaimtemplates/gpus/gpu/{DRIVER}-metadata.json",
+        ),
+        *(
+            (
+                claim("train", **{"resource.kubernetes.io/pod-claim-name": name}),
+                "gpu",
+                f"resourceclaims/train/gpu/{DRIVER}-metadata.json",
+            )
+            for name in (
+                "",
+                "../../etc",
+                "/abs",
+                "a/b",
+                "..",
+                "a\nb",
+                "A",
+                "-a",
+                "a" * 64,
+                "😀" + "a" * 255_000,
+                "\x00",
+            )
         ),
     ],
 )

@@ -130,7 +130,17 @@ def test_columns_show_fields_that_exist(definition: crd.Definition) -> None:
             },
         ),
         (".status.conditions[items].lastTransitionTime", {"type": "string", "format": "date-time"}),
-        (".spec.nodes.matchLabels", {"type": "object", "additionalProperties": {"type": "string"}}),
+        (
+            ".spec.nodes.matchLabels",
+            {
+                "type": "object",
+                "maxProperties": 64,
+                "additionalProperties": {"type": "string", "maxLength": 63},
+                "x-kubernetes-validations": [
+                    {"rule": "self.all(key, size(key) <= 317)", "message": "keys have at most 317 characters"}
+                ],
+            },
+        ),
         (".spec.gpus.selectors[items].cel.expression", {"type": "string", "minLength": 1, "maxLength": 10240}),
     ],
 )

@@ -1,6 +1,7 @@
 """The partial types of resource.k8s.io and core, decoded as the API server sends them."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pydantic
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from building import json_values
 from gpusharing.api import dra, strict_json
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import LabelledMeta, NamespaceMeta, WholeMeta
 
 
 def decode(type_: type, value: Any) -> Any:
@@ -64,7 +65,7 @@ CLAIM = {
 
 def test_a_claim_and_what_is_not_read_of_it() -> None:
     assert decode(dra.ResourceClaim, CLAIM) == dra.ResourceClaim(
-        metadata=ObjectMeta(name="c1", namespace="team", uid="u1"),
+        metadata=dra.ClaimMeta(name="c1", namespace="team", uid="u1"),
         spec=dra.ResourceClaimSpec(
             devices=dra.DeviceClaim(
                 requests=(
@@ -87,7 +88,7 @@ def test_a_claim_and_what_is_not_read_of_it() -> None:
                             share_id="7ae4",
                             admin_access=True,
                             consumed_capacity={"shares": "1", "memory": "0"},
-                            tolerations=({"operator": "Exists"},),
+                            tolerations=(dra.Toleration(operator="Exists"),),
                         ),
                     ),
                     config=(
@@ -112,7 +113,7 @@ NULL_RESULT = {"shareID": None, "adminAccess": None, "consumedCapacity": None}
     ("type_", "absent", "null"),
     [
         pytest.param(
-            ObjectMeta,
+            WholeMeta,
             {"name": "x"},
             {
                 "name": "x",
@@ -178,6 +179,54 @@ def test_opaque_parameters_may_be_anything(parameters: Any) -> None:
     assert json.dumps(read.parameters) == json.dumps(parameters)
 
 
+POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
+
+
+@pytest.mark.parametrize(
+    ("owners", "kept"),
+    [
+        ([POD | {"controller": True}], ["p"]),
+        ([POD | {"name": f"p{number}"} for number in range(100)], [f"p{number}" for number in range(8)]),
+        ([POD | {"apiVersion": "nosuch.example/v1"}, POD], ["p"]),
+        ([POD | {"kind": "Deployment", "apiVersion": "apps/v1"}], []),
+        ([POD | {"name": "a" * 254}], []),
+        ([POD | {"name": "a.b-c.0"}], ["a.b-c.0"]),
+        ([POD | {"uid": "u" * 254}], []),
+        ([{}], []),
+        (None, []),
+    ],
+)
+def test_of_the_owners_of_a_claim_those_are_kept_that_can_be_pods(owners: Any, kept: list[str]) -> None:
+    metadata = decode(dra.ClaimMeta, {"name": "c", "ownerReferences": owners})
+    assert [owner.name for owner in metadata.owner_references] == kept
+    assert replace(metadata, resource_version="2").owner_references == metadata.owner_references
+
+
+def test_the_name_that_a_pod_gives_its_claim_stays_when_something_else_changes() -> None:
+    annotations = {"resource.kubernetes.io/pod-claim-name": "gpus", "other": "x"}
+    metadata = decode(dra.ClaimMeta, {"name": "c", "annotations": annotations})
+    assert metadata.pod_claim_name == "gpus"
+    assert replace(metadata, resource_version="2").pod_claim_name == "gpus"
+
+
+@pytest.mark.parametrize(("count", "is_known"), [(0, True), (256, True), (257, False)])
+def test_of_a_namespace_with_too_many_labels_none_is_kept(count: int, *, is_known: bool) -> None:
+    labels = {f"l{number}": "x" for number in range(count)}
+    metadata = decode(NamespaceMeta, {"name": "n", "labels": labels})
+    assert metadata.labels == (labels if is_known else None)
+    assert replace(metadata, resource_version="2").labels == metadata.labels
+
+
+def test_one_name_of_many_labels_is_one_in_memory_and_values_are_let_go() -> None:
+    def read() -> LabelledMeta:
+        metadata: LabelledMeta = decode(LabelledMeta, {"name": "n", "labels": {"the-key": "the-value"}})
+        return metadata
+
+    [(key, value)], [(other_key, other_value)] = read().labels.items(), read().labels.items()
+    assert key is other_key
+    assert value is not other_value
+
+
 names = st.text(min_size=1, max_size=5)
 string_maps = st.dictionaries(names, names, max_size=3)
 
@@ -201,4 +250,4 @@ def test_an_update_takes_nothing_away_that_others_put_there(
         "ownerReferences": owners,
     }
     served_as_well = {"generation": 3, "creationTimestamp": "2026-11-18T12:00:00Z", "managedFields": [{}]}
-    assert decode(ObjectMeta, stored | served_as_well).for_update() == stored
+    assert decode(WholeMeta, stored | served_as_well).for_update() == stored

@@ -194,6 +194,18 @@ configs = st.fixed_dictionaries(
 )
 
 
+def wide(depth: int) -> Any:
+    """Maps in maps, each of which a message could show."""
+    return {f"{letter}" * 20: wide(depth - 1) for letter in "abcd"} if depth else "\U000e0001" * 6
+
+
+@pytest.mark.parametrize("value", [wide(4), [wide(4)] * 4, [[["x" * 99] * 9] * 9] * 9, 10**3000, "\U000e0001" * 3000])
+def test_a_message_shows_little_of_what_was_written(value: Any) -> None:
+    with pytest.raises(InvalidConfigError) as refused:
+        nvidia.decode(gpu_config() | {"sharing": value})
+    assert len(str(refused.value)) < 300
+
+
 @given(json_values.values | near | configs)
 @example(gpu_config() | {"x" * 10_000: 1})
 @example(gpu_config() | {"sharing": ["y" * 10_000]})

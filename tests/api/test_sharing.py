@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from building import NOW, gpu_status
 from gpusharing.api import strict_json
 from gpusharing.api.base import ApiModel
-from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, LabelSelectorRequirement, ObjectMeta
+from gpusharing.api.meta import (
+    Condition,
+    ConditionStatus,
+    LabelSelector,
+    LabelSelectorRequirement,
+    ObjectMeta,
+    WholeMeta,
+)
 from gpusharing.api.sharing.device_settings import DeviceSettings, SettingSources
 from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
@@ -34,13 +41,17 @@ from gpusharing.core.timestamps import seconds
 
 text = st.text(min_size=1, max_size=8)
 counts = st.integers(min_value=0, max_value=1_000)
-metadata = st.builds(
-    ObjectMeta,
-    name=text,
-    uid=text,
-    resource_version=text,
-    generation=counts,
-    deletion_timestamp=st.none() | st.just(NOW),
+_metadata: Any = {
+    "name": text,
+    "uid": text,
+    "resource_version": text,
+    "generation": counts,
+    "deletion_timestamp": st.none() | st.just(NOW),
+}
+metadata = st.builds(ObjectMeta, **_metadata)
+whole_metadata = st.builds(
+    WholeMeta,
+    **_metadata,
     labels=st.dictionaries(text, text, max_size=2),
     finalizers=st.lists(text, max_size=2).map(tuple),
 )
@@ -159,7 +170,7 @@ node_statuses = st.builds(
     ).map(tuple),
     conditions=conditions,
 )
-node_sharings = st.builds(NodeSharing, metadata=metadata, spec=node_specs, status=node_statuses)
+node_sharings = st.builds(NodeSharing, metadata=whole_metadata, spec=node_specs, status=node_statuses)
 
 
 @given(policies)

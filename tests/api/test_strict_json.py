@@ -100,6 +100,26 @@ def test_whatever_is_read_can_be_measured(depth: int) -> None:
     assert strict_json.is_too_deep(strict_json.loads("[" * depth + "]" * depth)) == (depth > strict_json.MAX_DEPTH)
 
 
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'{"a":"\xff"}', {"a": "\ufffd"}),
+        (b'{"a":"x\xe2\x82y"}', {"a": "x\ufffdy"}),
+        (b'{"\xff":1}', {"\ufffd": 1}),
+        ('"é😀"'.encode(), "é😀"),
+        (b"-" + b"9" * 5000, float("-inf")),
+        (b"9" * 4000, int("9" * 4000)),
+        (b"1e400", float("inf")),
+    ],
+)
+def test_reads_what_go_reads(data: bytes, value: Any) -> None:
+    assert strict_json.loads(data) == value
+
+
+def test_keys_that_are_read_alike_stand_twice() -> None:
+    assert strict_json.repeated_keys(strict_json.loads(b'{"\xff":1,"\xfe":2}')) == ["\ufffd"]
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"a":}', "[1,]", '{"a" 1}', "nul", "[" * 5_000])
 def test_what_is_not_json_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="line 1"):

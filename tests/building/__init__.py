@@ -9,6 +9,7 @@ from gpusharing.api.dra import (
     Allocation,
     AllocationConfig,
     AllocationResult,
+    ClaimMeta,
     DeviceAllocation,
     DeviceClaim,
     DeviceClass,
@@ -22,9 +23,18 @@ from gpusharing.api.dra import (
     ResourceClaimConsumer,
     ResourceClaimSpec,
     ResourceClaimStatus,
+    Toleration,
     Wish,
 )
-from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.meta import (
+    LabelledMeta,
+    LabelSelector,
+    NamespaceMeta,
+    ObjectMeta,
+    OwnedMeta,
+    OwnerReference,
+    WholeMeta,
+)
 from gpusharing.api.sharing.classes import Classes
 from gpusharing.api.sharing.device_settings import DeviceSettings
 from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
@@ -150,7 +160,7 @@ def reference(of: SharingPolicy) -> PolicyReference:
 
 
 def node(name: str = "n1", **labels: str) -> Node:
-    return Node(metadata=ObjectMeta(name=name, labels=labels))
+    return Node(metadata=LabelledMeta(name=name, labels=labels))
 
 
 def node_sharing(
@@ -164,7 +174,7 @@ def node_sharing(
 ) -> NodeSharing:
     reported = [gpu_status(slot, node=name) for slot in range(gpus)] if isinstance(gpus, int) else gpus
     return NodeSharing(
-        metadata=ObjectMeta(name=name, uid=f"uid-{name}", resource_version="1", generation=generation),
+        metadata=WholeMeta(name=name, uid=f"uid-{name}", resource_version="1", generation=generation),
         spec=spec or NodeSharingSpec(),
         status=NodeSharingStatus(observed_generation=observed_generation, gpus=tuple(reported), claims=tuple(claims)),
     )
@@ -189,7 +199,7 @@ def result(
         admin_access=admin_access,
         share_id=share_id,
         consumed_capacity=dict(consumed or {}),
-        tolerations=tuple(map(dict, tolerations)),
+        tolerations=tuple(Toleration(**toleration) for toleration in tolerations),
     )
 
 
@@ -224,11 +234,11 @@ def claim(
     made_for: str | None = None,
 ) -> ResourceClaim:
     """`made_for`: the pod for which it was made from a template."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": made_for, "uid": f"uid-{made_for}"}
+    owner = OwnerReference(api_version="v1", kind="Pod", name=made_for or "", uid=f"uid-{made_for}")
     devices = DeviceAllocation(results=results or (result(),), config=tuple(configs))
     allocation = Allocation(devices=devices, allocation_timestamp=allocated_at)
     return ResourceClaim(
-        metadata=ObjectMeta(
+        metadata=ClaimMeta(
             name=name,
             namespace=namespace,
             uid=f"uid-{name}",
@@ -283,7 +293,7 @@ def world(
         node_sharings=sharings,
         claims={key_of(item): item for item in claims},
         namespaces={
-            name: Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+            name: Namespace(metadata=NamespaceMeta(name=name, labels=dict(labels)))
             for name, labels in (namespaces or {}).items()
         },
         classes={item.metadata.name: item for item in classes},
@@ -293,8 +303,8 @@ def world(
 
 def class_of(policy: str, suffix: str = "timeslicing") -> DeviceClass:
     """As the operator makes them for policies."""
-    owner = {"kind": "SharingPolicy", "name": policy, "uid": f"uid-{policy}"}
-    return DeviceClass(metadata=ObjectMeta(name=f"{policy}-{suffix}", owner_references=(owner,)))
+    owner = OwnerReference(kind="SharingPolicy", name=policy, uid=f"uid-{policy}")
+    return DeviceClass(metadata=OwnedMeta(name=f"{policy}-{suffix}", owner_references=(owner,)))
 
 
 def taint_rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:
@@ -304,6 +314,6 @@ def taint_rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:
     assert isinstance(intent, Create)
     metadata, spec = intent.body["metadata"], intent.body["spec"]
     return DeviceTaintRule(
-        metadata=ObjectMeta(name=metadata["name"], labels=metadata["labels"]),
+        metadata=LabelledMeta(name=metadata["name"], labels=metadata["labels"]),
         spec=DeviceTaintRuleSpec(device_selector=spec["deviceSelector"], taint=spec["taint"] | {"timeAdded": NOW}),
     )

@@ -163,7 +163,8 @@ def _candidates(world: World) -> Candidates:
 
 def _labels(world: World, claims: Collection[ResourceClaim]) -> Mapping[str, Mapping[str, str]]:
     wanted = {claim.metadata.namespace for claim in claims}
-    return {name: world.namespaces[name].metadata.labels for name in wanted if name in world.namespaces}
+    known = {name: world.namespaces[name].metadata.labels for name in wanted if name in world.namespaces}
+    return {name: labels for name, labels in known.items() if labels is not None}
 
 
 def _rules_on(world: World, node: str) -> tuple[DeviceTaintRule, ...] | None:

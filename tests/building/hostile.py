@@ -26,6 +26,21 @@ _SCALARS: Final[Sequence[Any]] = (
 
 values: st.SearchStrategy[Any] = st.sampled_from(_SCALARS) | json_values.values | st.just(json_values.nested(300))
 
+RAW: Final[Mapping[str, bytes]] = {
+    "not UTF-8": b'{"a":"\xff"}',
+    "half a character": b'{"a":"\xe2\x82"}',
+    "a surrogate as UTF-8": b'{"a":"\xed\xa0\x80"}',
+    "half a surrogate pair": b'{"a":"\\ud800"}',
+    "a key that is not UTF-8": b'{"\xff":1,"\xfe":2}',
+    "deep": b"[" * 5_000 + b"]" * 5_000,
+    "deep and not UTF-8": b"[" * 5_000 + b'"\xff"' + b"]" * 5_000,
+    "an integer of many digits": b"9" * 10_000,
+    "a negative one": b"-" + b"9" * 10_000,
+    "a number without end": b"1e999999999",
+    "keys that stand twice": b'{"a":1,"a":2}',
+}
+"""What the API server stores as it was sent, in opaque parameters, and Python's own reader stumbles over."""
+
 _RESULT: Final = {
     "request": "gpu",
     "driver": DRIVER,
@@ -36,7 +51,7 @@ _RESULT: Final = {
     "consumedCapacity": {"shares": "1", "memory": "8Gi", "threads": "10"},
     "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}],
 }
-_PARAMETERS: Final = {
+PARAMETERS: Final = {
     "apiVersion": "resource.nvidia.com/v1beta1",
     "kind": "GpuConfig",
     "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Short"}},
@@ -89,7 +104,7 @@ CLAIM: Final[dict[str, Any]] = {
                     {
                         "source": "FromClaim",
                         "requests": ["gpu"],
-                        "opaque": {"driver": DRIVER, "parameters": _PARAMETERS},
+                        "opaque": {"driver": DRIVER, "parameters": PARAMETERS},
                     }
                 ],
             },
@@ -153,7 +168,7 @@ DEVICE_CLASS: Final[dict[str, Any]] = {
     },
     "spec": {
         "selectors": [{"cel": {"expression": "true"}}],
-        "config": [{"opaque": {"driver": DRIVER, "parameters": _PARAMETERS}}],
+        "config": [{"opaque": {"driver": DRIVER, "parameters": PARAMETERS}}],
         "extendedResourceName": "example.com/shared",
     },
 }

@@ -176,7 +176,8 @@ def main() -> int:
     print(f"{len(findings.differences)} differences")
     print(report(findings))
     coming = fuzz(asked.seed, asked.count, _PRE_RELEASE)
-    print(f"{len(coming.differences)} differences from Kubernetes {next_kubernetes()}: what will change")
+    print(f"{coming.outcomes.total()} evaluations by Kubernetes {next_kubernetes()} as well")
+    print(f"{len(coming.differences)} differences: what will change")
     print(report(coming))
     return 1 if findings.differences else 0
 

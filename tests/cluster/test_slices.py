@@ -12,7 +12,7 @@ from building.boards import ALL, MIG_CAPABLE, board
 from core.publishing.test_menu import COMBINATIONS, MODES, POLICY, instance, offered
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceSlice
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import WholeMeta
 from gpusharing.api.sharing.offers import MigOffer, Offers
 from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.devices.offered import OfferedGpu
@@ -116,7 +116,7 @@ async def test_every_model_in_every_way(server: ControlPlane, model: str) -> Non
     stored = iter(await accepted(server, [spec for pool in pools for spec in pool]))
     for pool in pools:
         slices = [
-            ResourceSlice(metadata=ObjectMeta(name=slice_name(index, pool=NODE, driver=DRIVER)), spec=next(stored))
+            ResourceSlice(metadata=WholeMeta(name=slice_name(index, pool=NODE, driver=DRIVER)), spec=next(stored))
             for index in range(len(pool))
         ]
         again = plan_pool(slices, lambda _, pool=pool: pool, pool=NODE, driver=DRIVER, last_generation=1)  # type: ignore[misc]

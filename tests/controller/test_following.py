@@ -1,15 +1,16 @@
 """What the operator watches by itself: from its list on, whatever becomes of the watch."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
+from building import DRIVER, hostile
 from gpusharing.controller.following import FOLLOWED, follow
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
@@ -98,9 +99,10 @@ async def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
     assert len(it.script.received) == 1
 
 
-async def test_parameters_nested_without_end_do_not_end_the_watch() -> None:
-    deep = json.dumps({"type": "MODIFIED", "object": claim("a", 6, x="DEEP")}).replace(
-        '"DEEP"', "[" * 5000 + "]" * 5000
-    )
-    async with followed(watches(deep.encode() + b"\n", event("MODIFIED", claim("b", 7)))) as it:
-        await it.knows(a=3, b=7)
+@pytest.mark.parametrize("raw", hostile.RAW.values(), ids=hostile.RAW)
+async def test_whatever_the_parameters_of_a_claim_are_it_is_taken_in(raw: bytes) -> None:
+    configs = [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": "RAW"}}]
+    hostile_claim = claim("a", 6) | {"status": {"allocation": {"devices": {"config": configs}}}}
+    line = event("MODIFIED", hostile_claim).replace(b'"RAW"', raw)
+    async with followed(watches(line, event("MODIFIED", claim("b", 7)))) as it:
+        await it.knows(a=6, b=7)

@@ -130,9 +130,9 @@ async def test_a_label_takes_it_from_nobody_and_stays(control_plane: ControlPlan
             labelled = await api.merge_patch(LEASES, lease.name, patch, namespace=lease.namespace)
 
             async def is_renewed() -> None:
-                now = await api.get(LEASES, lease.name, lease.namespace)
-                assert now.spec.renew_time != labelled.spec.renew_time
-                assert now.metadata.labels == {"a": "b"}
+                now = await api.get(LEASES.as_json(), lease.name, lease.namespace)
+                assert now["spec"]["renewTime"] != labelled.spec.renew_time
+                assert now["metadata"]["labels"] == {"a": "b"}
 
             await eventually(is_renewed)
             assert not task.done()

@@ -7,10 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
 
+from building import hostile
 from gpusharing.kube import transport
 from gpusharing.kube.kinds import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from gpusharing.kube.transport import Api, ApiError, UnreachableError, open_session
+from gpusharing.kube.reading import LARGEST_OBJECT
+from gpusharing.kube.transport import Api, ApiError, UnreachableError, UnreadableError, open_session
 from kube.conftest import Answer, Script, breaks, credentials, hangs, refuses, says
 
 CLAIM = {"metadata": {"name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "7"}, "status": {}}
@@ -190,13 +194,167 @@ async def test_error_page_of_somebody_else(api: Api, script: Script, page: bytes
     assert (error.value.status, error.value.reason, error.value.message) == (403, "Forbidden", shown)
 
 
-@pytest.mark.parametrize("page", [b"<html>Please log in</html>", b"", b"[1]", b'{"items":[{}]}', b"\xff"])
+@pytest.mark.parametrize("page", [b"<html>Please log in</html>", b"", b"\xff", b'{"metadata":{"name":"c"'])
 @pytest.mark.parametrize("call", [_get, _create, _patch, _list])
-async def test_success_that_is_no_object(api: Api, script: Script, call: Call, page: bytes) -> None:
+async def test_success_that_is_no_json(api: Api, script: Script, call: Call, page: bytes) -> None:
     """A captive portal, or a proxy that cuts bodies off: no answer from the API server, whatever the status says."""
     script.then(says(page))
     with pytest.raises(UnreachableError, match=r"^[A-Z]+ /apis/resource.k8s.io/v1/.*: "):
         await call(api)
+
+
+@pytest.mark.parametrize("page", [b"[1]", b'{"items":[{}]}', b'{"metadata":{"name":3}}'])
+@pytest.mark.parametrize("call", [_get, _create, _patch])
+async def test_success_that_is_not_the_object(api: Api, script: Script, call: Call, page: bytes) -> None:
+    """To ask for it again and again would be of no use."""
+    script.then(says(page))
+    with pytest.raises(UnreadableError, match=r"^[A-Z]+ /apis/resource.k8s.io/v1/.*: 200 Unreadable: "):
+        await call(api)
+    assert len(script.received) == 1
+
+
+@pytest.mark.parametrize("page", [b"[1]", b'{"items":[{}]}', b'{"metadata":{},"items":{}}'])
+async def test_success_that_is_no_list(api: Api, script: Script, page: bytes) -> None:
+    script.then(says(page))
+    with pytest.raises(UnreachableError, match="not a list"):
+        await _list(api)
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        (b'{"metadata":{"name":"bad","namespace":"ns"},"status":3}', "ns/bad"),
+        (b'{"metadata":{"name":3}}', "3"),
+        (b'{"metadata":null}', "?"),
+        (b"[[[]]]", "?"),
+        (b"null", "?"),
+        (b'{"metadata":{"name":"bad"},"status":{"devices":"' + b"x" * 100_000 + b'"}}', "bad"),
+    ],
+)
+async def test_item_that_cannot_be_read_hides_no_other(api: Api, script: Script, item: bytes, name: str) -> None:
+    good = json.dumps(CLAIM).encode()
+    script.then(says(b'{"metadata":{"resourceVersion":"9"},"items":[' + item + b"," + good + b"]}"))
+    with capture_logs() as logs:
+        items, version = await api.list(RESOURCE_CLAIMS)
+    assert ([found.metadata.name for found in items], version) == (["c"], "9")
+    assert [(entry["kind"], entry["object"]) for entry in logs] == [("ResourceClaim", name)]
+    assert all(len(entry["error"]) <= 1024 for entry in logs)
+    assert api.unreadables.counts == {"ResourceClaim": 1}
+
+
+class Shelf:
+    """A list of objects of these sizes, as an API server gives it."""
+
+    def __init__(self, *sizes: int) -> None:
+        self._items = [
+            b'{"metadata":{"name":"c%d","namespace":"ns","uid":"u","resourceVersion":"7"},"x":"%b"}'
+            % (number, b"x" * size)
+            for number, size in enumerate(sizes)
+        ]
+        self.asked: list[tuple[int, int]] = []
+        """From which object on, and for how many."""
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        begin, limit = int(request.query.get("continue", "0")), int(request.query["limit"])
+        self.asked.append((begin, limit))
+        end = begin + limit
+        token = b',"continue":"%d"' % end if end < len(self._items) else b""
+        items = b",".join(self._items[begin:end])
+        return web.Response(body=b'{"kind":"L","metadata":{"resourceVersion":"9"%b},"items":[%b]}\n' % (token, items))
+
+
+async def test_page_of_too_many_bytes_is_asked_for_again_with_fewer_objects(
+    api: Api, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "PAGE_BYTES", 4000)
+    monkeypatch.setattr(transport, "PAGE_SIZE", 8)
+    shelf = Shelf(*[10] * 8, *[3000] * 3, *[10] * 40)
+    script.then(shelf)
+    items, version = await api.list(RESOURCE_CLAIMS)
+    assert [item.metadata.name for item in items] == [f"c{number}" for number in range(51)]
+    assert version == "9"
+    # Halved until it fits, and grown again behind what was large.
+    assert shelf.asked[:8] == [(0, 8), (8, 8), (8, 4), (8, 2), (8, 1), (9, 1), (10, 1), (11, 1)]
+    assert shelf.asked[8:] == [(12, 2), (14, 4), (18, 8), (26, 8), (34, 8), (42, 8), (50, 8)]
+    assert api.unreadables.counts == {}
+
+
+async def test_object_that_is_too_large_hides_no_other(
+    api: Api, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "PAGE_BYTES", 4000)
+    monkeypatch.setattr(transport, "LARGEST_OBJECT", 2**20)
+    monkeypatch.setattr(transport, "PAGE_SIZE", 2)
+    shelf = Shelf(10, 2**20, 10, 2**20)
+    script.then(shelf)
+    with capture_logs() as logs:
+        items, version = await api.list(RESOURCE_CLAIMS)
+    assert ([item.metadata.name for item in items], version) == (["c0", "c2"], "9")
+    assert [(entry["object"], entry["error"]) for entry in logs] == [
+        ("ns/c1", "has more than 1 MiB as JSON"),
+        ("ns/c3", "has more than 1 MiB as JSON"),
+    ]
+
+
+async def test_answer_that_is_too_large(api: Api, script: Script) -> None:
+    script.then(says(CLAIM | {"x": "x" * (LARGEST_OBJECT + 1)}), says(CLAIM))
+    with pytest.raises(UnreadableError, match="has more than 12 MiB as JSON"):
+        await _get(api)
+    await _get(api)
+
+
+def watched(*lines: bytes) -> Answer:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for line in lines:
+            await response.write(line + b"\n")
+        return response
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        pytest.param(b'{"type":"MODIFIED","object":{"metadata":{"name":"b","uid":"u"}}}', "b", id="no version"),
+        pytest.param(b'{"type":"ADDED","object":{"metadata":{"name":"b","namespace":"n"}}}', "n/b", id="no uid"),
+        pytest.param(b'{"type":"ADDED","object":[]}', "?", id="a list"),
+        pytest.param(b'{"type":"ADDED"}', "?", id="no object"),
+        pytest.param(b'{"type":7,"object":{}}', "?", id="no type"),
+        pytest.param(b'{"type":"ERROR","object":null}', "?", id="an error that says nothing"),
+        pytest.param(b'"ADDED"', "?", id="no event"),
+        pytest.param(
+            b'{"type":"ADDED","object":{"metadata":{"name":"b","namespace":"n","uid":"u"},"x":"'
+            + b"<" * LARGEST_OBJECT,
+            "n/b",
+            id="too long",
+        ),
+        pytest.param(b"x" * (LARGEST_OBJECT + 1), "?", id="too long, of nobody"),
+    ],
+)
+async def test_event_that_cannot_be_read_hides_no_other(api: Api, script: Script, line: bytes, name: str) -> None:
+    good = json.dumps({"type": "ADDED", "object": CLAIM}).encode()
+    script.then(watched(line, good))
+    with capture_logs() as logs:
+        events = [event async for event in api.watch(RESOURCE_CLAIMS, "5")]
+    assert events == [("ADDED", CLAIM)]
+    assert [(entry["kind"], entry["object"]) for entry in logs] == [("ResourceClaim", name)]
+    assert api.unreadables.counts == {"ResourceClaim": 1}
+
+
+@pytest.mark.parametrize("raw", hostile.RAW.values(), ids=hostile.RAW)
+async def test_whatever_a_claim_has_for_parameters_it_is_read(api: Api, script: Script, raw: bytes) -> None:
+    claim = json.dumps(CLAIM | {"x": "RAW"}).encode().replace(b'"RAW"', raw)
+    script.then(
+        says(claim),
+        says(b'{"metadata":{"resourceVersion":"9"},"items":[' + claim + b"]}"),
+        watched(b'{"type":"ADDED","object":' + claim + b"}"),
+    )
+    assert (await api.get(RESOURCE_CLAIMS, "c", "ns")).metadata.name == "c"
+    assert [item.metadata.name for item in (await api.list(RESOURCE_CLAIMS))[0]] == ["c"]
+    assert [value["metadata"] async for _, value in api.watch(RESOURCE_CLAIMS, "5")] == [CLAIM["metadata"]]
+    assert api.unreadables.counts == {}
 
 
 async def test_json_is_canonical_on_the_wire(api: Api, script: Script) -> None:

@@ -31,7 +31,7 @@ class MetadataFiles:
 
     def mount(self, claim: ResourceClaim, request: str) -> MetadataMount:
         base = allocation.base_request(request)
-        pod_claim = allocation.pod_claim_name(claim)
+        pod_claim = claim.metadata.pod_claim_name
         source = f"resourceclaimtemplates/{pod_claim}" if pod_claim else f"resourceclaims/{claim.metadata.name}"
         return MetadataMount(
             file=str(self._file(claim.metadata.uid, base)),

@@ -269,7 +269,7 @@ class Preparer:
             namespace=claim.metadata.namespace,
             name=claim.metadata.name,
             allocation_hash=digest,
-            pod_claim_name=allocation.pod_claim_name(claim),
+            pod_claim_name=claim.metadata.pod_claim_name,
             users=allocation.users(claim),
             devices=await self._devices(claim),
         )

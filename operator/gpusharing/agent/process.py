@@ -177,6 +177,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             hardware=hardware,
             server=server,
             loop=loop,
+            unreadables=api.unreadables.counts,
             recovery=recovery,
             memory=WallMemory(hardware, records, walls, arguments.sysfs_root / CGROUPS),
             metered=(*claims.families, *operations.families),

@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 from pydantic.dataclasses import dataclass
 
-from gpusharing.api.meta import FROZEN_CONFIG, EmptyDict, ObjectMeta
+from gpusharing.api.meta import FROZEN_CONFIG, EmptyDict, ObjectMeta, OwnedMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ResourceQuota:
-    metadata: ObjectMeta
+    metadata: OwnedMeta
     spec: Annotated[dict[str, Any], EmptyDict]
 
 

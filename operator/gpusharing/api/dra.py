@@ -1,18 +1,64 @@
 """resource.k8s.io/v1 and the core kinds beside it, as far as we read them."""
 
+import re
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from gpusharing.api.meta import FROZEN_CONFIG, Common, EmptyDict, EmptyTuple, ObjectMeta, StringMap, Strings
+from gpusharing.api.meta import (
+    FROZEN_CONFIG,
+    Common,
+    EmptyDict,
+    EmptyTuple,
+    LabelledMeta,
+    NamespaceMeta,
+    ObjectMeta,
+    OwnedMeta,
+    OwnerReference,
+    OwnerReferences,
+    StringMap,
+    Strings,
+    WholeMeta,
+)
+
+_POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+_MOST_PODS: Final = 8
+_LONGEST_NAME: Final = 253
+_DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _pod_claim_name(value: Any) -> Any:
+    name = value.get(_POD_CLAIM_NAME) if isinstance(value, dict) else value
+    return name if isinstance(name, str) and _DNS_LABEL.fullmatch(name) else None
+
+
+def _pods(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
+    """Anybody may name anything as the owner of a claim."""
+    pods = [
+        owner
+        for owner in owners
+        if (owner.api_version, owner.kind) == ("v1", "Pod") and max(len(owner.name), len(owner.uid)) <= _LONGEST_NAME
+    ]
+    return tuple(pods[:_MOST_PODS])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class ClaimMeta(ObjectMeta):
+    pod_claim_name: Annotated[str | None, Field(validation_alias="annotations"), BeforeValidator(_pod_claim_name)] = (
+        None
+    )
+    """What a pod calls it that has its claims made from templates."""
+    owner_references: Annotated[OwnerReferences, AfterValidator(_pods)] = ()
+    """The pods for which it was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class OpaqueConfig:
     driver: str
     parameters: Any = None
+    """As they were written; in claims that are kept, as they were understood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -23,15 +69,24 @@ class AllocationConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class Toleration:
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class AllocationResult:
-    request: Common
+    request: str
     driver: Common
     pool: Common
     device: Common
     admin_access: bool | None = None
     share_id: Annotated[str | None, Field(alias="shareID")] = None
     consumed_capacity: StringMap = field(default_factory=dict)
-    tolerations: Annotated[tuple[dict[str, Any], ...], EmptyTuple] = ()
+    tolerations: Annotated[tuple[Toleration, ...], EmptyTuple] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -44,6 +99,8 @@ class DeviceAllocation:
 class Allocation:
     devices: DeviceAllocation = DeviceAllocation()
     allocation_timestamp: str | None = None
+    digest: str | None = None
+    """In claims that are kept, of what was written. The API has no such field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -66,7 +123,7 @@ class ResourceClaimStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class Wish:
-    device_class_name: Common = ""
+    device_class_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -87,7 +144,7 @@ class ResourceClaimSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ResourceClaim:
-    metadata: ObjectMeta
+    metadata: ClaimMeta
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 
@@ -101,7 +158,7 @@ class DeviceClassSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class DeviceClass:
-    metadata: ObjectMeta
+    metadata: OwnedMeta
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
@@ -109,7 +166,7 @@ class DeviceClass:
 class ResourceSlice:
     """The spec stays as it was read: a slice is only ever compared with the one that we would publish."""
 
-    metadata: ObjectMeta
+    metadata: WholeMeta
     spec: Annotated[dict[str, Any], EmptyDict]
 
 
@@ -121,18 +178,18 @@ class DeviceTaintRuleSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class DeviceTaintRule:
-    metadata: ObjectMeta
+    metadata: LabelledMeta
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class Node:
-    metadata: ObjectMeta
+    metadata: LabelledMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class Namespace:
-    metadata: ObjectMeta
+    metadata: NamespaceMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)

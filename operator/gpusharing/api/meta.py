@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from sys import intern
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pydantic
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
 
 from gpusharing.api.base import ApiModel, keyed_by
+from gpusharing.api.text import Message
 
 FROZEN_CONFIG = pydantic.ConfigDict(
     extra="ignore", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, defer_build=True
@@ -19,14 +20,31 @@ FROZEN_CONFIG = pydantic.ConfigDict(
 # An absent list or map, and one that is null as Go clients write it, are the same thing.
 EmptyTuple = pydantic.BeforeValidator(lambda value: () if value is None else value)
 EmptyDict = pydantic.BeforeValidator(lambda value: {} if value is None else value)
-# Of names that thousands of objects have in common, there is one in memory.
+# Of names that thousands of objects have in common, there is one in memory. Never of what tenants choose: Python 3.12
+# does not free it.
 Common = Annotated[str, pydantic.AfterValidator(intern)]
-Strings = Annotated[tuple[Common, ...], EmptyTuple]
-StringMap = Annotated[dict[Common, Common], EmptyDict]
+Strings = Annotated[tuple[str, ...], EmptyTuple]
+StringMap = Annotated[dict[Common, str], EmptyDict]
+
+_MOST_LABELS: Final = 256
+"""Of a namespace. Nobody has so many for a good reason, and guards may not read more of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class OwnerReference:
+    api_version: Common = ""
+    kind: Common = ""
+    name: str = ""
+    uid: str = ""
+
+
+OwnerReferences = Annotated[tuple[OwnerReference, ...], EmptyTuple]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class ObjectMeta:
+    """What is kept of the metadata of any object. Kinds of which more is used have a type of their own."""
+
     name: str
     namespace: Common = ""
     uid: str = ""
@@ -34,6 +52,34 @@ class ObjectMeta:
     generation: int = 0
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class LabelledMeta(ObjectMeta):
+    labels: StringMap = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class OwnedMeta(LabelledMeta):
+    """Of what may be made for a policy."""
+
+    owner_references: OwnerReferences = ()
+
+
+def _labels_if_few(value: Any) -> Any:
+    return None if isinstance(value, dict) and len(value) > _MOST_LABELS else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class NamespaceMeta(ObjectMeta):
+    labels: Annotated[dict[Common, str] | None, pydantic.BeforeValidator(_labels_if_few)] = field(default_factory=dict)
+    """None: there are so many that nobody can be sure whose tenant it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class WholeMeta(ObjectMeta):
+    """Of what is replaced as a whole."""
+
     labels: StringMap = field(default_factory=dict)
     annotations: StringMap = field(default_factory=dict)
     finalizers: Strings = ()
@@ -61,6 +107,10 @@ class Identity:
     uid: str
     resource_version: str
 
+    @property
+    def display_name(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class PartialObjectMetadata:
@@ -84,7 +134,7 @@ class Condition(ApiModel):
     """True, False or Unknown."""
     reason: Annotated[str, pydantic.Field(min_length=1, max_length=1024)]
     """Why, in one word from a closed list."""
-    message: Annotated[str, pydantic.Field(max_length=32768)] = ""
+    message: Message = ""
     """Why, in a sentence that says what to do."""
     observed_generation: int | None = None
     """The generation of the object that this was said of."""
@@ -92,7 +142,7 @@ class Condition(ApiModel):
     """When the status last changed."""
 
 
-Conditions = Annotated[tuple[Condition, ...], pydantic.Field(json_schema_extra=keyed_by("type"))]
+Conditions = Annotated[tuple[Condition, ...], pydantic.Field(max_length=64, json_schema_extra=keyed_by("type"))]
 
 
 class LabelSelectorRequirement(ApiModel):
@@ -119,7 +169,17 @@ class LabelSelectorRequirement(ApiModel):
 class LabelSelector(ApiModel):
     """metav1.LabelSelector: all of it must match; empty matches everything."""
 
-    match_labels: dict[str, str] = pydantic.Field(default_factory=dict)
+    match_labels: Annotated[
+        dict[Annotated[str, pydantic.Field(max_length=317)], Annotated[str, pydantic.Field(max_length=63)]],
+        pydantic.Field(
+            max_length=64,
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    {"rule": "self.all(key, size(key) <= 317)", "message": "keys have at most 317 characters"}
+                ]
+            },
+        ),
+    ] = pydantic.Field(default_factory=dict)
     """Labels that must be there with exactly this value."""
     match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], pydantic.Field(max_length=32)] = ()
     """Requirements that must all hold."""

@@ -1,6 +1,7 @@
 """NVIDIA's opaque device configurations (resource.nvidia.com/v1beta1), decoded as strictly as their driver does."""
 
 import reprlib
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import pydantic
@@ -8,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from gpusharing.api import strict_json
 from gpusharing.api.sharing.offers import Interval
+from gpusharing.api.text import clip
 
 API_VERSION = "resource.nvidia.com/v1beta1"
 
@@ -29,8 +31,13 @@ class TimeSlicingConfig(_Strict):
     interval: Annotated[Interval, pydantic.BeforeValidator(_default_if_null)] = Interval.DEFAULT
 
 
+_LONGEST_QUANTITY: Final = 64
+
+
 def _quantity(value: Any) -> Any:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_short = isinstance(value, str) and len(value) <= _LONGEST_QUANTITY
+    if value is not None and not is_number and not is_short:
         raise ValueError("must be a quantity, such as 8Gi")
     return value
 
@@ -41,7 +48,9 @@ Quantity = Annotated[Any, pydantic.BeforeValidator(_quantity)]
 class MpsConfig(_Strict):
     default_active_thread_percentage: Annotated[int, pydantic.Field(strict=True, ge=0, le=100)] | None = None
     default_pinned_device_memory_limit: Quantity = None
-    default_per_device_pinned_memory_limit: dict[str, Quantity] | None = None
+    default_per_device_pinned_memory_limit: (
+        Annotated[dict[Annotated[str, pydantic.Field(max_length=64)], Quantity], pydantic.Field(max_length=64)] | None
+    ) = None
     multi_user: Annotated[bool, pydantic.Field(strict=True)] | None = None
 
 
@@ -84,13 +93,40 @@ _KINDS: dict[str, type[GpuConfig] | type[MigDeviceConfig]] = {
 
 # Tenants write the parameters and our status shows the messages: short and printable, whatever is in them.
 _SHOWN_PROBLEMS: Final = 3
+_LONGEST_VALUE: Final = 200
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = 64
+_repr.maxlevel = _repr.maxdict = _repr.maxlist = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """What is kept of parameters that are no configuration."""
+
+    problem: str
+
+
+def understand(parameters: Any) -> GpuConfig | MigDeviceConfig | Unusable:
+    """What `decode` takes in their place: it is small, whatever they are."""
+    try:
+        return decode(parameters)
+    except InvalidConfigError as error:
+        return Unusable(str(error))
 
 
 def decode(parameters: Any) -> GpuConfig | MigDeviceConfig:
-    if not isinstance(parameters, dict):
-        raise InvalidConfigError("parameters must be an object")
+    match parameters:
+        case GpuConfig() | MigDeviceConfig():
+            return parameters
+        case Unusable(problem):
+            raise InvalidConfigError(problem)
+        case dict():
+            return _decode(parameters)
+        case _:
+            raise InvalidConfigError("parameters must be an object")
+
+
+def _decode(parameters: dict[str, Any]) -> GpuConfig | MigDeviceConfig:
     if strict_json.is_too_deep(parameters):
         raise InvalidConfigError("parameters are nested too deeply: no configuration is")
     if repeated := strict_json.repeated_keys(parameters):
@@ -130,7 +166,7 @@ def _sentence(detail: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return _repr.repr(value)
+    return clip(_repr.repr(value), _LONGEST_VALUE)
 
 
 def _printable(name: str) -> str:

@@ -13,6 +13,9 @@ MAX_DEPTH: Final = 64
 """No object that we read is nested so deeply. Opaque parameters may be (Go reads 10,000 levels, Python a tenth)."""
 
 
+_MOST_DIGITS: Final = 4000
+
+
 class AmbiguousObject(dict[str, Any]):
     """A JSON object in which keys stand twice."""
 
@@ -22,12 +25,21 @@ class AmbiguousObject(dict[str, Any]):
 
 
 def loads(data: bytes | str) -> Any:
-    """Like json.loads, but objects with repeated keys come back marked, so that who relies on them can refuse."""
+    """Like json.loads, but objects with repeated keys come back marked, so that who relies on them can refuse.
+
+    Anyone who may create a claim can write what Python would not read: it must not hide all the others. As in Go, a
+    byte that is not UTF-8 becomes the replacement character.
+    """
+    text = data if isinstance(data, str) else data.decode(errors="replace")
     try:
-        return json.loads(data, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
     except RecursionError:
-        # Anyone who may create a claim can write such parameters: they must not hide all the others.
-        return json.loads(_cut(data if isinstance(data, str) else data.decode()), object_pairs_hook=_object)
+        return json.loads(_cut(text), object_pairs_hook=_object, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    """Python makes no integers of more digits, since that takes quadratic time."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 # So far down that what is left is still too deep: cut or not depends on the reader's stack, the verdict must not.
@@ -53,10 +65,11 @@ def _cut(text: str) -> str:
 
 def is_too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     """Whether lists and objects are nested more deeply than the limit."""
-    if not isinstance(value, dict | list):
-        return False
-    items = value.values() if isinstance(value, dict) else value
-    return limit == 0 or any(is_too_deep(item, limit - 1) for item in items)
+    containers = [value] if isinstance(value, dict | list) else []
+    for _ in range(limit):
+        items = (item for one in containers for item in (one.values() if isinstance(one, dict) else one))
+        containers = [item for item in items if isinstance(item, dict | list)]
+    return bool(containers)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

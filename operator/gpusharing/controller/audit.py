@@ -13,12 +13,11 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.api.meta import Identity
-from gpusharing.controller.listing import as_json
 from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import patiently
-from gpusharing.kube.transport import Api, ApiError
+from gpusharing.kube.transport import Api, ApiError, UnreadableError
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +59,10 @@ async def forget_deleted(api: Api, store: Store, kind: Kind[Any]) -> Collection[
 
 async def _read(api: Api, store: Store, kind: Kind[Any], missed: Identity) -> None:
     try:
-        value = await api.get(as_json(kind), missed.name, missed.namespace)
+        value = await api.get(kind.as_json(), missed.name, missed.namespace)
+    except UnreadableError as error:
+        store.unreadables.skip(kind.kind, missed.display_name, error)
+        return
     except ApiError as error:
         if error.status != 404:
             raise
@@ -69,4 +71,4 @@ async def _read(api: Api, store: Store, kind: Kind[Any], missed: Identity) -> No
     store.seen(kind, value)
     # What cannot be read has not been missed: the store has said so.
     if not store.behind(kind, [missed]):
-        log.info("a change was missed", kind=kind.kind, object="/".join(filter(None, (missed.namespace, missed.name))))
+        log.info("a change was missed", kind=kind.kind, object=missed.display_name)

@@ -1,7 +1,6 @@
 """The complete lists from which the operator begins: before its first decision, it knows all that there is."""
 
 import asyncio
-import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -38,7 +37,7 @@ async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
     """All objects of the kind, and no others. The version of the list."""
     uids: set[str] = set()
     version = ""
-    async for page in api.pages(as_json(kind)):
+    async for page in api.pages(kind.as_json()):
         for item in page.items:
             uids.add(item["metadata"]["uid"])
             store.seen(kind, item)
@@ -53,8 +52,3 @@ async def _require_discovery(api: Api, kind: Kind[Any]) -> None:
     discovery = await api.get_json(kind.path().rpartition("/")[0])
     if kind.plural not in {resource["name"] for resource in discovery["resources"]}:
         raise NotYetError(f"{kind.api_version} has no {kind.plural} yet")
-
-
-def as_json(kind: Kind[Any]) -> Kind[dict[str, Any]]:
-    """As JSON: an object that cannot be read must not take its page with it."""
-    return dataclasses.replace(kind, model=dict[str, Any])

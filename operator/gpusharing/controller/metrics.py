@@ -1,6 +1,6 @@
 """What the operator tells Prometheus."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Any, get_args
@@ -10,13 +10,17 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from gpusharing.core.intents import Intent
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.unreadable import Unreadables
 
 
 class Result(StrEnum):
@@ -35,9 +39,24 @@ class EventResult(StrEnum):
     """More than are recorded in a minute."""
 
 
+class _UnreadableObjects(Collector):
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(
+            "gpusharing_unreadable_objects", "Times that an object came that cannot be read", labels=["kind"]
+        )
+        for kind, count in self._counts.items():
+            family.add_metric([kind], count)
+        return [family]
+
+
 class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self.unreadables = Unreadables()
+        self._registry.register(_UnreadableObjects(self.unreadables.counts))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         self._decisions = Counter(

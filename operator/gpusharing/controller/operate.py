@@ -59,11 +59,7 @@ async def operate(
     lease_duration: int,
 ) -> None:
     """Runs until SIGTERM or SIGINT, or until another one leads: LeaseLostError."""
-    # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
-    gc.set_threshold(50_000, 20, 100)
-    # Kopf reads JSON by the standard library. Opaque parameters of a claim may be nested five thousand levels deep, and
-    # one such claim must not end the watch of all of them.
-    sys.setrecursionlimit(20_000)
+    _set_up_interpreter()
     _end_by_signal()
     credentials = await client_credentials.load(kubeconfig)
     metrics, changes = Metrics(), Changes()
@@ -77,7 +73,7 @@ async def operate(
             changes.happened()
 
     known = (*handlers.WATCHED, *taint_rules.KINDS, *guards.KINDS)
-    store = Store(known, on_change=on_change)
+    store = Store(known, on_change=on_change, unreadables=metrics.unreadables)
     relists = Relists(known, credentials.server)
     user_agent = f"{_NAME}/{__version__}"
 
@@ -88,9 +84,8 @@ async def operate(
             Api(electors, credentials.server, user_agent=user_agent), lease, me=me, duration=lease_duration
         )
         session = await ours.enter_async_context(open_session(credentials, elector.fence))
-        api = Api(session, credentials.server, user_agent=user_agent)
-        events = Events(api, controller=_NAME, instance=socket.gethostname())
-        recorder = EventRecorder(events, metrics)
+        api = Api(session, credentials.server, user_agent=user_agent, unreadables=metrics.unreadables)
+        recorder = EventRecorder(Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
         writer = Writer(api, store, recorder, metrics)
         loop = Loop(writer, recorder, metrics, changes)
         metrics.watch_store(handlers.WATCHED, store.count)
@@ -151,6 +146,14 @@ def _readiness(elector: Elector, loop: Loop) -> Readiness:
     if elector.stands_by:
         return Readiness.STANDING_BY
     return Readiness.READY if elector.leads and loop.is_ready else Readiness.NOT_READY
+
+
+def _set_up_interpreter() -> None:
+    # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
+    gc.set_threshold(50_000, 20, 100)
+    # Kopf reads JSON by the standard library. Opaque parameters of a claim may be nested five thousand levels deep, and
+    # one such claim must not end the watch of all of them.
+    sys.setrecursionlimit(20_000)
 
 
 def _end_by_signal() -> None:

@@ -11,9 +11,13 @@ from typing import Any, Protocol, TypeVar
 import pydantic
 import structlog
 
+from gpusharing.api import names
+from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import Identity, ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.core.claims import allocation
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.unreadable import Unreadables, display_name
 
 T = TypeVar("T")
 
@@ -28,9 +32,16 @@ class OnChange(Protocol):
 
 
 class Store:
-    def __init__(self, watched: Collection[Kind[Any]], *, on_change: OnChange) -> None:
+    def __init__(
+        self,
+        watched: Collection[Kind[Any]],
+        *,
+        on_change: OnChange,
+        unreadables: Unreadables | None = None,
+    ) -> None:
         self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
         self._on_change = on_change
+        self.unreadables = unreadables or Unreadables()
 
     def all(self, kind: Kind[T]) -> Iterator[T]:
         return iter(self._objects[kind].values())
@@ -59,7 +70,7 @@ class Store:
         try:
             item = kind.from_json(value)
         except pydantic.ValidationError as error:
-            log.error("object cannot be read", kind=kind.kind, object=_display_name(value), error=_sentence(error))  # noqa: TRY400
+            self.unreadables.skip(kind.kind, display_name(value), error)
             if kind.unreadable is None:
                 # Whatever was known of it stays: half an object must not look like a deleted one.
                 return
@@ -128,7 +139,9 @@ class Store:
             return item.made_of(known.spec, known.status)
         return item
 
-    def _put(self, kind: Kind[T], item: T) -> None:
+    def _put(self, kind: Kind[T], item: Any) -> None:
+        if isinstance(item, ResourceClaim):
+            item = allocation.kept(item, names.DRIVER)
         key = _key(_metadata(item))
         before = self._objects[kind].get(key)
         self._objects[kind][key] = item
@@ -150,12 +163,3 @@ def _key(metadata: ObjectMeta | Identity) -> _Key:
 def _version(metadata: ObjectMeta | Identity) -> int:
     # Kubernetes promises (since 1.35) that versions of one resource compare as numbers.
     return int(metadata.resource_version)
-
-
-def _display_name(value: Mapping[str, Any]) -> str:
-    metadata = value.get("metadata", {})
-    return "/".join(filter(None, (metadata.get("namespace"), metadata.get("name", "?"))))
-
-
-def _sentence(error: pydantic.ValidationError) -> str:
-    return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())

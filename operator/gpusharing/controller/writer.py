@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.listing import as_json
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.store import Store
 from gpusharing.controller.targets import KINDS
@@ -38,9 +37,9 @@ from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
 
-_AT_ONCE: Final = 16
-_OF_A_STAGE: Final = 14
-"""The others are for the other stages: a webhook that takes its time over one kind does not stop the others."""
+_OF_A_STAGE: Final = 16
+_AT_ONCE: Final = 18
+"""Two are left for the other stages: a webhook that takes its time over one kind does not stop the others."""
 _BACKOFF: Final = Backoff(0.5, 30.0)
 # A watch that works tells within a second what a write has made, or what it has met.
 _UNSEEN: Final = 5.0
@@ -236,7 +235,7 @@ class Writer:
     async def _take_in(self, kind: Kind[Any], pending: _Pending) -> None:
         _, namespace, name = pending.key
         try:
-            value = await self._api.get(as_json(kind), name, namespace)
+            value = await self._api.get(kind.as_json(), name, namespace)
             self._store.seen(kind, value)
         except ApiError as error:
             if error.status != 404:

@@ -2,14 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
+import pydantic
 import structlog
 
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.transport import Api, ApiError, ExpiredError, UnreachableError
+from gpusharing.kube.unreadable import display_name
 
 T = TypeVar("T")
 
@@ -38,13 +40,19 @@ async def follow(
             async for event, value in api.watch(kind, version, field_selector=field_selector):
                 backoff = _FIRST_BACKOFF
                 version = value["metadata"]["resourceVersion"]
-                takes_in(event, value)
+                try:
+                    takes_in(event, value)
+                except pydantic.ValidationError as error:
+                    api.unreadables.skip(kind.kind, display_name(value), error)
         except ExpiredError:
             version = ""
-        except (ApiError, UnreachableError, ValueError) as error:
-            # ValueError: an object that this version of ours does not understand, or a line that is too long.
+        except (ApiError, UnreachableError) as error:
             log.warning("watch broken", kind=kind.kind, error=str(error), retry_in=backoff)
             version = version if isinstance(error, UnreachableError) else ""
+        except Exception:
+            # Whatever one kind's watch meets, the rest of the program has its own work.
+            log.exception("watch failed", kind=kind.kind, retry_in=backoff)
+            version = ""
         # Also after a watch that ended well: a server that ends each at once must not be asked without a pause.
         await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
         backoff = min(2 * backoff, _LAST_BACKOFF)
@@ -82,15 +90,31 @@ class Reflector(Generic[T]):
         await follow(self._api, self._kind, lists=self._list, takes_in=self._apply, field_selector=self._field_selector)
 
     async def _list(self) -> str:
-        items, version = await self._api.list(self._kind, field_selector=self._field_selector)
+        listed: list[T] = []
+        version = ""
+        async for page in self._api.pages(self._kind.as_json(), field_selector=self._field_selector):
+            listed += self._readable(page.items)
+            version = page.resource_version
         # What a write of our own returned meanwhile is newer than the list.
         written = {
             key: value for key, value in self._objects.items() if int(_meta(value).resource_version or 0) > int(version)
         }
-        self._objects = {_key(item): item for item in items} | written
+        self._objects = {_key(item): item for item in listed} | written
         self.synced.set()
         self._on_change()
         return version
+
+    def _readable(self, values: Iterable[Any]) -> Iterator[T]:
+        """In the place of one that cannot be read, what is known of it: it must not look like a deleted one."""
+        for value in values:
+            try:
+                yield self._kind.from_json(value)
+            except pydantic.ValidationError as error:
+                self._api.unreadables.skip(self._kind.kind, display_name(value), error)
+                metadata = value["metadata"]
+                known = self.get(metadata["name"], metadata.get("namespace", ""))
+                if known is not None and _meta(known).uid == metadata["uid"]:
+                    yield known
 
     def _apply(self, event: str, value: Any) -> None:
         if event == "BOOKMARK":

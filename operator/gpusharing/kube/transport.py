@@ -3,16 +3,21 @@
 import asyncio
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 import aiohttp
+import pydantic
+from aiohttp.http import HttpProcessingError
 
 from gpusharing.api import strict_json
 from gpusharing.api.meta import Identity
+from gpusharing.kube import reading
 from gpusharing.kube.credentials import Credentials
-from gpusharing.kube.kinds import Kind, Page, decode_identities
+from gpusharing.kube.kinds import Kind, Page, decode_identities, decode_page, decode_page_head, require_identity
+from gpusharing.kube.reading import LARGEST_OBJECT, Part
+from gpusharing.kube.unreadable import Unreadables, display_name
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -21,6 +26,9 @@ REQUEST_TIMEOUT: Final = 30.0
 # As JSON, objects take several times what is kept of them, and a process does not give back the most that it ever took.
 PAGE_SIZE: Final = 200
 _IDENTITIES: Final = 500
+# A page that has more bytes is asked for again with fewer objects.
+PAGE_BYTES: Final = 4 * 2**20
+_LARGEST_ERROR: Final = 2**16
 # The API server ends a watch by itself; a bookmark comes each minute. What is silent for longer is a dead connection.
 WATCH_SILENCE: Final = 75.0
 WATCH_LENGTH: Final = 290
@@ -30,6 +38,8 @@ _FIRST_DELAY: Final = 0.2
 _JSON: Final = "application/json"
 _METADATA_ONLY: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _TRY_LATER: Final = frozenset({429, 500, 502, 503, 504})
+# What aiohttp's parser says of bytes that are no HTTP is not always one of its client errors.
+_NETWORK: Final = (aiohttp.ClientError, HttpProcessingError, TimeoutError)
 
 
 class ApiError(Exception):
@@ -44,8 +54,17 @@ class ApiError(Exception):
         self.message = message
 
 
+class UnreadableError(ApiError):
+    """An answer whose object cannot be read. To ask again is of no use until the object has changed."""
+
+    def __init__(self, verb: str, path: str, message: str, *, head: bytes = b"") -> None:
+        super().__init__(verb, path, 200, "Unreadable", message)
+        self.head = head
+        """Of an answer that is too long: its beginning."""
+
+
 class UnreachableError(Exception):
-    """No answer from the API server, or none that can be read."""
+    """No answer from the API server, or one that is no JSON."""
 
 
 class ExpiredError(Exception):
@@ -98,16 +117,24 @@ def open_session(
     return aiohttp.ClientSession(
         connector=connector,
         middlewares=(*middlewares, authorize),
-        # Large objects come as one line of a watch.
-        read_bufsize=2**21,
+        read_bufsize=2**18,
     )
 
 
 class Api:
-    def __init__(self, session: aiohttp.ClientSession, server: str, *, user_agent: str) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        server: str,
+        *,
+        user_agent: str,
+        unreadables: Unreadables | None = None,
+    ) -> None:
         self._session = session
         self._server = server.rstrip("/")
         self._headers = {"User-Agent": user_agent, "Accept": _JSON}
+        self.unreadables = unreadables or Unreadables()
+        """What lists and watches have skipped."""
 
     async def get_json(self, path: str) -> Any:
         """What is not an object: the version, or what is served."""
@@ -119,16 +146,28 @@ class Api:
     def pages(self, kind: Kind[T], *, field_selector: str = "", label_selector: str = "") -> AsyncIterator[Page[T]]:
         """All objects of a kind, page by page; the last page has the version to watch from."""
         selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
-        return self._pages(kind.decode_page, kind.path(), selectors)
+
+        def decode(data: bytes) -> Page[T]:
+            page = decode_page(data)
+            return Page(tuple(self._readable(kind, page.items)), page.resource_version, page.continue_token)
+
+        return self._pages(decode, kind, selectors, size=PAGE_SIZE)
+
+    def _readable(self, kind: Kind[T], items: Iterable[Any]) -> Iterator[T]:
+        for item in items:
+            try:
+                value = kind.from_json(item)
+            except ValueError as error:
+                self.unreadables.skip(kind.kind, display_name(item), error)
+            else:
+                yield value
 
     async def identities(self, kind: Kind[Any], *, label_selector: str = "") -> tuple[list[Identity], str]:
         """Which objects of a kind there are, in which versions, and the version of this list."""
         items: list[Identity] = []
         version = ""
         selectors = {"labelSelector": label_selector}
-        async for page in self._pages(
-            decode_identities, kind.path(), selectors, accept=_METADATA_ONLY, size=_IDENTITIES
-        ):
+        async for page in self._pages(decode_identities, kind, selectors, accept=_METADATA_ONLY, size=_IDENTITIES):
             items += page.items
             version = page.resource_version
         return items, version
@@ -136,22 +175,43 @@ class Api:
     async def _pages(
         self,
         decode: Callable[[bytes], Page[R]],
-        path: str,
+        kind: Kind[Any],
         selectors: Mapping[str, str],
         *,
         accept: str = _JSON,
-        size: int = PAGE_SIZE,
+        size: int,
     ) -> AsyncIterator[Page[R]]:
-        token = ""
+        token, limit = "", size
         while True:
-            query = _query(limit=str(size), **selectors, **{"continue": token})
-            page = await self._request(decode, "GET", path, query, accept=accept, retry=True)
+            query = _query(limit=str(limit), **selectors, **{"continue": token})
+            most = PAGE_BYTES if limit > 1 else LARGEST_OBJECT
+            try:
+                data = await self._request(bytes, "GET", kind.path(), query, accept=accept, retry=True, most=most)
+                page = _decoded(decode, "GET", kind.path(), data)
+            except UnreadableError as error:
+                if limit > 1:
+                    limit //= 2
+                    continue
+                page = self._without_its_object(kind, error)
+            else:
+                if len(data) < PAGE_BYTES // 4:
+                    limit = min(2 * limit, size)
+                # Otherwise they would stay until the next page is there.
+                del data
             token = page.continue_token
             yield page
-            # Otherwise it would stay until the next one is there.
             del page
             if not token:
                 return
+
+    def _without_its_object(self, kind: Kind[Any], error: UnreadableError) -> Page[Any]:
+        """A page of one object that is too large."""
+        try:
+            page = decode_page_head(error.head)
+        except ValueError:
+            raise error from None
+        self.unreadables.skip(kind.kind, reading.name_in(error.head.partition(b'"items"')[2]), error.message)
+        return page
 
     async def list(self, kind: Kind[T], *, field_selector: str = "", label_selector: str = "") -> tuple[list[T], str]:
         """All objects of a kind, and the version to watch from."""
@@ -190,7 +250,8 @@ class Api:
     async def watch(
         self, kind: Kind[T], resource_version: str, *, field_selector: str = "", label_selector: str = ""
     ) -> AsyncIterator[tuple[str, Any]]:
-        """Events (type, object as JSON) from a version on, until the server ends the watch."""
+        """Events (type, object as JSON) from a version on, until the server ends the watch. Those are left out whose
+        objects cannot be told from others."""
         query = _query(
             watch="1",
             allowWatchBookmarks="true",
@@ -206,13 +267,32 @@ class Api:
             ) as response:
                 if response.status != 200:
                     raise await _error("WATCH", kind.path(), response)
-                async for line in response.content:
-                    event, value = _decoded(_event, "WATCH", kind.path(), line)
-                    if event == "ERROR":
-                        raise _watch_error(kind.path(), value)
-                    yield event, value
-        except (aiohttp.ClientError, TimeoutError) as error:
+                async for line in reading.lines(response.content.iter_any()):
+                    if (event := self._event(kind, line)) is None:
+                        continue
+                    if event[0] == "ERROR":
+                        raise _watch_error(kind.path(), event[1])
+                    yield event
+        except _NETWORK as error:
             raise UnreachableError(f"WATCH {kind.path()}: {type(error).__name__}: {error}") from error
+
+    def _event(self, kind: Kind[Any], line: Part) -> tuple[str, Any] | None:
+        if not line.is_whole:
+            self.unreadables.skip(kind.kind, reading.name_in(line.data), _too_large(LARGEST_OBJECT))
+            return None
+        match _decoded(strict_json.loads, "WATCH", kind.path(), line.data):
+            case {"type": "ERROR" | "BOOKMARK" as type_, "object": dict(value)}:
+                return type_, value
+            case {"type": str(type_), "object": value}:
+                try:
+                    require_identity(value)
+                except ValueError as error:
+                    self.unreadables.skip(kind.kind, display_name(value), error)
+                    return None
+                return type_, value
+            case _:
+                self.unreadables.skip(kind.kind, "?", "not an event")
+                return None
 
     async def _request(
         self,
@@ -225,6 +305,7 @@ class Api:
         content_type: str = _JSON,
         accept: str = _JSON,
         retry: bool = False,
+        most: int = LARGEST_OBJECT,
     ) -> R:
         headers = self._headers | {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
         data = strict_json.canonical(body) if body is not None else None
@@ -242,13 +323,16 @@ class Api:
                     timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT),
                 ) as response:
                     if response.status < 300:
-                        return _decoded(decode, verb, path, await response.read())
+                        answer = await reading.read(response.content.iter_any(), most)
+                        if not answer.is_whole:
+                            raise UnreadableError(verb, path, _too_large(most), head=answer.data)
+                        return _decoded(decode, verb, path, answer.data)
                     error = await _error(verb, path, response)
                     # 429 comes before anything was done, so every verb may try again.
                     if last or not (response.status == 429 or (retry and response.status in _TRY_LATER)):
                         raise error
                     wait = max(wait, _retry_after(response))
-            except (aiohttp.ClientError, TimeoutError) as problem:
+            except _NETWORK as problem:
                 if last or not retry:
                     raise UnreachableError(f"{verb} {path}: {type(problem).__name__}: {problem}") from problem
             await asyncio.sleep(wait)
@@ -267,17 +351,15 @@ def _query(**parameters: str) -> dict[str, str]:
 def _decoded(decode: Callable[[bytes], R], verb: str, path: str, data: bytes) -> R:
     try:
         return decode(data)
+    except pydantic.ValidationError as error:
+        raise UnreadableError(verb, path, str(error).partition("\n")[0]) from error
     except ValueError as error:
         # A proxy's page, say, whatever its status is.
-        problem = str(error).partition("\n")[0]
-        raise UnreachableError(f"{verb} {path}: an answer that cannot be read: {problem}") from error
+        raise UnreachableError(f"{verb} {path}: an answer that cannot be read: {error}") from error
 
 
-def _event(line: bytes) -> tuple[str, Any]:
-    match strict_json.loads(line):
-        case {"type": str(event), "object": dict(value)}:
-            return event, value
-    raise ValueError("not an event")
+def _too_large(most: int) -> str:
+    return f"has more than {most // 2**20} MiB as JSON"
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float:
@@ -287,7 +369,7 @@ def _retry_after(response: aiohttp.ClientResponse) -> float:
 
 
 async def _error(verb: str, path: str, response: aiohttp.ClientResponse) -> ApiError:
-    text = (await response.read()).decode(errors="replace")
+    text = (await reading.read(response.content.iter_any(), _LARGEST_ERROR)).data.decode(errors="replace")
     try:
         status = strict_json.loads(text)
         reason, message = status.get("reason", ""), status.get("message", "")

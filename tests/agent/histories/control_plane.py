@@ -12,13 +12,14 @@ from gpusharing.api.dra import (
     Allocation,
     AllocationConfig,
     AllocationResult,
+    ClaimMeta,
     DeviceAllocation,
     Node,
     ResourceClaim,
     ResourceClaimStatus,
     ResourceSlice,
 )
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import LabelledMeta, WholeMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import ClaimSharing, Verdict
 from gpusharing.api.sharing.node_status import NodeSharingStatus
@@ -44,7 +45,7 @@ class Server(Api):
 
     async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
         if kind is NODES:
-            return Node(metadata=ObjectMeta(name=NODE, uid=f"uid-{NODE}"))
+            return Node(metadata=LabelledMeta(name=NODE, uid=f"uid-{NODE}"))
         found = self.claims.get(name) if kind is RESOURCE_CLAIMS else self.slices.get(name)
         if found is None:
             raise ApiError("GET", kind.path(name, namespace), 404, "NotFound", f'{kind.plural} "{name}" not found')
@@ -80,7 +81,7 @@ class Server(Api):
     def put_claim(self, uid: str, results: tuple[AllocationResult, ...], configs: tuple[AllocationConfig, ...]) -> None:
         allocation = Allocation(devices=DeviceAllocation(results=results, config=configs)) if results else None
         self.claims[uid] = ResourceClaim(
-            metadata=ObjectMeta(name=uid, namespace=NAMESPACE, uid=uid),
+            metadata=ClaimMeta(name=uid, namespace=NAMESPACE, uid=uid),
             status=ResourceClaimStatus(allocation=allocation),
         )
 
@@ -97,9 +98,9 @@ class Server(Api):
             for uid, claim in self.claims.items()
         ]
 
-    def _meta(self, name: str) -> ObjectMeta:
+    def _meta(self, name: str) -> WholeMeta:
         self._version += 1
-        return ObjectMeta(name=name, uid=f"uid-{name}", resource_version=str(self._version))
+        return WholeMeta(name=name, uid=f"uid-{name}", resource_version=str(self._version))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from building.guards import bound, installed
 from building.incremental import Incremental
 from core.cluster.test_device_classes import device_class
 from gpusharing.api.dra import Namespace
-from gpusharing.api.meta import ConditionStatus, LabelSelector, ObjectMeta
+from gpusharing.api.meta import ConditionStatus, LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.classes import Classes
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.api.sharing.tenants import Quota, Tenants
@@ -21,7 +21,7 @@ SEARCH = policy(
     tenants=Tenants(namespaces=LabelSelector(match_labels={"team": "search"}), quota=Quota(time_slicing=4)),
     classes=Classes(),
 )
-TENANT = Namespace(metadata=ObjectMeta(name="search", labels={"team": "search"}))
+TENANT = Namespace(metadata=NamespaceMeta(name="search", labels={"team": "search"}))
 
 
 def at_first(*, guards: bool = True) -> World:

@@ -8,7 +8,7 @@ from building import DRIVER, EXCLUSIVE, MINOR, NOW, policy, time_slicing, world
 from building.cluster import apply
 from building.from_nothing import decide
 from gpusharing.api.dra import DeviceClass, DeviceClassSpec
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import OwnedMeta, OwnerReference
 from gpusharing.api.sharing.classes import Classes, ExtendedResources
 from gpusharing.api.sharing.offers import (
     ExclusiveOffer,
@@ -62,11 +62,11 @@ def device_class(
 ) -> DeviceClass:
     """As it is kept; `of` None: not ours."""
     selected = ({"cel": {"expression": selector(of or "", sharing)}},)
-    metadata = ObjectMeta(
+    metadata = OwnedMeta(
         name=name,
         resource_version="5",
         labels={"gpusharing.dev/policy": of} if of else {},
-        owner_references=(owner(of, uid),) if of else (),
+        owner_references=(OwnerReference(**owner(of, uid)),) if of else (),
     )
     return DeviceClass(metadata=metadata, spec=DeviceClassSpec(selectors=selected, extended_resource_name=resource))
 

@@ -12,7 +12,7 @@ from building import MINOR, NOW, policy
 from building.quantities import STORED, stored
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace
-from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.meta import LabelSelector, NamespaceMeta, OwnedMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Quota, Tenants
@@ -21,6 +21,7 @@ from gpusharing.core.cluster.quotas import QuotaDecider, QuotaDecision
 from gpusharing.core.intents import Create, Delete, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
 from gpusharing.core.reasons import Complaint, DegradedReason
+from gpusharing.kube.kinds import NAMESPACES
 
 TEAM = LabelSelector(match_labels={"team": "search"})
 TENANTS = Tenants(namespaces=TEAM, quota=Quota(time_slicing=16, mps=0))
@@ -33,14 +34,14 @@ SEARCH = policy("search", tenants=TENANTS)
 
 
 def namespace(name: str, team: str = "search", **metadata: Any) -> Namespace:
-    return Namespace(metadata=ObjectMeta(name=name, labels={"team": team}, **metadata))
+    return Namespace(metadata=NamespaceMeta(name=name, labels={"team": team}, **metadata))
 
 
 def quota(namespace: str, spec: dict[str, Any] | None = None, **metadata: Any) -> ResourceQuota:
     """As we have made it."""
     made: dict[str, Any] = {"labels": {"gpusharing.dev/policy": "search"}, "owner_references": (OWNER,)}
     return ResourceQuota(
-        metadata=ObjectMeta(name="gpusharing-search", namespace=namespace, **(made | metadata)),
+        metadata=OwnedMeta(name="gpusharing-search", namespace=namespace, **(made | metadata)),
         spec={"hard": HARD} if spec is None else spec,
     )
 
@@ -167,6 +168,15 @@ def test_it_goes_with_the_label_or_the_wish(now: SharingPolicy, namespaces: list
         [Delete(target=Target.RESOURCE_QUOTA, stage=Stage.CLASSES, before=made.metadata)],
         {},
     )
+
+
+def test_nobody_knows_whose_tenant_a_namespace_with_too_many_labels_is() -> None:
+    """It gets no quota, and none is taken from it."""
+    labels = {"team": "search"} | {f"label-{number}": "" for number in range(256)}
+    unknown = NAMESPACES.from_json({"metadata": {"name": "a", "labels": labels}})
+    assert unknown.metadata.labels is None
+    assert decided(SEARCH, namespaces=[unknown], existing=[]) == ([], {})
+    assert decided(SEARCH, namespaces=[unknown], existing=[quota("a")]) == ([], {})
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from building.worlds import (
     worlds,
 )
 from gpusharing.api.dra import DeviceTaintRule, Namespace
-from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, ObjectMeta
+from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec, Verdict
@@ -100,8 +100,8 @@ def with_node(name: str, labels: Mapping[str, str]) -> Step:
     return lambda at: replace(at, nodes={**at.nodes, name: node(name, **labels)})
 
 
-def with_namespace(name: str, labels: Mapping[str, str]) -> Step:
-    namespace = Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+def with_namespace(name: str, labels: Mapping[str, str] | None) -> Step:
+    namespace = Namespace(metadata=NamespaceMeta(name=name, labels=None if labels is None else dict(labels)))
     return lambda at: replace(at, namespaces={**at.namespaces, name: namespace})
 
 
@@ -142,7 +142,7 @@ def step(data: st.DataObject) -> Step:
         lambda: without("claims", data.draw(st.sampled_from([("team", "c1"), ("default", "c2")]))),
         lambda: agents_act,
         lambda: lambda at: apply(at, decide(at, now=NOW)),
-        lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {"team": "y"}, {}]))),
+        lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {"team": "y"}, {}, None]))),
         lambda: with_last_ready(data),
         lambda: with_installation(*data.draw(installations)),
         lambda: without("namespaces", data.draw(st.sampled_from(["team", "default"]))),

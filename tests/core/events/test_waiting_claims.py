@@ -13,7 +13,7 @@ from building.from_nothing import World, decide, events
 from building.guards import bound, installed
 from building.incremental import Incremental, by_object
 from gpusharing.api.dra import Namespace, ResourceClaim
-from gpusharing.api.meta import LabelSelector, ObjectMeta
+from gpusharing.api.meta import LabelSelector, NamespaceMeta, OwnerReference
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
@@ -105,7 +105,7 @@ def test_another_reason_is_another_event() -> None:
     ids=itertools.count(),
 )
 def test_what_is_no_pod_gets_no_event(owner: dict[str, str]) -> None:
-    waits = replace(WAITS, metadata=replace(WAITS.metadata, owner_references=(owner,)))
+    waits = replace(WAITS, metadata=replace(WAITS.metadata, owner_references=(OwnerReference(**owner),)))
     assert told(events(at(waits), now=NOW)) == ["ResourceClaim c1"]
 
 
@@ -163,8 +163,10 @@ def edited(at: World, **spec: Any) -> World:
 SHARED = time_slicing(3)
 BOTH = time_slicing(3, exclusive=True)
 FOR_SEARCH = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
-TENANT = Namespace(metadata=ObjectMeta(name="other", labels={"team": "search"}))
+UNKNOWN = Namespace(metadata=NamespaceMeta(name="other", labels=None))
+TENANT = Namespace(metadata=NamespaceMeta(name="other", labels={"team": "search"}))
 EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
+FOR_SEARCH_ALONE = in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH))
 
 
 @pytest.mark.parametrize(
@@ -172,10 +174,7 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
     [
         (in_force(policy("p", offers=BOTH)), {}),
         (in_force(policy("p", offers=SHARED)), {"WayNotOffered": EXCLUSIVE_ASKED}),
-        (
-            in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)),
-            {"NotATenant": ["exclusive-other", "timeslicing-other"]},
-        ),
+        (FOR_SEARCH_ALONE, {"NotATenant": ["exclusive-other", "timeslicing-other"]}),
         (
             in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)),
             {"NotATenant": ["timeslicing-other"], "WayNotOffered": EXCLUSIVE_ASKED},
@@ -187,7 +186,8 @@ EXCLUSIVE_ASKED = ["exclusive-other", "exclusive-search"]
         (edited(in_force(policy("p", offers=BOTH)), rollout=Rollout(paused=True)), {}),
         (edited(in_force(policy("p", offers=BOTH)), offers=BOTH, tenants=FOR_SEARCH, rollout=Rollout(paused=True)), {}),
         # Of a namespace that is not known yet, nobody knows whether it is a tenant.
-        (replace(in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH)), namespaces={}), {}),
+        (replace(FOR_SEARCH_ALONE, namespaces={}), {}),
+        (replace(FOR_SEARCH_ALONE, namespaces={**FOR_SEARCH_ALONE.namespaces, "other": UNKNOWN}), {}),
     ],
     ids=itertools.count(),
 )

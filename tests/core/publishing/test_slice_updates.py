@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from building import DRIVER, EXCLUSIVE, NOW, gpu, time_slicing
 from gpusharing.api.dra import ResourceSlice
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import WholeMeta
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.devices.offered import OfferedGpu
 from gpusharing.core.publishing.devices import full_menu
@@ -54,7 +54,7 @@ def stored(name: str, spec: dict[str, Any]) -> ResourceSlice:
             shorten(consumed["counters"]["memory"], "value")
     for counter_set in kept.get("sharedCounters", ()):
         shorten(counter_set["counters"]["memory"], "value")
-    return ResourceSlice(metadata=ObjectMeta(name=name, uid=f"uid-{name}"), spec=kept)
+    return ResourceSlice(metadata=WholeMeta(name=name, uid=f"uid-{name}"), spec=kept)
 
 
 def shorten(quantities: dict[str, str], key: str) -> None:
@@ -150,7 +150,7 @@ def test_a_device_that_goes_to_another_slice_is_a_new_generation() -> None:
         return plan_pool([*existing.values()], specs(*devices), pool="n1", driver=DRIVER, last_generation=0)
 
     stand = {
-        write.name: ResourceSlice(metadata=ObjectMeta(name=write.name), spec=write.spec)
+        write.name: ResourceSlice(metadata=WholeMeta(name=write.name), spec=write.spec)
         for write in writes({}, "a b", "c").writes
         if isinstance(write, Create)
     }
@@ -218,7 +218,7 @@ def test_a_taint_that_stays_keeps_its_time() -> None:
 
     stored_spec = with_taint("NoExecute")
     stored_spec["devices"][0]["taints"][0]["timeAdded"] = NOW
-    before = ResourceSlice(metadata=ObjectMeta(name=slice_name(0, pool="n1", driver=DRIVER)), spec=stored_spec)
+    before = ResourceSlice(metadata=WholeMeta(name=slice_name(0, pool="n1", driver=DRIVER)), spec=stored_spec)
     assert update(with_taint("NoExecute")) == []
     assert [taint["timeAdded"] for taint in update(with_taint("NoExecute", capacity={}))] == [NOW]
     assert ["timeAdded" in taint for taint in update(with_taint("NoSchedule"))] == [False]

@@ -167,4 +167,4 @@ def test_a_selector_in_words(selector: Mapping[str, Any], words: str) -> None:
 
 
 def test_a_long_selector_does_not_fill_the_message() -> None:
-    assert len(in_words(LabelSelector(match_labels={f"label-{number}": "x" for number in range(100)}))) < 210
+    assert len(in_words(LabelSelector(match_labels={f"label-{number}": "x" for number in range(64)}))) < 210

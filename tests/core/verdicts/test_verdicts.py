@@ -7,22 +7,25 @@ import pytest
 from building import (
     DRIVER,
     EXCLUSIVE,
+    MINOR,
     claim,
     config,
     decided,
     gpu_config,
     gpu_status,
     interval_config,
+    node,
     node_sharing,
     policy,
     prepared,
     result,
     time_slicing,
 )
-from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import LabelSelector
+from gpusharing.api.dra import Namespace, Node, ResourceClaim
+from gpusharing.api.meta import LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.device_settings import DeviceSettings, MemorySettings, SettingSources
 from gpusharing.api.sharing.gpu_status import MemoryWallSupport
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import (
     Enforcement,
@@ -37,6 +40,7 @@ from gpusharing.api.sharing.offers import (
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.claims import allocation
+from gpusharing.core.state.cluster_state import ClusterState, Setup
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.verdicts.conflicts import Loss
 from gpusharing.core.verdicts.tenancy import Registry
@@ -110,6 +114,24 @@ def test_a_denied_claim_says_why_for_each_device() -> None:
     assert entry.verdict is Verdict.DENIED
     assert entry.reason == f"request a: {why.format('gpu-0')}{how}; request b: {why.format('gpu-1')}{how}"
     assert entry.settings == (plain("gpu-0", "c"),)
+
+
+def test_what_many_requests_are_refused_for_is_said_once() -> None:
+    results = [result("gpu-0-timeslicing", request=f"r{number}") for number in range(32)]
+    item = claim("c1", *results, configs=[config(gpu_config({"strategy": "MPS"}))])
+    [entry] = entries([item], MEDIUM)
+    assert entry.reason == (
+        "requests r0, r1, r2 and 29 more: config of the claim: sharing.strategy is MPS, but device gpu-0-timeslicing "
+        "is shared in time slices: use TimeSlicing, or remove the config"
+    )
+
+
+def test_a_reason_is_as_long_as_the_api_takes_it() -> None:
+    results = [result(f"gpu-{number}", request=f"r{number}") for number in range(32)]
+    cut = [config(gpu_config(kind="MigDeviceConfig"), requests=[f"r{number}" for number in range(32)])]
+    [entry] = entries([claim("c1", *results, configs=cut)], None)
+    assert entry.reason is not None
+    assert (len(entry.reason), entry.reason[-1]) == (1024, "…")
 
 
 def test_a_reason_can_be_written_whatever_the_claim_says() -> None:
@@ -230,6 +252,19 @@ def test_a_tenant_is_allowed() -> None:
 
 def test_of_an_unknown_namespace_nothing_is_said() -> None:
     assert judged(THEIRS, namespaces={}) is None
+
+
+def test_a_namespace_of_too_many_labels_is_unknown() -> None:
+    unknown = Namespace(metadata=NamespaceMeta(name="other", labels=None))
+    state = ClusterState(Setup(driver=DRIVER, minor=MINOR))
+    state.put(NodeSharing, node_sharing())
+    state.put(Node, node())
+    state.put(Namespace, unknown)
+    state.put(ResourceClaim, THEIRS)
+    view = state.view("n1")
+    assert view is not None
+    assert (view.claims, view.namespaces) == ((THEIRS,), {})
+    assert judged(THEIRS, namespaces=view.namespaces) is None
 
 
 def test_who_becomes_a_tenant_is_allowed_then() -> None:

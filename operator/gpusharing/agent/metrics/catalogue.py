@@ -89,6 +89,9 @@ REGISTERED: Final = Metric(f"{_PREFIX}kubelet_registered", "gauge", "1 once the 
 SLICE_WRITES: Final = Metric(
     f"{_PREFIX}resource_slice_writes_total", "counter", "ResourceSlices written to the API server", ("verb",)
 )
+UNREADABLE_OBJECTS: Final = Metric(
+    f"{_PREFIX}unreadable_objects_total", "counter", "Times that an object came that cannot be read", ("kind",)
+)
 ROUNDS: Final = Metric(
     f"{_PREFIX}rounds_total",
     "counter",
@@ -118,5 +121,6 @@ ALL: Final = (
     QUARANTINED_FILES,
     REGISTERED,
     SLICE_WRITES,
+    UNREADABLE_OBJECTS,
     ROUNDS,
 )

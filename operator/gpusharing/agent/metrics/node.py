@@ -38,6 +38,7 @@ class NodeMetrics:
         hardware: GpuNode,
         server: PluginServer,
         loop: NodeLoop,
+        unreadables: Counter[str],
         recovery: Recovery,
         memory: WallMemory,
         metered: Iterable[Family],
@@ -58,6 +59,7 @@ class NodeMetrics:
             _value(catalogue.QUARANTINED_FILES, lambda: records.quarantined),
             _value(catalogue.REGISTERED, lambda: int(server.registered)),
             _by_name(catalogue.SLICE_WRITES, lambda: loop.publisher.writes),
+            _by_name(catalogue.UNREADABLE_OBJECTS, lambda: unreadables),
             _by_name(catalogue.ROUNDS, lambda: loop.rounds),
         )
 

@@ -5,12 +5,13 @@ from typing import Annotated
 from pydantic import Field
 
 from gpusharing.api.base import ApiModel, keyed_by
+from gpusharing.api.text import Name
 
 
 class MigProfilePlaces(ApiModel):
     """A kind of MIG instance: what it takes of the GPU, and where."""
 
-    name: str
+    name: Name
     """As in 1g.10gb."""
     id: int
     """The number that the driver knows it by."""
@@ -18,9 +19,9 @@ class MigProfilePlaces(ApiModel):
     """Of the GPU's computing."""
     memory: int
     """In MiB."""
-    size: int
+    size: Annotated[int, Field(ge=1, le=64)]
     """How many of the GPU's memory slices it takes."""
-    starts: tuple[int, ...]
+    starts: Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(min_length=1, max_length=64)]
     """The memory slices that it can begin at."""
     multiprocessors: int = 0
     """Multiprocessors that it takes."""
@@ -39,9 +40,9 @@ class MigProfilePlaces(ApiModel):
 class GpuModel(ApiModel):
     """A model of GPU that can be cut."""
 
-    model: str
+    model: Name
     """The product name."""
     switch_resets: bool
     """Whether a change of MIG mode resets the GPU."""
-    profiles: Annotated[tuple[MigProfilePlaces, ...], Field(json_schema_extra=keyed_by("name"))]
+    profiles: Annotated[tuple[MigProfilePlaces, ...], Field(max_length=32, json_schema_extra=keyed_by("name"))]
     """The kinds of MIG instances that it can be cut into."""

@@ -11,6 +11,7 @@ from gpusharing.api.base import ApiModel, Numerous
 from gpusharing.api.meta import Conditions
 from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import Interval
+from gpusharing.api.text import Message, Name
 
 # Both are calculated with; one that could not be would stop the decisions for all.
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?Z$"
@@ -18,7 +19,7 @@ _MEMORY_OF_A_GPU = "^[1-9][0-9]*(Mi|Gi|Ti)$"
 
 
 class PublishedDevice(Numerous):
-    device: str
+    device: Name
     """A device name in the node's ResourceSlices."""
     closing_since: Annotated[str | None, Field(max_length=32, pattern=_MOMENT)] = None
     """Since when nobody new gets it, because it is to be withdrawn."""
@@ -29,9 +30,9 @@ class DeviceAttribute(TypedDict, total=False):
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[misc]
 
-    string: str
+    string: Annotated[str, Field(max_length=64)]
     """A text."""
-    version: str
+    version: Annotated[str, Field(max_length=64)]
     """A semantic version."""
     int: int
     """A whole number."""
@@ -53,11 +54,11 @@ def _shared(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute
 
 
 class MigInstanceStatus(Numerous):
-    profile: str
+    profile: Name
     """Its kind, as in 1g.10gb."""
-    start: int
+    start: Annotated[int, Field(ge=0, le=63)]
     """The first of its memory slices."""
-    uuid: str | None = None
+    uuid: Name | None = None
     """The MIG device that programs see. Absent: there is none, or there are several."""
 
 
@@ -71,7 +72,7 @@ class MigMode(ApiModel):
 class MemoryWallSupport(Numerous):
     supported: bool
     """Whether the driver can hold each container to a part of the GPU's memory."""
-    reason: str | None = None
+    reason: Message | None = None
     """What is in the way."""
 
 
@@ -79,23 +80,25 @@ UNTOLD: Final = MemoryWallSupport(supported=False, reason="the node's agent has 
 
 
 class GpuStatus(Numerous):
-    uuid: str
+    uuid: Name
     """The GPU, for as long as the board lives."""
-    slot: int
+    slot: Annotated[int, Field(ge=0, le=9999)]
     """The N of gpu-N in device names; it stays with the GPU."""
-    minor: int
+    minor: Annotated[int, Field(ge=0, le=9999)]
     """The N of /dev/nvidiaN at the moment."""
-    model: str
+    model: Name
     """The product name."""
     memory: Annotated[str, Field(max_length=16, pattern=_MEMORY_OF_A_GPU)]
     """Total memory, as a quantity."""
-    mig_profiles: tuple[str, ...] = ()
+    mig_profiles: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
     """The kinds of MIG instances that it can be cut into."""
-    instances: tuple[MigInstanceStatus, ...] = ()
+    instances: Annotated[tuple[MigInstanceStatus, ...], Field(max_length=64)] = ()
     """The MIG instances that it is cut into."""
     mig_mode: MigMode | None = None
     """Whether it can be cut at the moment. Absent: it never can."""
-    attributes: Annotated[dict[str, DeviceAttribute], AfterValidator(_shared), Field(default_factory=dict)]
+    attributes: Annotated[
+        dict[str, DeviceAttribute], AfterValidator(_shared), Field(default_factory=dict, max_length=64)
+    ]
     """What selectors see, as on the devices in ResourceSlices."""
     policy: PolicyReference | None = None
     """The policy whose offers are in force. Absent: the GPU is offered as it is found."""
@@ -105,7 +108,7 @@ class GpuStatus(Numerous):
     """The compute mode that is set."""
     memory_wall: MemoryWallSupport = UNTOLD
     """Whether claims of one GPU can be kept to their own memory."""
-    published: tuple[PublishedDevice, ...] = ()
+    published: Annotated[tuple[PublishedDevice, ...], Field(max_length=256)] = ()
     """The devices that the scheduler is offered."""
     conditions: Conditions = ()
     """What is wrong with this GPU, if anything is."""

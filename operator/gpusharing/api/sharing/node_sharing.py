@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from gpusharing.api.base import ApiModel
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import WholeMeta
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 
@@ -11,7 +11,7 @@ from gpusharing.api.sharing.node_status import NodeSharingStatus
 class NodeSharing(ApiModel):
     """How the GPUs of one node are shared: the operator writes the spec, the node's agent the status."""
 
-    metadata: ObjectMeta
+    metadata: WholeMeta
     spec: NodeSharingSpec = NodeSharingSpec()
     """How each GPU of the node is to be shared, written by the operator."""
     status: NodeSharingStatus = NodeSharingStatus()

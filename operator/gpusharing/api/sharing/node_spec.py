@@ -1,7 +1,7 @@
 """How the GPUs of a node are to be shared, and what the claims on them get."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -106,6 +106,9 @@ class Verdict(StrEnum):
     DENIED = "Denied"
 
 
+LONGEST_REASON: Final = 1024
+
+
 class ClaimSharing(Numerous):
     uid: str
     """The ResourceClaim."""
@@ -115,7 +118,7 @@ class ClaimSharing(Numerous):
     """The allocation that this entry speaks of; for any other it is void."""
     verdict: Verdict
     """Allowed, or Denied: then nothing of it is prepared."""
-    reason: str | None = None
+    reason: Annotated[str | None, Field(max_length=LONGEST_REASON)] = None
     """Why it is denied."""
     settings: tuple[DeviceSettings, ...] = ()
     """What each device of this node is set to while the claim holds it."""

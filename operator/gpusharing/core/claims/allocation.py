@@ -3,10 +3,11 @@
 import hashlib
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any, Final
 
-from gpusharing.api import names, strict_json
-from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
+from gpusharing.api import names, nvidia, strict_json
+from gpusharing.api.dra import AllocationConfig, AllocationResult, DeviceAllocation, ResourceClaim, Toleration
 from gpusharing.api.sharing.node_status import ClaimStatus
 
 _NO_EXECUTE: Final = "NoExecute"
@@ -38,8 +39,32 @@ def configs(claim: ResourceClaim, driver: str) -> tuple[AllocationConfig, ...]:
     return tuple(config for config in allocation.devices.config if config.opaque and config.opaque.driver == driver)
 
 
+def kept(claim: ResourceClaim, driver: str) -> ResourceClaim:
+    """What decisions use of it, which is small whatever its tenant has written: no devices of other drivers, and
+    configs as they were understood."""
+    allocation = claim.status.allocation
+    if allocation is None and not claim.status.devices:
+        return claim
+    if allocation is not None:
+        names_of_requests: dict[str, str] = {}
+        ours = DeviceAllocation(
+            results=tuple(replace(result, tolerations=_lasting(result)) for result in results(claim, driver)),
+            config=tuple(_understood(config, names_of_requests) for config in configs(claim, driver)),
+        )
+        allocation = replace(allocation, devices=ours, digest=digest(claim, driver))
+    return replace(claim, status=replace(claim.status, allocation=allocation, devices=()))
+
+
+def _understood(config: AllocationConfig, known: dict[str, str]) -> AllocationConfig:
+    """`known`: each config of a claim may name all its requests."""
+    opaque = config.opaque and replace(config.opaque, parameters=nvidia.understand(config.opaque.parameters))
+    return replace(config, requests=tuple(known.setdefault(name, name) for name in config.requests), opaque=opaque)
+
+
 def digest(claim: ResourceClaim, driver: str) -> str:
     """Names one allocation: a claim can lose its devices and get others under the same uid."""
+    if claim.status.allocation and claim.status.allocation.digest:
+        return claim.status.allocation.digest
     told = {
         "results": [
             [result.request, result.pool, result.device, result.share_id, result.admin_access, result.consumed_capacity]
@@ -61,11 +86,6 @@ def _readable(parameters: Any) -> Any:
 def base_request(request: str) -> str:
     """Of `gpu/big`, the alternative `big` of request `gpu`, as the kubelet knows it."""
     return request.partition("/")[0]
-
-
-def pod_claim_name(claim: ResourceClaim) -> str | None:
-    """What a pod calls it that has its claims made from templates."""
-    return claim.metadata.annotations.get("resource.kubernetes.io/pod-claim-name")
 
 
 def users(claim: ResourceClaim) -> tuple[str, ...]:
@@ -101,12 +121,20 @@ def policies_of(claim: ResourceClaim, driver: str) -> AbstractSet[str]:
 
 def tolerates(result: AllocationResult, taint: str) -> bool:
     """Whether it tolerates the taint without a time limit. `taint`: the key of a NoExecute taint without a value."""
-    return any(
-        toleration.get("key", "") in {"", taint}
-        and (toleration.get("operator") == "Exists" or not toleration.get("value"))
-        and toleration.get("effect", "") in {"", _NO_EXECUTE}
-        and toleration.get("tolerationSeconds") is None
-        for toleration in result.tolerations
+    return any(toleration.key in {"", taint} for toleration in _lasting(result))
+
+
+def _lasting(result: AllocationResult) -> tuple[Toleration, ...]:
+    """Those of taints of ours, without a time limit."""
+    return tuple(
+        [
+            toleration
+            for toleration in result.tolerations
+            if toleration.key in {"", names.DRAINING, names.CONFLICT_TAINT}
+            and (toleration.operator == "Exists" or not toleration.value)
+            and toleration.effect in {"", _NO_EXECUTE}
+            and toleration.toleration_seconds is None
+        ]
     )
 
 

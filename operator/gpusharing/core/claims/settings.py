@@ -23,6 +23,11 @@ _SOURCES: Final = {"FromClaim": "claim", "FromClass": "class"}
 class SettingsError(ValueError):
     """The claim asks for something that this device cannot be. The message names the request, the field, the remedy."""
 
+    def __init__(self, problem: str, *, request: str = "") -> None:
+        super().__init__(f"request {request}: {problem}" if request else problem)
+        self.problem = problem
+        """Without the request: others may have the same."""
+
 
 def resolve(
     result: AllocationResult,
@@ -50,8 +55,8 @@ def resolve(
             return _mig(result, asked(nvidia.MigDeviceConfig))
         case None:
             raise SettingsError(
-                f"request {result.request}: this driver has no device of the name {result.device}: delete the pod, so "
-                "that it is scheduled again"
+                f"this driver has no device of the name {result.device}: delete the pod, so that it is scheduled again",
+                request=result.request,
             )
 
 
@@ -63,8 +68,8 @@ def _allowed(
         return asked
     if problem := config_limits.objection(asked[0], allow):
         raise SettingsError(
-            f"request {result.request}: config of the {asked[1]}: {problem} in policy {policy.name}: ask for what is "
-            "allowed, or remove it"
+            f"config of the {asked[1]}: {problem} in policy {policy.name}: ask for what is allowed, or remove it",
+            request=result.request,
         )
     return asked
 
@@ -114,9 +119,10 @@ def _walled(
         return settings.model_copy(update={"memory": wall, "sources": sources})
     if memory.enforcement is Enforcement.REQUIRED:
         raise SettingsError(
-            f"request {result.request}: policy {policy.name} requires that containers are held to their memory of "
+            f"policy {policy.name} requires that containers are held to their memory of "
             f"device {result.device}, which cannot be done ({support.reason}): delete the pod, so that it is scheduled "
-            "again"
+            "again",
+            request=result.request,
         )
     unheld = (
         f"memory {limit}Mi: nobody is held to it on this GPU ({support.reason}), and policy {policy.name} permits that"
@@ -140,8 +146,9 @@ def _mps(
     sharing = asked[0].sharing if asked else None
     if asked and sharing and sharing.strategy != "MPS":
         raise SettingsError(
-            f"request {result.request}: config of the {asked[1]}: sharing.strategy is {sharing.strategy}, but device "
-            f"{result.device} is shared by MPS: use MPS, or remove the config"
+            f"config of the {asked[1]}: sharing.strategy is {sharing.strategy}, but device "
+            f"{result.device} is shared by MPS: use MPS, or remove the config",
+            request=result.request,
         )
     ignored: tuple[str, ...] = ()
     if asked and sharing and sharing.mps_config:
@@ -172,14 +179,15 @@ def _consumed(result: AllocationResult, capacity: str, read: Callable[[str], int
     try:
         return read(consumed)
     except ValueError as error:
-        raise SettingsError(f"request {result.request}: capacity {capacity}: {error}") from error
+        raise SettingsError(f"capacity {capacity}: {error}", request=result.request) from error
 
 
 def _mig(result: AllocationResult, asked: Asked[nvidia.MigDeviceConfig]) -> DeviceSettings:
     if asked and asked[0].sharing and asked[0].sharing.strategy == "MPS":
         raise SettingsError(
-            f"request {result.request}: config of the {asked[1]}: sharing.strategy is MPS, which MIG devices are not "
-            "shared by yet: remove the config, or use an MPS device of a whole GPU"
+            f"config of the {asked[1]}: sharing.strategy is MPS, which MIG devices are not "
+            "shared by yet: remove the config, or use an MPS device of a whole GPU",
+            request=result.request,
         )
     return DeviceSettings(request=result.request, device=result.device)
 
@@ -219,10 +227,11 @@ def _whole(result: AllocationResult, asked: Asked[nvidia.GpuConfig]) -> DeviceSe
 
 def _configured_mps(result: AllocationResult, config: nvidia.MpsConfig, source: str) -> MpsSettings:
     """Of a GPU that the claim has to itself: for its own processes, so client and daemon have the same limits."""
-    where = f"request {result.request}: config of the {source}: sharing.mpsConfig"
+    where = f"config of the {source}: sharing.mpsConfig"
     if config.default_per_device_pinned_memory_limit:
         raise SettingsError(
-            f"{where}.defaultPerDevicePinnedMemoryLimit is not supported: use defaultPinnedDeviceMemoryLimit"
+            f"{where}.defaultPerDevicePinnedMemoryLimit is not supported: use defaultPinnedDeviceMemoryLimit",
+            request=result.request,
         )
     memory = None
     if config.default_pinned_device_memory_limit is not None:
@@ -230,16 +239,18 @@ def _configured_mps(result: AllocationResult, config: nvidia.MpsConfig, source: 
         try:
             memory = quantities.whole_mebibytes(text)
         except ValueError as error:
-            raise SettingsError(f"{where}.defaultPinnedDeviceMemoryLimit: {error}") from error
+            raise SettingsError(f"{where}.defaultPinnedDeviceMemoryLimit: {error}", request=result.request) from error
         if memory == 0:
-            raise SettingsError(f"{where}.defaultPinnedDeviceMemoryLimit is {text}: must be at least 1Mi")
+            raise SettingsError(
+                f"{where}.defaultPinnedDeviceMemoryLimit is {text}: must be at least 1Mi", request=result.request
+            )
     threads = config.default_active_thread_percentage or 100
     return MpsSettings(memory=memory, threads=threads, most_memory=memory, most_threads=threads)
 
 
 def _no_offer(result: AllocationResult) -> SettingsError:
     return SettingsError(
-        f"request {result.request}: device {result.device} is not offered any more: delete the pod and the claim"
+        f"device {result.device} is not offered any more: delete the pod and the claim", request=result.request
     )
 
 
@@ -249,8 +260,9 @@ def _interval(result: AllocationResult, asked: tuple[nvidia.GpuConfig, str]) -> 
         return None
     if config.sharing.strategy == "MPS":
         raise SettingsError(
-            f"request {result.request}: config of the {source}: sharing.strategy is MPS, but device {result.device} "
-            f"is shared in time slices: use TimeSlicing, or remove the config"
+            f"config of the {source}: sharing.strategy is MPS, but device {result.device} "
+            f"is shared in time slices: use TimeSlicing, or remove the config",
+            request=result.request,
         )
     return config.sharing.time_slicing_config.interval if config.sharing.time_slicing_config else None
 
@@ -265,14 +277,15 @@ def _last_matching(result: AllocationResult, configs: Sequence[AllocationConfig]
         try:
             decoded = nvidia.decode(config.opaque.parameters)
         except nvidia.InvalidConfigError as error:
-            raise SettingsError(f"request {result.request}: config of the {source}: {error}") from error
+            raise SettingsError(f"config of the {source}: {error}", request=result.request) from error
         if isinstance(decoded, kind):
             found = decoded, source
         elif config.requests:
             is_mig = kind is nvidia.MigDeviceConfig
             raise SettingsError(
-                f"request {result.request}: config of the {source}: {decoded.kind} names this request, but device "
-                f"{result.device} is {'a' if is_mig else 'not a'} MIG device: use {kind.__name__}"
+                f"config of the {source}: {decoded.kind} names this request, but device "
+                f"{result.device} is {'a' if is_mig else 'not a'} MIG device: use {kind.__name__}",
+                request=result.request,
             )
     return found
 

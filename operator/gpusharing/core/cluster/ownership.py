@@ -3,13 +3,13 @@
 from typing import Any
 
 from gpusharing.api import names
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import OwnedMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 
 
-def is_ours(metadata: ObjectMeta, policy: SharingPolicy) -> bool:
+def is_ours(metadata: OwnedMeta, policy: SharingPolicy) -> bool:
     """Whether it was made for exactly this policy, not for one before it of the same name."""
-    return any(reference.get("uid") == policy.metadata.uid for reference in metadata.owner_references)
+    return any(reference.uid == policy.metadata.uid for reference in metadata.owner_references)
 
 
 def metadata(name: str, policy: SharingPolicy, *, namespace: str = "") -> dict[str, Any]:
@@ -27,5 +27,5 @@ def metadata(name: str, policy: SharingPolicy, *, namespace: str = "") -> dict[s
     }
 
 
-def is_labelled(metadata: ObjectMeta, policy: SharingPolicy) -> bool:
+def is_labelled(metadata: OwnedMeta, policy: SharingPolicy) -> bool:
     return metadata.labels.get(names.POLICY_LABEL) == policy.metadata.name

@@ -99,6 +99,9 @@ def _by_namespace(things: tuple[Quotas]) -> Mapping[str, tuple[ResourceQuota, ..
 
 def _in_namespace(things: _InNamespace) -> _Found:
     limited, namespace, quotas = things
+    if namespace is not None and namespace.metadata.labels is None:
+        # Whose tenant it is, nobody knows: it gets no quota, and none is taken from it.
+        return _Found((), ())
     by_name = {quota.metadata.name: quota for quota in quotas}
     intents: list[Intent] = []
     not_ours: list[str] = []
@@ -134,7 +137,7 @@ def _hard(policy: SharingPolicy) -> Mapping[str, str]:
 def _has_tenants(namespace: Namespace, policy: SharingPolicy) -> bool:
     # In one that is being deleted nothing can be made.
     return not namespace.metadata.deletion_timestamp and policy.spec.tenants.namespaces.matches(
-        namespace.metadata.labels
+        namespace.metadata.labels or {}
     )
 
 

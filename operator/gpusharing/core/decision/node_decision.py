@@ -29,6 +29,7 @@ from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.contribution import Contribution, ContributionMemo, DecidedNode, contributions
 from gpusharing.core.verdicts.conflicts import losses
 from gpusharing.core.verdicts.occupancy import OccupancyMemo, next_approval, with_occupancy
+from gpusharing.core.verdicts.spec_size import fitted
 from gpusharing.core.verdicts.taint_rules import rule_intents
 from gpusharing.core.verdicts.tenancy import Registry
 from gpusharing.core.verdicts.verdicts import EntryMemo, claim_entries
@@ -131,7 +132,8 @@ def decide_node(
     )
     lost = losses(view)
     registry = Registry(candidates.tenants, view.namespaces)
-    spec = NodeSharingSpec(gpus=gpus, claims=claim_entries(view, admitted, registry, lost, memo.entries))
+    claims = claim_entries(view, admitted, registry, lost, memo.entries)
+    spec = fitted(NodeSharingSpec(gpus=gpus, claims=claims), view)
     if spec == written:
         spec = written
     decided = DecidedNode(

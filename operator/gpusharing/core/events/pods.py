@@ -1,9 +1,9 @@
 """Pods as objects of Events. A claim may name anything as its pod, and the API refuses Events about nonsense."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import ObjectMeta
@@ -27,17 +27,11 @@ def users(claim: ResourceClaim) -> Iterator[ObjectMeta]:
 
 def owners(claim: ResourceClaim) -> Iterator[ObjectMeta]:
     """The pod for which it was made from a template."""
-    references = claim.metadata.owner_references
-    pods = (_pod(claim, reference.get("name"), reference.get("uid")) for reference in references if _is_pod(reference))
-    return islice(filter(None, pods), _MOST_USERS)
+    pods = (_pod(claim, owner.name, owner.uid) for owner in claim.metadata.owner_references)
+    return filter(None, pods)
 
 
-def _is_pod(reference: Mapping[str, Any]) -> bool:
-    return (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Pod")
-
-
-def _pod(claim: ResourceClaim, name: Any, uid: Any) -> ObjectMeta | None:
-    is_name = isinstance(name, str) and len(name) <= _MAX_NAME and _SUBDOMAIN.fullmatch(name)
-    if not is_name or not isinstance(uid, str) or not uid:
+def _pod(claim: ResourceClaim, name: str, uid: str) -> ObjectMeta | None:
+    if len(name) > _MAX_NAME or not _SUBDOMAIN.fullmatch(name) or not uid:
         return None
     return ObjectMeta(name=name, namespace=claim.metadata.namespace, uid=uid)

@@ -53,7 +53,7 @@ def waiting_events(claim: ResourceClaim, why: Why) -> Sequence[RecordEvent]:
 
 def policy_of_class(device_class: DeviceClass) -> str | None:
     owners = device_class.metadata.owner_references
-    return next((owner["name"] for owner in owners if owner.get("kind") == Target.SHARING_POLICY), None)
+    return next((owner.name for owner in owners if owner.kind == Target.SHARING_POLICY), None)
 
 
 def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicyStatus) -> Why | None:
@@ -79,7 +79,8 @@ def _why_strangers_are_not(
     tenants = candidate.policy.spec.tenants.namespaces
     if tenants == LabelSelector() or not _is_wholly_in_force(candidate, status):
         return None
-    if namespace is None or tenants.matches(namespace.metadata.labels):
+    labels = namespace.metadata.labels if namespace else None
+    if labels is None or tenants.matches(labels):
         return None
     described = f"is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
     note = f"{_meant(group.device_class, candidate)}, and namespace {group.namespace} {described}"

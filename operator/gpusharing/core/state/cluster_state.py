@@ -147,9 +147,9 @@ class ClusterState:
             labels=itself.metadata.labels,
             claims=claims,
             namespaces={
-                name: namespaces["", name].metadata.labels
+                name: labels
                 for name in {claim.metadata.namespace for claim in claims}
-                if ("", name) in namespaces
+                if ("", name) in namespaces and (labels := namespaces["", name].metadata.labels) is not None
             },
             taint_rules=tuple(rules[key] for key in sorted(rules)) if self._has_taint_rules else None,
             driver=self._driver,

@@ -15,6 +15,7 @@ from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
 from gpusharing.api.sharing.gpu_status import UNTOLD, GpuStatus, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.tenants import Allowance
+from gpusharing.api.text import clip
 from gpusharing.core import quantities
 
 _LONGEST: Final = 200
@@ -137,8 +138,7 @@ def in_words(selector: LabelSelector) -> str:
     """As kubectl takes it."""
     parts = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
     parts += map(_requirement_in_words, selector.match_expressions)
-    text = ",".join(parts)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return clip(",".join(parts), _LONGEST)
 
 
 def _requirement_in_words(requirement: LabelSelectorRequirement) -> str:

@@ -16,14 +16,15 @@ from gpusharing.api.meta import LabelSelector
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.device_settings import DeviceSettings
 from gpusharing.api.sharing.gpu_status import GpuStatus
-from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing, Verdict
+from gpusharing.api.sharing.node_spec import LONGEST_REASON, ClaimSharing, GpuSharing, Verdict
 from gpusharing.api.sharing.node_status import ClaimStatus
+from gpusharing.api.text import clip
 from gpusharing.core.claims import allocation, settings
 from gpusharing.core.devices.offered import AS_FOUND
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.is_offered import is_offered
 from gpusharing.core.state.node_view import NodeView, Place
-from gpusharing.core.text import release_hint
+from gpusharing.core.text import listed, release_hint
 from gpusharing.core.verdicts import tenancy
 from gpusharing.core.verdicts.conflicts import Loss
 from gpusharing.core.verdicts.tenancy import Held, Registry
@@ -103,22 +104,28 @@ def _entry(case: _Case) -> ClaimSharing | None:
         return None
     configs = allocation.configs(claim, case.driver)
     resolved: list[DeviceSettings] = []
+    refused: defaultdict[str, list[str]] = defaultdict(list)
     for held in case.held:
         try:
             resolved += _settings(held, configs, promise)
         except settings.SettingsError as error:
-            problems.append(str(error))
+            refused[error.problem].append(held.result.request)
+    problems += [f"{_requests(requests)}: {problem}" for problem, requests in refused.items()]
     problems += [case.loss.reason] if case.loss else []
     entry = ClaimSharing(
         uid=claim.metadata.uid,
         claim=allocation.display_name(claim),
         allocation_hash=digest,
         verdict=Verdict.DENIED if problems else Verdict.ALLOWED,
-        reason="; ".join(problems) or None,
+        reason=clip("; ".join(problems), LONGEST_REASON) or None,
         settings=tuple(resolved),
     )
     # The same object as long as it says the same: comparing is faster then.
     return case.written if entry == case.written else entry
+
+
+def _requests(names_of_requests: Sequence[str]) -> str:
+    return f"request{'s' if len(names_of_requests) > 1 else ''} {listed(names_of_requests)}"
 
 
 def _promise(case: _Case, digest: str) -> _Promise:

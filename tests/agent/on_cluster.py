@@ -71,9 +71,9 @@ class Admin:
         async with self._session.request(verb, url, data=data, headers=headers) as response:
             if absent and response.status == 404:
                 return None
-            text = await response.text()
-            assert response.status < 300, f"{verb} {path}: {response.status}: {text}"
-            return json.loads(text)
+            answer = await response.read()
+            assert response.status < 300, f"{verb} {path}: {response.status}: {answer.decode(errors='replace')}"
+            return strict_json.loads(answer)
 
     async def merge(self, path: str, patch: Any) -> Any:
         return await self.call("PATCH", path, patch, content_type="application/merge-patch+json")

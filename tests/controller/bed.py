@@ -21,9 +21,9 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.controller.operate import operate
+from gpusharing.controller.running import Options
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
-from gpusharing.kube.elector import LeaseName
 from gpusharing.kube.kinds import EVENTS, NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api, open_session
 from harness.controlplane import ControlPlane
@@ -240,9 +240,9 @@ class Everybody:
 @asynccontextmanager
 async def operating(kubeconfig: Path) -> AsyncIterator[None]:
     """The operator in the test's own process, so that a test can get between its parts."""
-    lease = LeaseName(namespace=NAMESPACE, name="gpusharing-operator")
-    address = Address("127.0.0.1", 0)
-    task = asyncio.create_task(operate(kubeconfig=kubeconfig, listen=address, lease=lease, lease_duration=60))
+    task = asyncio.create_task(
+        operate(Options(kubeconfig=kubeconfig, listen=Address("127.0.0.1", 0), lease_duration=60))
+    )
     try:
         yield
     finally:

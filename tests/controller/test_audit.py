@@ -10,23 +10,19 @@ import aiohttp
 import kopf
 import pytest
 import pytest_asyncio
-from aiohttp import ClientSession, web
-from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
 from building import DRIVER
-from controller.api_server import ApiServer, status
+from controller.api_server import ApiServer
 from controller.bed import Everybody, Operator, eventually, everybody, install, operating
 from controller.test_listing import in_pages, node
-from gpusharing.controller import audit, following, kopf_settings
-from gpusharing.controller.handlers import WATCHED
+from gpusharing.controller import audit, following
+from gpusharing.controller.following import WATCHED
 from gpusharing.controller.listing import prime
-from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import NODES, RESOURCE_CLAIMS, SHARING_POLICIES
 from gpusharing.kube.transport import Api
 from harness.controlplane import ControlPlane
-from harness.eventually import PATIENCE
 from harness.proxy import Proxy
 
 
@@ -54,35 +50,8 @@ async def test_what_was_deleted_unseen_is_forgotten(api: Api, store: Store, serv
     server.answer = in_pages([node(1)], [node(3)])
     for number in (1, 2, 3, 101):
         store.seen(NODES, node(number))
-    await audit.forget_deleted(api, store, NODES)
+    await audit.look(api, store, NODES)
     assert sorted(item.metadata.name for item in store.all(NODES)) == ["n1", "n101", "n3"]
-
-
-async def test_each_list_of_kopfs_is_audited_when_its_watch_begins(api: Api, store: Store, server: ApiServer) -> None:
-    refusals = iter([status(403, "Forbidden")])
-    fine = in_pages([node(1)])
-    server.answer = lambda request: next(refusals, None) or fine(request)
-    relists = Relists([NODES, SHARING_POLICIES], "https://example.com/clusters/a/")
-    store.seen(NODES, node(2))
-    auditing = asyncio.create_task(audit.after_relists(api, store, relists))
-    await _asks(relists, "/clusters/a/api/v1/nodes?limit=500", "/clusters/a/api/v1/nodes?limit=500&continue=1")
-    await asyncio.sleep(0.1)
-    assert store.count(NODES) == 1
-    # Kopf has the whole list now. The audit is refused once, and does not give up.
-    await _asks(relists, "/clusters/a/api/v1/nodes?watch=true&resourceVersion=7")
-    async with asyncio.timeout(PATIENCE):
-        while store.count(NODES):  # noqa: ASYNC110 (the store knows no events)
-            await asyncio.sleep(0.01)
-    auditing.cancel()
-    await asyncio.wait([auditing])
-
-
-async def test_a_watch_that_goes_on_needs_no_audit() -> None:
-    relists = Relists([NODES], "https://example.com")
-    await _asks(relists, "/api/v1/nodes", "/api/v1/nodes?watch=true", "/api/v1/nodes?watch=true", "/api/v1/pods")
-    assert await relists.next() is NODES
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(relists.next(), timeout=0.05)
 
 
 @pytest.fixture
@@ -238,54 +207,3 @@ async def test_deletions_while_the_watch_is_cut(
             await eventually(lambda: they.holders("n1"), {uids[0], latecomer})
             assert await operator.metric('gpusharing_objects{kind="ResourceClaim"}') == 2
             assert operator.running
-
-
-@pytest.mark.cluster
-async def test_a_list_that_expires_while_kopf_reads_it_begins_anew(
-    cluster: ControlPlane, they: Everybody, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """410 Gone as well, for the next page."""
-    real_settings, real_middleware, expired = kopf_settings.settings, Relists.middleware, asyncio.Event()
-
-    def small_pages() -> kopf.OperatorSettings:
-        settings = real_settings()
-        settings.watching.chunk_size = 1
-        return settings
-
-    async def late(
-        self: Relists, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        if "continue" in request.url.query and SHARING_POLICIES.plural in request.url.path and not expired.is_set():
-            # Etcd still knows what is the newest.
-            await they.apply_policy("newer")
-            await compact(cluster)
-            expired.set()
-        return await real_middleware(self, request, handler)
-
-    monkeypatch.setattr(kopf_settings, "settings", small_pages)
-    monkeypatch.setattr(Relists, "middleware", late)
-    for number in range(3):
-        await they.apply_policy(f"policy-{number}")
-    await they.make_node("n1")
-    operator = await Operator.of(cluster)
-    with capture_logs() as logs:
-        async with operating(operator.kubeconfig):
-            await asyncio.wait_for(expired.wait(), 60)
-            # What becomes of policies is watched.
-            await they.apply_policy("latecomer", priority=1)
-            await eventually(lambda: they.winners("n1"), ["latecomer"])
-    assert SHARING_POLICIES.kind in [entry["kind"] for entry in logs if entry["event"] == "a list has expired"]
-
-
-async def _asks(relists: Relists, *paths: str) -> None:
-    """Kopf's requests, as they pass through its session."""
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response()
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    async with TestServer(app) as server, ClientSession(middlewares=(relists.middleware,)) as session:
-        for path in paths:
-            async with session.get(server.make_url(path)) as response:
-                assert response.status == 200

@@ -2,10 +2,11 @@ import aiohttp
 
 from building import policy
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.controller.endpoints import Readiness, serving
+from gpusharing.controller.endpoints import Readiness, pages
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.core.intents import PatchStatus
 from gpusharing.kube.address import Address
+from gpusharing.kube.http_server import serving
 
 
 class Health:
@@ -17,7 +18,8 @@ async def test_health_and_metrics() -> None:
     health, metrics = Health(), Metrics()
     async with (
         serving(
-            Address("127.0.0.1", 0), is_alive=lambda: health.alive, readiness=lambda: health.readiness, metrics=metrics
+            Address("127.0.0.1", 0),
+            pages(is_alive=lambda: health.alive, readiness=lambda: health.readiness, metrics=metrics),
         ) as address,
         aiohttp.ClientSession(f"http://{address.host}:{address.port}") as client,
     ):

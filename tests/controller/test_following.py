@@ -5,18 +5,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import kopf
 import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
 from building import DRIVER, hostile
-from gpusharing.controller.following import FOLLOWED, follow
+from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
+from gpusharing.controller.following import HANDLED, WATCHED, follow
+from gpusharing.controller.kopf_session import KopfSession
+from gpusharing.controller.running import Operator
 from gpusharing.controller.store import Store
-from gpusharing.kube.kinds import RESOURCE_CLAIMS
+from gpusharing.kube.kinds import RESOURCE_CLAIMS, Kind
 from gpusharing.kube.transport import Api
 from harness.eventually import eventually
-from kube.conftest import Answer, Script
+from kube.conftest import Answer, Script, refuses, says
 from kube.test_reflector import bookmark, event, expired, lists, watches
 
 
@@ -28,7 +32,7 @@ def claim(name: str, version: int, **labels: str) -> dict[str, Any]:
 class Followed:
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.store = Store(FOLLOWED, on_change=lambda *_, **__: None)
+        self.store = Store(WATCHED, on_change=lambda *_, **__: None)
 
     async def knows(self, **expected: int) -> None:
         async def check() -> None:
@@ -42,21 +46,61 @@ class Followed:
 
 @asynccontextmanager
 async def followed(*answers: Answer) -> AsyncIterator[Followed]:
-    """From version 5 on, with claims `a` and `b` known."""
+    """From version 5 on, with claims `a` and `b` known, by Kopf and its handlers as they run in the operator."""
     script = Script()
     script.then(*answers)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == RESOURCE_CLAIMS.path():
+            return await script.handle(request)
+        return web.json_response(discovery(request.path))
+
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", script.handle)
-    async with TestServer(app) as server, ClientSession() as session:
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server, ClientSession() as session, asyncio.TaskGroup() as tasks:
         result = Followed(script)
         for known in (claim("a", 3), claim("b", 4)):
             result.store.seen(RESOURCE_CLAIMS, known)
         api = Api(session, str(server.make_url("/")), user_agent="test")
-        task = asyncio.create_task(follow(api, result.store, RESOURCE_CLAIMS, "5"))
-        yield result
-        assert not task.done(), task.exception()
-        task.cancel()
-        await asyncio.wait({task})
+        kopfs = KopfSession(api, HANDLED)
+        following = tasks.create_task(follow(api, result.store, kopfs, RESOURCE_CLAIMS, "5"))
+
+        async with kopf_runs(Operator(result.store, kopfs, is_ready=lambda: True, stop=nothing)):
+            yield result
+            assert not following.done(), following.exception()
+            following.cancel()
+
+
+async def nothing() -> None:
+    pass
+
+
+@asynccontextmanager
+async def kopf_runs(operator: Operator) -> AsyncIterator[None]:
+    task = asyncio.create_task(kopf.operator(memo=kopf.Memo(operator=operator), clusterwide=True))
+    yield
+    assert not task.done(), task.exception()
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def discovery(path: str) -> dict[str, Any]:
+    """As much as Kopf asks for."""
+    match path.strip("/").split("/"):
+        case ["api"]:
+            return {"versions": ["v1"]}
+        case ["apis"]:
+            groups = {kind.group: kind.version for kind in HANDLED if kind.group}
+            served = [(name, {"version": version}) for name, version in groups.items()]
+            return {"groups": [{"name": name, "versions": [it], "preferredVersion": it} for name, it in served]}
+        case parts:
+            kinds = [kind for kind in HANDLED if kind.api_version == "/".join(parts[1:])]
+            return {"resources": [_resource(kind) for kind in kinds]}
+
+
+def _resource(kind: Kind[Any]) -> dict[str, Any]:
+    named = {"kind": kind.kind, "name": kind.plural, "singularName": kind.kind.lower(), "namespaced": kind.namespaced}
+    return named | {"verbs": ["list", "watch"]}
 
 
 async def test_it_goes_on_from_the_list_that_was_taken_in() -> None:
@@ -73,6 +117,19 @@ async def test_it_goes_on_from_the_list_that_was_taken_in() -> None:
 
 async def test_deletions_that_no_watch_tells_are_in_the_next_list() -> None:
     async with followed(watches(expired(), end="ends"), lists(20, claim("a", 15)), watches()) as it:
+        await it.knows(a=15)
+
+
+async def test_a_list_that_expires_before_its_last_page_begins_anew() -> None:
+    page = says({"metadata": {"resourceVersion": "20", "continue": "1"}, "items": [claim("a", 15)]})
+    anew = lists(30, claim("a", 15), claim("c", 25))
+    async with followed(watches(expired(), end="ends"), page, refuses(410, "Expired"), anew, watches()) as it:
+        await it.knows(a=15, c=25)
+
+
+async def test_a_kind_that_is_not_served_any_more_is_waited_for() -> None:
+    gone = refuses(404, "NotFound")
+    async with followed(watches(end="breaks"), gone, gone, lists(30, claim("a", 15)), watches()) as it:
         await it.knows(a=15)
 
 

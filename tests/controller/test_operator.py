@@ -24,7 +24,7 @@ from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.api.meta import ConditionStatus
 from gpusharing.controller import guards, listing
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.handlers import WATCHED
+from gpusharing.controller.following import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer

@@ -7,7 +7,7 @@ from building import node_sharing
 from gpusharing.api.meta import Identity
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.controller import guards
-from gpusharing.controller.handlers import WATCHED
+from gpusharing.controller.following import WATCHED
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
 

@@ -21,7 +21,7 @@ from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatu
 from gpusharing.controller import guards
 from gpusharing.controller import writer as module
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.handlers import WATCHED
+from gpusharing.controller.following import WATCHED
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.store import Store
 from gpusharing.controller.writer import Writer

@@ -5,8 +5,8 @@ from http import HTTPStatus
 
 from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.hardware.protocol import GpuNode
-from gpusharing.agent.http import Answer, Pages
 from gpusharing.agent.metrics.exposition import CONTENT_TYPE
+from gpusharing.kube.http_server import Answer, Pages
 
 
 def pages(

@@ -24,7 +24,6 @@ from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.hardware.walls import CGROUPS
 from gpusharing.agent.health import NodeHealth
 from gpusharing.agent.health_events import HealthEvents
-from gpusharing.agent.http import serving
 from gpusharing.agent.metrics.claims import ClaimMeter
 from gpusharing.agent.metrics.memory import WallMemory
 from gpusharing.agent.metrics.node import NodeMetrics, Recovery
@@ -41,6 +40,7 @@ from gpusharing.api import names
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.kube import credentials
 from gpusharing.kube.events import Events
+from gpusharing.kube.http_server import serving
 from gpusharing.kube.transport import Api, open_session
 
 log = structlog.get_logger(__name__)

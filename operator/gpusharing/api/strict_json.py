@@ -12,16 +12,11 @@ from typing import Any, Final
 MAX_DEPTH: Final = 64
 """No object that we read is nested so deeply. Opaque parameters may be (Go reads 10,000 levels, Python a tenth)."""
 
-
 _MOST_DIGITS: Final = 4000
 
-
-class AmbiguousObject(dict[str, Any]):
-    """A JSON object in which keys stand twice."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        self.repeated = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+_REPEATED: Final = "gpusharing.dev/repeated"
+"""The key under which a JSON object keeps which of its keys stood twice. It is data, so that it comes through whatever
+hands the object on. Who writes it by hand is refused as well."""
 
 
 def loads(data: bytes | str) -> Any:
@@ -74,13 +69,17 @@ def is_too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
-    return plain if len(plain) == len(pairs) else AmbiguousObject(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    counts = Counter(key for key, _ in pairs)
+    return plain | {_REPEATED: sorted(key for key, count in counts.items() if count > 1)}
 
 
 def repeated_keys(value: Any, path: str = "") -> list[str]:
     """The paths of all keys that stand twice anywhere in the value, which must not be nested too deeply."""
     if isinstance(value, dict):
-        here = [f"{path}{key}" for key in value.repeated] if isinstance(value, AmbiguousObject) else []
+        marked = value.get(_REPEATED, [])
+        here = [f"{path}{key}" for key in (marked if isinstance(marked, list) else [_REPEATED])]
         return here + [found for key, item in value.items() for found in repeated_keys(item, f"{path}{key}.")]
     if isinstance(value, list):
         return [found for index, item in enumerate(value) for found in repeated_keys(item, f"{path}{index}.")]

@@ -1,7 +1,6 @@
 """What watches miss: found by lists that say which objects there are, and in which versions, and no more.
 
-Kopf tells of no deletion that came before a list of its own. Whatever else may go wrong between the API server and the
-store is not known beforehand, hence the look now and then, at everything.
+What may go wrong between the API server and the store is not known beforehand, hence the look now and then.
 """
 
 import asyncio
@@ -13,7 +12,6 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.api.meta import Identity
-from gpusharing.controller.relists import Relists
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import patiently
@@ -27,13 +25,6 @@ _PERIOD: Final = 120.0
 _LATE: Final = 10.0
 
 
-async def after_relists(api: Api, store: Store, relists: Relists) -> None:
-    """Without end: each list of Kopf's is followed by one of ours, for the deletions before it."""
-    while True:
-        kind = await relists.next()
-        await patiently(partial(forget_deleted, api, store, kind))
-
-
 async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
     """Without end: one kind after the other, spread over the period."""
     while True:
@@ -43,18 +34,12 @@ async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -
 
 
 async def look(api: Api, store: Store, kind: Kind[Any]) -> None:
-    listed = await forget_deleted(api, store, kind)
+    listed, version = await api.identities(kind)
+    store.only(kind, {identity.uid for identity in listed}, as_of=version)
     if store.behind(kind, listed):
         await asyncio.sleep(_LATE)
         for missed in store.behind(kind, listed):
             await _read(api, store, kind, missed)
-
-
-async def forget_deleted(api: Api, store: Store, kind: Kind[Any]) -> Collection[Identity]:
-    """Gives what there is."""
-    listed, version = await api.identities(kind)
-    store.only(kind, {identity.uid for identity in listed}, as_of=version)
-    return listed
 
 
 async def _read(api: Api, store: Store, kind: Kind[Any], missed: Identity) -> None:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.controller import kopf_settings
+from gpusharing.controller.api_server import UnsupportedVersionError
 from gpusharing.controller.operate import operate
-from gpusharing.controller.server_version import UnsupportedVersionError
+from gpusharing.controller.running import Options
 from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
 from gpusharing.kube.address import Address
@@ -61,17 +61,15 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     logs.configure(args.log_format)
-    kopf_settings.quieten()
+    options = Options(
+        kubeconfig=args.kubeconfig,
+        idle_wait=args.idle_wait,
+        listen=args.listen,
+        lease=LeaseName(namespace=args.lease_namespace, name=args.lease_name),
+        lease_duration=args.lease_duration,
+    )
     try:
-        asyncio.run(
-            operate(
-                kubeconfig=args.kubeconfig,
-                idle_wait=args.idle_wait,
-                listen=args.listen,
-                lease=LeaseName(namespace=args.lease_namespace, name=args.lease_name),
-                lease_duration=args.lease_duration,
-            )
-        )
+        asyncio.run(operate(options))
     except asyncio.CancelledError:
         log.info("stopped before the start")
     except LeaseLostError as error:

@@ -1,22 +1,32 @@
-"""The kinds of which there are thousands, watched by ourselves: from our own list on, straight into the store.
-
-For each event of each object Kopf makes ready to call handlers, and it keeps something of each object that it has seen.
-That costs several times what taking in the event does.
-"""
+"""Which kinds are watched, and who hears of their events: Kopf's handlers, or the store at once."""
 
 from functools import partial
 from typing import Any, Final
 
 from gpusharing.controller import listing
+from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.store import Store
 from gpusharing.kube import kinds, reflector
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.transport import Api
 
-FOLLOWED: Final[tuple[Kind[Any], ...]] = (kinds.NODE_SHARINGS, kinds.RESOURCE_CLAIMS, kinds.NODES)
+HANDLED: Final[tuple[Kind[Any], ...]] = (
+    kinds.SHARING_POLICIES,
+    kinds.RESOURCE_CLAIMS,
+    kinds.DEVICE_CLASSES,
+    kinds.NAMESPACES,
+    kinds.RESOURCE_QUOTAS,
+)
+"""By Kopf's handlers."""
+
+# Heartbeats of thousands of nodes: handing one to a handler costs several times what taking it in does.
+BESIDE_KOPF: Final[tuple[Kind[Any], ...]] = (kinds.NODE_SHARINGS, kinds.NODES)
+
+WATCHED: Final = (*HANDLED, *BESIDE_KOPF)
 
 
-async def follow(api: Api, store: Store, kind: Kind[Any], version: str) -> None:
+async def follow(api: Api, store: Store, session: KopfSession, kind: Kind[Any], version: str) -> None:
     """Without end. `version`: of the list that the store has taken in."""
-    lists, takes_in = partial(listing.take_in, api, store, kind), partial(store.heard, kind)
+    lists = partial(listing.take_in, api, store, kind)
+    takes_in = partial(session.hand_on if kind in HANDLED else store.heard, kind)
     await reflector.follow(api, kind, version, lists=lists, takes_in=takes_in)

@@ -1,81 +1,70 @@
-"""What Kopf calls: events of all kinds into the store, sessions for its own requests, and the end."""
+"""What Kopf calls: each event of what people write goes into the store, from which the loop decides.
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+    kopf run -m gpusharing.controller.handlers --all-namespaces
+
+runs the operator for development, against the current context; `gpusharing operator` runs it with the same handlers.
+They are handlers of events that return nothing, so that Kopf writes nothing on objects, most of which are not ours.
+"""
+
+from typing import Any
 
 import kopf
 
-from gpusharing.controller.relists import Relists
-from gpusharing.controller.store import Store
+from gpusharing.controller import development, kopf_settings
+from gpusharing.controller.kopf_session import forget_watches
+from gpusharing.controller.running import Operator
 from gpusharing.kube import kinds
-from gpusharing.kube.credentials import Credentials
-from gpusharing.kube.kinds import Kind
-from gpusharing.kube.transport import open_session
-
-WATCHED: Final[tuple[Kind[Any], ...]] = (
-    kinds.SHARING_POLICIES,
-    kinds.NODE_SHARINGS,
-    kinds.RESOURCE_CLAIMS,
-    kinds.DEVICE_CLASSES,
-    kinds.NODES,
-    kinds.NAMESPACES,
-    kinds.RESOURCE_QUOTAS,
-)
-
-_LOGIN_INTERVAL: Final = 1.0
 
 
-def registry(
-    watched: Iterable[Kind[Any]],
-    store: Store,
-    credentials: Credentials,
-    relists: Relists,
-    *,
-    on_stop: Callable[[], Awaitable[None]],
-) -> kopf.OperatorRegistry:
-    result = kopf.OperatorRegistry()
-    kopf.on.login(registry=result, id="login")(Logins(credentials, relists).login)
-    for kind in watched:
-        takes_in = taking_in(store, kind)
-        kopf.on.event(kind.group, kind.version, kind.plural, registry=result, id=kind.plural, when=takes_in)(_never)
-
-    # Kopf takes every task that began after its own for one of its own and waits for them at the end: ours go first.
-    @kopf.on.cleanup(registry=result, id="stop")
-    async def stop(**_: Any) -> None:
-        await on_stop()
-
-    return result
+@kopf.on.startup()
+async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
+    kopf_settings.configure(settings)
+    if "operator" not in memo:
+        # It is `kopf run` that runs us.
+        memo.operator = await development.begin()
 
 
-def taking_in(store: Store, kind: Kind[Any]) -> Callable[..., bool]:
-    """A filter that takes the event in. Kopf asks it before it makes ready to call a handler, which is a sixth of what
-    an event costs, and not needed for a look at an object.
-    """
-
-    def takes_in(*, event: kopf.RawEvent, **_: Any) -> bool:
-        store.heard(kind, event["type"], event["object"])
-        return False
-
-    return takes_in
+@kopf.on.login()
+async def login(memo: kopf.Memo, **_: Any) -> kopf.AiohttpSession:
+    return _operator(memo).session.login()
 
 
-async def _never(**_: Any) -> None:
-    """The handler that the filters stand before."""
+@kopf.on.probe(id="ready")
+async def is_ready(memo: kopf.Memo, **_: Any) -> bool:
+    return _operator(memo).is_ready()
 
 
-class Logins:
-    """A session of its own for each login: Kopf closes the one it has when the API server refuses it, and at exit."""
+@kopf.on.cleanup()
+async def stop(memo: kopf.Memo, **_: Any) -> None:
+    await _operator(memo).stop()
+    forget_watches()
 
-    def __init__(self, credentials: Credentials, relists: Relists) -> None:
-        self._credentials = credentials
-        self._relists = relists
-        self._last = float("-inf")
 
-    async def login(self, **_: Any) -> kopf.AiohttpSession:
-        # Refused at once and again, Kopf would come back without a pause.
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(self._last + _LOGIN_INTERVAL - loop.time())
-        self._last = loop.time()
-        session = open_session(self._credentials, self._relists.middleware)
-        return kopf.AiohttpSession(server=self._credentials.server, aiohttp_session=session)
+@kopf.on.event("gpusharing.dev", "v1alpha1", "sharingpolicies")
+async def hear_policy(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+    _operator(memo).store.heard(kinds.SHARING_POLICIES, event["type"], event["object"])
+
+
+@kopf.on.event("resource.k8s.io", "v1", "resourceclaims")
+async def hear_claim(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+    _operator(memo).store.heard(kinds.RESOURCE_CLAIMS, event["type"], event["object"])
+
+
+@kopf.on.event("resource.k8s.io", "v1", "deviceclasses")
+async def hear_class(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+    _operator(memo).store.heard(kinds.DEVICE_CLASSES, event["type"], event["object"])
+
+
+@kopf.on.event("", "v1", "namespaces")
+async def hear_namespace(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+    _operator(memo).store.heard(kinds.NAMESPACES, event["type"], event["object"])
+
+
+@kopf.on.event("", "v1", "resourcequotas")
+async def hear_quota(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+    _operator(memo).store.heard(kinds.RESOURCE_QUOTAS, event["type"], event["object"])
+
+
+def _operator(memo: kopf.Memo) -> Operator:
+    operator: Operator = memo.operator
+    return operator

@@ -1,38 +1,30 @@
-"""How Kopf runs here: it watches, and nothing else.
+"""How Kopf runs here: it calls handlers of events, and nothing else.
 
 On objects that are not ours it must never write. It does not, as long as there are only event handlers that return
 nothing and a finalizer of our own name (with the default one it would strip that of other operators).
 """
 
 import logging
+import math
 from typing import Any
 
 import kopf
 
 from gpusharing.api import names
-from gpusharing.kube.retry import Backoff
 
 
-def settings() -> kopf.OperatorSettings:
-    result = kopf.OperatorSettings()
-    result.persistence.finalizer = f"{names.GROUP}/operator"
-    result.persistence.diffbase_storage = _NoDiffBase()
-    result.persistence.progress_storage = _NoProgress()
-    result.posting.enabled = False
-    result.peering.standalone = True
+def configure(settings: kopf.OperatorSettings) -> None:
+    settings.persistence.finalizer = f"{names.GROUP}/operator"
+    settings.persistence.diffbase_storage = _NoDiffBase()
+    settings.persistence.progress_storage = _NoProgress()
+    settings.posting.enabled = False
+    settings.peering.standalone = True
     # No watching of CRDs and namespaces beside our own: no rights needed for them.
-    result.scanning.disabled = True
-    result.watching.chunk_size = 500
-    result.networking.request_timeout = 60
-    result.networking.connect_timeout = 10
-    # Kopf ends the operator at the end of its list of backoffs; an API server may be away for longer.
-    result.networking.error_backoffs = Backoff()
-    # Each object has a task while it is busy; ten thousand idle ones would cost 200 MB.
-    result.queueing.idle_timeout = 0.02
-    return result
-
-
-def quieten() -> None:
+    settings.scanning.disabled = True
+    # Whether a connection is silent is known to the transport.
+    settings.watching.inactivity_timeout = math.inf
+    # Each object has tasks while it is busy; those of ten thousand idle ones would be 200 MB.
+    settings.queueing.idle_timeout = 0.02
     # One line for each event of each object otherwise.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 
+from gpusharing.controller import api_server
 from gpusharing.controller.store import Store
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import NotYetError
@@ -49,6 +50,5 @@ async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
 
 async def _require_discovery(api: Api, kind: Kind[Any]) -> None:
     """A new definition is served a moment before it is told of, and Kopf asks only once what there is."""
-    discovery = await api.get_json(kind.path().rpartition("/")[0])
-    if kind.plural not in {resource["name"] for resource in discovery["resources"]}:
+    if not await api_server.is_served(api, kind):
         raise NotYetError(f"{kind.api_version} has no {kind.plural} yet")

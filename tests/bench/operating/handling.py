@@ -2,13 +2,14 @@
 
     python -m bench.operating.handling KUBECONFIG ours|stock
 
-With `stock`, Kopf runs with its own settings and calls a handler for each event; nothing is set to save it work.
+With `stock`, Kopf watches everything by itself, with its own settings, and hands each event to a handler.
 When it has caught up it says so. It ends by telling the CPU time between a claim named "begin" and one named "end".
 """
 
 import asyncio
 import gc
 import json
+import logging
 import sys
 import time
 from collections.abc import Sequence
@@ -21,16 +22,19 @@ import kopf
 from bench.operating.process import resident_mib
 from building import DRIVER, MINOR
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.controller import handlers, kopf_settings, listing
-from gpusharing.controller.following import FOLLOWED, follow
+from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
+from gpusharing.controller import listing
+from gpusharing.controller.following import HANDLED, WATCHED, follow
+from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.relists import Relists
+from gpusharing.controller.running import Operator
 from gpusharing.controller.store import Store
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
+from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
 from gpusharing.kube.transport import Api, open_session
 
@@ -90,51 +94,50 @@ async def handle(kubeconfig: Path, how: str) -> None:
         if decider.state.has_changed:
             changes.happened()
 
-    store = Store(handlers.WATCHED, on_change=on_change)
-    relists = Relists(handlers.WATCHED, credentials.server)
-    async with open_session(credentials) as session:
-        versions = await listing.prime(Api(session, credentials.server, user_agent="bench"), store, handlers.WATCHED)
+    store = Store(WATCHED, on_change=on_change)
     stop = asyncio.Event()
-    handled = [kind for kind in handlers.WATCHED if how == "stock" or kind not in FOLLOWED]
-    registry = handlers.registry(handled, store, credentials, relists, on_stop=_nothing)
-    settings = kopf_settings.settings()
-    if how == "stock":
-        registry, settings = _stock(store, credentials, relists)
     async with open_session(credentials) as session, asyncio.TaskGroup() as tasks:
         api = Api(session, credentials.server, user_agent="bench")
-        follows = [
-            tasks.create_task(follow(api, store, kind, version))
-            for kind, version in versions.items()
-            if kind not in handled
-        ]
-        pretending = Pretending(store)
-        loop = tasks.create_task(Loop(pretending, pretending, Metrics(), changes).run(decider))
-        kopfs = tasks.create_task(kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop))
-        for _ in handled:
-            await relists.next()
+        versions = await listing.prime(api, store, WATCHED)
+        kopfs, pretending = KopfSession(api, HANDLED), Pretending(store)
+        works = [tasks.create_task(Loop(pretending, pretending, Metrics(), changes).run(decider))]
+        if how == "ours":
+            follows = (follow(api, store, kopfs, kind, version) for kind, version in versions.items())
+            works += [tasks.create_task(one) for one in follows]
+        operator = Operator(store, kopfs, is_ready=lambda: True, stop=_nothing)
+        running = kopf.operator(
+            memo=kopf.Memo(operator=operator),
+            registry=_stock(store, credentials) if how == "stock" else None,
+            clusterwide=True,
+            stop_flag=stop,
+        )
+        kopfs_task = tasks.create_task(running)
         await _until_idle()
         _say(ready=True, resident=resident_mib("self"))
         await stopwatch.ended.wait()
         await stopwatch.tell()
         stop.set()
-        await kopfs
-        for task in (loop, *follows):
+        await kopfs_task
+        for task in works:
             task.cancel()
 
 
-def _stock(store: Store, credentials: Any, relists: Relists) -> tuple[kopf.OperatorRegistry, kopf.OperatorSettings]:
+def _stock(store: Store, credentials: Credentials) -> kopf.OperatorRegistry:
     kopf.configure()
     gc.set_threshold(700, 10, 10)
     registry = kopf.OperatorRegistry()
-    kopf.on.login(registry=registry, id="login")(handlers.Logins(credentials, relists).login)
-    for kind in handlers.WATCHED:
-        takes_in = handlers.taking_in(store, kind)
 
-        async def observe(*, event: kopf.RawEvent, takes_in: Any = takes_in, **_: Any) -> None:
-            takes_in(event=event)
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        return kopf.AiohttpSession(server=credentials.server, aiohttp_session=open_session(credentials))
+
+    for kind in WATCHED:
+
+        async def observe(*, event: kopf.RawEvent, kind: Any = kind, **_: Any) -> None:
+            store.heard(kind, event["type"], event["object"])
 
         kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(observe)
-    return registry, kopf.OperatorSettings()
+    return registry
 
 
 async def _nothing() -> None:
@@ -154,5 +157,5 @@ def _say(**figures: Any) -> None:
 
 if __name__ == "__main__":
     gc.set_threshold(50_000, 20, 100)
-    kopf_settings.quieten()
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     asyncio.run(handle(Path(sys.argv[1]), sys.argv[2]))

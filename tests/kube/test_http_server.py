@@ -1,10 +1,13 @@
 """Our HTTP server against well-behaved clients, and against whatever else reaches it."""
 
 import asyncio
+import socket
+import sys
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import aiohttp
 import pytest
@@ -12,11 +15,12 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.conftest import run
-from gpusharing.agent import http
-from gpusharing.agent.http import Answer, Pages, serving
+from bench.operating.process import cpu_seconds
+from gpusharing.kube import http_server
 from gpusharing.kube.address import Address
+from gpusharing.kube.http_server import Answer, Pages, serving
 from harness.eventually import PATIENCE
+from harness.processes import DIES_WITH_PARENT
 
 Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -56,8 +60,8 @@ async def server() -> AsyncIterator[Address]:
 
 
 @asynccontextmanager
-async def connected(server: Address) -> AsyncIterator[Connection]:
-    reader, writer = await asyncio.open_connection(*server)
+async def connected(server: Address, of: str = "127.0.0.1") -> AsyncIterator[Connection]:
+    reader, writer = await asyncio.open_connection(*server, local_addr=(of, 0))
     try:
         yield reader, writer
     finally:
@@ -130,13 +134,13 @@ def test_garbage(pieces: list[bytes]) -> None:
                 writer.write_eof()
             assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
 
-    run(main())
+    asyncio.run(main())
 
 
 async def test_who_says_nothing_is_left_and_who_hangs_up_is_forgotten(
     server: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "_PATIENCE", 0.1)
+    monkeypatch.setattr(http_server, "_PATIENCE", 0.1)
     async with connected(server) as (reader, silent), connected(server) as (_, gone):
         silent.write(b"GET /good HTTP/1.1\r\n")
         gone.write(b"GET /big HTTP/1.1\r\n\r\n")
@@ -145,19 +149,47 @@ async def test_who_says_nothing_is_left_and_who_hangs_up_is_forgotten(
     assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
 
 
-async def test_many_who_keep_their_connections_do_not_keep_out_others(server: Address) -> None:
+async def test_many_who_keep_their_connections_do_not_keep_out_others(
+    server: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest makes room, unless it has just come: then a new one is refused."""
+    monkeypatch.setattr(http_server, "_YOUNG", 0.5)
     async with AsyncExitStack() as stack:
-        kept = [await stack.enter_async_context(connected(server)) for _ in range(3 * http._CONNECTIONS)]
+        kept = [await stack.enter_async_context(connected(server)) for _ in range(3 * http_server._CONNECTIONS_OF_ONE)]
+        first, last = kept[: http_server._CONNECTIONS_OF_ONE], kept[-1]
+        assert await is_left(last[0])
+        for reader, writer in first[:2]:
+            writer.write(b"GET /bad HTTP/1.1\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 503")
+        await stack.enter_async_context(connected(server))
+        await stack.enter_async_context(connected(server))
+        await asyncio.sleep(0.6)
         assert await ask(server, b"GET /good HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
-        reader, writer = kept[-1]
-        writer.write(b"GET /bad HTTP/1.1\r\n\r\n")
-        assert (await reader.readline()).startswith(b"HTTP/1.1 503")
-        oldest, _ = kept[0]
-        assert await is_left(oldest)
+        assert await is_left(first[2][0])
+
+
+async def test_one_address_does_not_take_the_room_of_others(server: Address) -> None:
+    async with AsyncExitStack() as stack:
+        for _ in range(2 * http_server._CONNECTIONS):
+            await stack.enter_async_context(connected(server))
+        reader, writer = await asyncio.open_connection(*server, local_addr=("127.0.0.2", 0))
+        writer.write(b"GET /good HTTP/1.1\r\n\r\n")
+        assert await asyncio.wait_for(reader.readline(), 5) == b"HTTP/1.1 200 OK\r\n"
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_there_is_an_end_to_all_addresses_together(server: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "_CONNECTIONS", 4)
+    async with AsyncExitStack() as stack:
+        for number in range(2, 6):
+            await stack.enter_async_context(connected(server, f"127.0.0.{number}"))
+        refused, _ = await stack.enter_async_context(connected(server, "127.0.0.6"))
+        assert await is_left(refused)
 
 
 async def test_an_answer_that_nobody_reads_is_given_up(server: Address, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_PATIENCE", 0.2)
+    monkeypatch.setattr(http_server, "_PATIENCE", 0.2)
     async with connected(server) as (reader, writer):
         writer.write(b"GET /huge HTTP/1.1\r\n\r\n")
         await asyncio.sleep(0.6)
@@ -183,6 +215,81 @@ async def test_the_end_does_not_wait_for_clients() -> None:
 
 
 async def test_an_address_that_is_taken(server: Address) -> None:
-    with pytest.raises(OSError, match="address already in use"):
+    with pytest.raises(OSError, match=r"(?i)address already in use"):
         async with serving(server, PAGES):
             raise AssertionError
+
+
+FLOODED: Final = """
+import asyncio, resource, sys, time
+from gpusharing.kube.address import Address
+from gpusharing.kube.http_server import Answer, serving
+
+async def healthz():
+    return Answer(body=b"%f\\n" % time.process_time())
+
+async def main():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[1])))
+    async with serving(Address("127.0.0.1", 0), {"/healthz": healthz}) as address:
+        print(address.port, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def flooded(files: int) -> AsyncIterator[tuple[Address, asyncio.subprocess.Process]]:
+    """A server in a process of its own that may open so many files, with 3,000 half-open connections."""
+    argv = (*DIES_WITH_PARENT, sys.executable, "-c", FLOODED, str(files))
+    child = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=STDOUT)
+    assert child.stdout is not None
+    port = 0
+    while not port:
+        line = await child.stdout.readline()
+        port = int(line) if line.strip().isdigit() else 0
+    kept = [socket.socket() for _ in range(3000)]
+    try:
+        for one in kept:
+            one.setblocking(False)
+            with suppress(BlockingIOError):
+                one.connect(("127.0.0.1", port))
+            await asyncio.sleep(0)
+        for one in kept:
+            with suppress(OSError):
+                one.send(b"GET /healthz HTTP/1.1\r\nHost:")
+        yield Address("127.0.0.1", port), child
+    finally:
+        for one in kept:
+            one.close()
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+async def test_thousands_of_half_open_connections_cost_little_and_keep_no_probe_out() -> None:
+    async with flooded(1024) as (server, child):
+        await asyncio.sleep(1.2)
+        probes = [await probe(server) for _ in range(20)]
+        assert probes[-1] - probes[0] < 0.5
+        child.kill()
+        out, _ = await child.communicate()
+        assert out.count(b"\n") < 10
+
+
+async def test_without_file_descriptors_it_waits_and_says_so_once() -> None:
+    """There are fewer than connections that it would keep."""
+    async with flooded(12) as (_, child):
+        before = cpu_seconds(child.pid)
+        await asyncio.sleep(3)
+        assert cpu_seconds(child.pid) - before < 0.5
+    out, _ = await child.communicate()
+    assert out.count(b"no connection can be accepted") == 1
+
+
+async def probe(server: Address) -> float:
+    """The processor time that the server has used."""
+    async with connected(server, "127.0.0.9") as (reader, writer):
+        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), 5)
+        return float(answer.partition(b"\r\n\r\n")[2])

@@ -1,0 +1,116 @@
+"""What Kopf has in the place of a session with the API server: it is answered with what our own watches read.
+
+Kopf would end the operator at bytes that it cannot read, which anybody who may create a claim can write, as at a list
+that expires or a definition that is deleted; and it tells of no deletion that came before a list of its own. So the one
+way in which all kinds are listed and watched here (`kube/reflector.py`) is Kopf's way, too.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Collection, Mapping
+from typing import Any, Final, Self, cast
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+import kopf
+
+from gpusharing.kube.kinds import Kind
+from gpusharing.kube.retry import patiently
+from gpusharing.kube.transport import Api, ApiError
+
+_Event = tuple[str, Mapping[str, Any]]
+
+# The store has taken in what there is, and Kopf watches from no version: its events wait for it.
+_NOTHING_LISTED: Final = {"metadata": {"resourceVersion": "0"}, "items": []}
+_NOT_SERVED: Final[Mapping[str, Any]] = {"resources": []}
+
+
+class KopfSession:
+    """As much of a session as Kopf uses."""
+
+    closed = False
+
+    def __init__(self, api: Api, kinds: Collection[Kind[Any]]) -> None:
+        self._api = api
+        self._events: Mapping[str, asyncio.Queue[_Event]] = {kind.path(): asyncio.Queue() for kind in kinds}
+        self.headers = {"User-Agent": "told by the transport"}
+
+    def hand_on(self, kind: Kind[Any], event: str, value: Mapping[str, Any]) -> None:
+        """To the handler of the kind."""
+        self._events[kind.path()].put_nowait((event, value))
+
+    def login(self) -> kopf.AiohttpSession:
+        # Kopf says whose session it takes; it does not look.
+        return kopf.AiohttpSession(server="", aiohttp_session=cast("aiohttp.ClientSession", self))
+
+    async def request(self, method: str, url: str, **_: Any) -> "_Answer":
+        """GET, since Kopf writes nothing here."""
+        if method.upper() != "GET":
+            raise PermissionError(f"{method} {url}: Kopf may write nothing")
+        address = urlsplit(url)
+        events = self._events.get(address.path)
+        if events is None:
+            return _Answer(await patiently(lambda: self._discover(address.path)))
+        return _Watch(events) if "watch" in parse_qs(address.query) else _Answer(_NOTHING_LISTED)
+
+    async def close(self) -> None:
+        """The transport's session is not Kopf's to close."""
+
+    async def _discover(self, path: str) -> Any:
+        try:
+            return await self._api.get_json(path)
+        except ApiError as error:
+            if error.status == 404:
+                return _NOT_SERVED
+            raise
+
+
+class _Answer:
+    status = 200
+
+    def __init__(self, body: Any = None) -> None:
+        self._body = body
+
+    async def json(self) -> Any:
+        return self._body
+
+    def close(self) -> None:
+        """There is no connection."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Watch(_Answer):
+    """Without end. Events that nobody has taken yet are there for the next one."""
+
+    def __init__(self, events: "asyncio.Queue[_Event]") -> None:
+        super().__init__()
+        self._events = events
+
+    @property
+    def content(self) -> "_Watch":
+        return self
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        while True:
+            event, value = await self._events.get()
+            yield json.dumps({"type": event, "object": value}).encode() + b"\n"
+
+
+def forget_watches() -> None:
+    """At the end. A watch that Kopf ends while it hands on an event leaves a task, for which Kopf waits five seconds,
+    and a generator, which complains of how it is closed.
+    """
+    for task in asyncio.all_tasks():
+        if task.get_name().startswith("pause-waiter for "):
+            task.cancel()
+    asyncio.get_running_loop().set_exception_handler(_handle_exception)
+
+
+def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if getattr(context.get("asyncgen"), "__name__", "") != "infinite_watch":
+        loop.default_exception_handler(context)

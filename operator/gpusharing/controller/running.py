@@ -1,0 +1,145 @@
+"""All parts of the operator but Kopf, put together."""
+
+import asyncio
+import gc
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from gpusharing import __version__
+from gpusharing.api import names
+from gpusharing.controller import api_server, audit, endpoints, following, guards, listing
+from gpusharing.controller.endpoints import Readiness
+from gpusharing.controller.event_recorder import EventRecorder
+from gpusharing.controller.following import HANDLED, WATCHED
+from gpusharing.controller.kopf_session import KopfSession
+from gpusharing.controller.loop import Changes, Loop
+from gpusharing.controller.metrics import Metrics
+from gpusharing.controller.store import Store
+from gpusharing.controller.writer import Writer
+from gpusharing.core.decision.incremental import Decider
+from gpusharing.core.intents import Target
+from gpusharing.core.publishing.narrowing import IDLE_WAIT
+from gpusharing.core.state.cluster_state import Setup, key_of
+from gpusharing.kube import client_credentials
+from gpusharing.kube.address import Address
+from gpusharing.kube.elector import Elector, LeaseName
+from gpusharing.kube.events import Events
+from gpusharing.kube.http_server import serving
+from gpusharing.kube.retry import patiently
+from gpusharing.kube.transport import Api, open_session
+
+log = structlog.get_logger(__name__)
+
+_NAME: Final = "gpusharing-operator"
+_LEASE: Final = LeaseName(namespace="gpusharing-system", name=_NAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    kubeconfig: Path | None
+    """None: the pod's own ServiceAccount."""
+    listen: Address
+    idle_wait: float = IDLE_WAIT
+    lease: LeaseName = _LEASE
+    lease_duration: int = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What Kopf's handlers work with."""
+
+    store: Store
+    session: KopfSession
+    is_ready: Callable[[], bool]
+    stop: Callable[[], Awaitable[None]]
+    """Kopf waits at its end for each task that began after its own: ours go first."""
+
+
+@asynccontextmanager
+async def running(options: Options) -> AsyncIterator[Operator]:
+    """Begins when this process leads, and knows all that there is. LeaseLostError when another one leads."""
+    # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
+    gc.set_threshold(50_000, 20, 100)
+    credentials = await client_credentials.load(options.kubeconfig)
+    metrics, changes = Metrics(), Changes()
+
+    def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
+        if after is not None:
+            decider.state.put(kind, after)
+        elif before is not None:
+            decider.state.remove(kind, key_of(before))
+        if decider.state.has_changed:
+            changes.happened()
+
+    known = (*WATCHED, *api_server.TAINT_RULES, *guards.KINDS)
+    store = Store(known, on_change=on_change, unreadables=metrics.unreadables)
+    user_agent = f"{_NAME}/{__version__}"
+
+    async with open_session(credentials) as electors, AsyncExitStack() as parts:
+        # A container that starts again has the name of the one before, which may still be there.
+        me = f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        electing = Api(electors, credentials.server, user_agent=user_agent)
+        elector = Elector(electing, options.lease, me=me, duration=options.lease_duration)
+
+        session = await parts.enter_async_context(open_session(credentials, elector.fence))
+        api = Api(session, credentials.server, user_agent=user_agent, unreadables=metrics.unreadables)
+        recorder = EventRecorder(Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
+        writer = Writer(api, store, recorder, metrics)
+        loop = Loop(writer, recorder, metrics, changes)
+
+        metrics.watch_store(WATCHED, store.count)
+        metrics.watch_lag(lambda: changes.age)
+        metrics.watch_leading(lambda: elector.leads)
+        metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
+        metrics.watch_failing(writer.kinds, writer.failing)
+        pages = endpoints.pages(
+            is_alive=lambda: not loop.is_stuck, readiness=lambda: _readiness(elector, loop), metrics=metrics
+        )
+        await parts.enter_async_context(serving(options.listen, pages))
+
+        server = await patiently(lambda: api_server.ask(api))
+        rules = server.taint_rules
+        log.info("connected", server=credentials.server, kubernetes=server.program)
+        server.report_unknown_cel(metrics)
+        # Nothing is known before the first list.
+        decider = Decider(
+            Setup(
+                driver=names.DRIVER,
+                minor=server.minor,
+                idle_wait=options.idle_wait,
+                has_taint_rules=rules is not None,
+            )
+        )
+        async with elector.leading():
+            if rules is not None:
+                writer.write_as(Target.DEVICE_TAINT_RULE, rules)
+            watched = (*WATCHED, *([rules] if rules else []))
+            versions = await patiently(lambda: listing.prime(api, store, watched))
+            await patiently(lambda: guards.prime(api, store))
+            kopfs = KopfSession(api, HANDLED)
+            async with asyncio.TaskGroup() as tasks:
+                follows = [following.follow(api, store, kopfs, kind, versions[kind]) for kind in watched]
+                audits = audit.now_and_then(api, store, watched)
+                works = loop.run(decider), writer.run(), recorder.run(), audits
+                for work in (*works, *follows, *guards.following(api, store)):
+                    parts.push_async_callback(_cancel, tasks.create_task(work))
+                yield Operator(store, kopfs, lambda: loop.is_ready, parts.aclose)
+
+
+def _readiness(elector: Elector, loop: Loop) -> Readiness:
+    """One that stands by is ready as well: otherwise no rollout would go on, and no node could be drained."""
+    if elector.stands_by:
+        return Readiness.STANDING_BY
+    return Readiness.READY if elector.leads and loop.is_ready else Readiness.NOT_READY
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=1)

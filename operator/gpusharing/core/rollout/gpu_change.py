@@ -13,7 +13,7 @@ from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.rollout import Disruption
 from gpusharing.core.claims.allocation import display_name
 from gpusharing.core.memo import Memo
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.rollout.gpu_progress import blocking_holds, failure, has_to_be_cut, is_offered_anew
 from gpusharing.core.state.node_view import GpuView
 
@@ -70,7 +70,7 @@ class NodeRollout:
 class _Case(NamedTuple):
     """All that a change is made of."""
 
-    candidate: Candidate | None
+    examined: ExaminedPolicy | None
     """Whose rollout it is."""
     before: GpuSharing | None
     wanted: GpuSharing
@@ -81,7 +81,7 @@ ChangeMemo: TypeAlias = Memo[_Case, GpuChange]
 
 
 def node_rollout(
-    candidates: Mapping[str, Candidate],
+    policies: Mapping[str, ExaminedPolicy],
     gpus: Mapping[str, GpuView],
     before: Mapping[str, GpuSharing],
     wanted: Sequence[GpuSharing],
@@ -89,7 +89,7 @@ def node_rollout(
 ) -> NodeRollout:
     """`gpus` and `before` are by uuid; `wanted` is how each GPU should be in the end."""
     cases = {
-        gpu.uuid: _Case(_whose(before.get(gpu.uuid), gpu, candidates), before.get(gpu.uuid), gpu, gpus[gpu.uuid])
+        gpu.uuid: _Case(_whose(before.get(gpu.uuid), gpu, policies), before.get(gpu.uuid), gpu, gpus[gpu.uuid])
         for gpu in wanted
     }
     changes = tuple((memo or Memo()).map(_change, cases))
@@ -102,15 +102,17 @@ def node_rollout(
     )
 
 
-def _whose(before: GpuSharing | None, after: GpuSharing, candidates: Mapping[str, Candidate]) -> Candidate | None:
+def _whose(
+    before: GpuSharing | None, after: GpuSharing, policies: Mapping[str, ExaminedPolicy]
+) -> ExaminedPolicy | None:
     policy = after.policy or (before.policy if before else None)
-    return candidates.get(policy.name) if policy else None
+    return policies.get(policy.name) if policy else None
 
 
 def _change(case: _Case) -> GpuChange:
-    candidate, before, wanted, gpu = case
+    examined, before, wanted, gpu = case
     claims = tuple(sorted({display_name(hold.claim) for hold in blocking_holds(wanted, gpu)}))
-    disruption = _disruption(candidate, before, wanted)
+    disruption = _disruption(examined, before, wanted)
     effect = _effect(before, wanted, gpu, disturbed=bool(claims), disruption=disruption)
     drains = effect is Effect.EVICTS or (
         disruption is Disruption.EVICT and before is not None and _is_draining_to(before, wanted, gpu)
@@ -123,20 +125,20 @@ def _change(case: _Case) -> GpuChange:
         after=after,
         effect=effect,
         claims=claims,
-        policy=candidate.name if candidate else None,
+        policy=examined.name if examined else None,
         changing=owner if standing and is_changing(standing, gpu) else None,
         gpu=gpu,
         failing=owner if standing and takes_up_a_place(standing, after, gpu) else None,
     )
 
 
-def _disruption(candidate: Candidate | None, before: GpuSharing | None, after: GpuSharing) -> Disruption:
-    if candidate is None:
+def _disruption(examined: ExaminedPolicy | None, before: GpuSharing | None, after: GpuSharing) -> Disruption:
+    if examined is None:
         return Disruption.WAIT_FOR_IDLE
-    if candidate.rests:
+    if examined.is_suspended:
         # What has begun goes on, and nothing else begins.
         return Disruption.EVICT if before and before.drain else Disruption.WAIT_FOR_IDLE
-    wished = candidate.policy.spec.rollout.disruption
+    wished = examined.policy.spec.rollout.disruption
     has_something_to_keep = before is not None and _ways(before) != _ways(after)
     return Disruption.WAIT_FOR_IDLE if wished is Disruption.NEVER and not has_something_to_keep else wished
 

@@ -12,7 +12,7 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.claims.allocation import display_name, tolerates
 from gpusharing.core.memo import Memo
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.policies.selection import Selection
 from gpusharing.core.rollout.gpu_change import GpuChange, NodeRollout, is_changing, takes_up_a_place
 from gpusharing.core.rollout.gpu_progress import blocking_holds, failure
@@ -112,7 +112,7 @@ ContributionMemo: TypeAlias = Memo[_Case, _GpuPart]
 
 
 def contributions(
-    candidates: Mapping[str, Candidate],
+    policies: Mapping[str, ExaminedPolicy],
     view: NodeView,
     decided: DecidedNode,
     memo: ContributionMemo | None = None,
@@ -130,7 +130,7 @@ def contributions(
     )
     return {
         policy: _contribution(policy, view, decided, parts, clients=clients[policy])
-        for policy in candidates.keys() & (decided.selected_by | concerned)
+        for policy in policies.keys() & (decided.selected_by | concerned)
     }
 
 

@@ -243,7 +243,7 @@ def test_whom_a_change_disturbs(case: Case) -> None:
     assert (found.after.drain is not None) == (case.effect is Effect.EVICTS)
     costs = case.effect in {Effect.EVICTS, Effect.REPARTITIONS}
     if costs and case.before != case.after:
-        assert not found.has_begun
+        assert not found.is_applied
 
 
 def test_a_gpu_of_which_nothing_was_decided_disturbs_nobody_by_being_cut() -> None:

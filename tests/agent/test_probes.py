@@ -17,6 +17,7 @@ from gpusharing.agent.hardware.errors import DriverHungError
 from gpusharing.agent.hardware.node import Hardware
 from gpusharing.agent.prepare import ClaimRef
 from gpusharing.agent.records import PreparedClaim
+from gpusharing.kube.watches import Watches
 from gpusharing.sim import faults
 from harness.eventually import PATIENCE, eventually
 
@@ -43,7 +44,9 @@ async def test_an_agent_whose_driver_hangs_is_not_alive_until_it_answers(
 
     stream = HealthService(list, lambda _: ())
     server = PluginServer(DraService(_never, _never_back), stream, kubelet_root=tmp_path, driver="d")
-    pages = endpoints.pages(hardware=hardware, server=server, is_published=lambda: True, metrics=no_metrics)
+    pages = endpoints.pages(
+        hardware=hardware, server=server, is_published=lambda: True, watches=Watches(), metrics=no_metrics
+    )
     assert (await pages["/healthz"]()).body == b"ok\n"
     node.inject(faults.CallHangs("nvmlDeviceGetComputeMode", 2 * PATIENCE))
     with pytest.raises(DriverHungError):

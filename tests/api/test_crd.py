@@ -91,6 +91,12 @@ def test_people_can_read_what_every_field_is_for(definition: crd.Definition) -> 
     assert silent == []
 
 
+def test_descriptions_have_no_line_breaks(definition: crd.Definition) -> None:
+    """`kubectl explain` wraps lines itself; ours would break them in the middle."""
+    descriptions = [schema["description"] for _, schema in schemas(root(definition)) if "description" in schema]
+    assert [text for text in descriptions if "\n" in text] == []
+
+
 def test_keys_of_map_lists_are_required(definition: crd.Definition) -> None:
     maps = [(path, schema) for path, schema in schemas(root(definition)) if "x-kubernetes-list-map-keys" in schema]
     assert maps

@@ -2,7 +2,7 @@
 
 from building import DRIVER
 from building.from_nothing import World
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.state.cluster_state import key_of
 from gpusharing.kube import kinds
 

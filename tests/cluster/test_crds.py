@@ -116,7 +116,7 @@ async def test_defaults_are_filled_in_and_no_more(server: ControlPlane) -> None:
 
 MAX_PER_NODE = 'must be a number of at least 1, or a percentage from "1%" to "100%"'
 MEMORY = 'must be a whole number of Mi, Gi or Ti ("8Gi"), or a percentage of the GPU from "1%" to "100%"'
-VALUES = "In and NotIn need values, Exists and DoesNotExist take none"
+VALUES = "operators In and NotIn require values; Exists and DoesNotExist must not have values"
 
 
 def selecting(**requirement: Any) -> dict[str, Any]:
@@ -127,9 +127,7 @@ def selecting(**requirement: Any) -> dict[str, Any]:
     ("spec", "field", "told"),
     [
         pytest.param({}, "spec.offers", "Required value", id="no offers"),
-        pytest.param(
-            {"offers": {}}, "spec.offers", "offer at least one of exclusive, timeSlicing, mps, mig", id="offers nothing"
-        ),
+        pytest.param({"offers": {}}, "spec.offers", "must set exclusive, timeSlicing, mps or mig", id="no offer"),
         pytest.param(
             {"offers": {"timeSlicing": {"maxClients": 1}}},
             "spec.offers.timeSlicing.maxClients",
@@ -186,19 +184,19 @@ def selecting(**requirement: Any) -> dict[str, Any]:
         pytest.param(
             {"offers": SHARES, "tenants": {"quota": {"mps": 1}}},
             "spec.tenants.quota",
-            "a quota belongs to namespaces: say in tenants.namespaces which",
+            "tenants.quota requires tenants.namespaces",
             id="a quota for everybody",
         ),
         pytest.param(
             {"offers": SHARES, "tenants": {"namespaces": {"matchExpressions": []}, "quota": {"mps": 1}}},
             "spec.tenants.quota",
-            "a quota belongs to namespaces: say in tenants.namespaces which",
+            "tenants.quota requires tenants.namespaces",
             id="a quota for every namespace",
         ),
         pytest.param(
             tenants(quota={"mps": 1}) | {"classes": {"create": False}},
             "spec.tenants.quota",
-            "a quota counts claims by class: let classes.create be true",
+            "tenants.quota requires classes.create: true",
             id="a quota without classes",
         ),
         pytest.param(
@@ -211,7 +209,7 @@ def selecting(**requirement: Any) -> dict[str, Any]:
             pytest.param(
                 {"offers": SHARES, "classes": {"extendedResources": {"mps": name}}},
                 "spec.classes.extendedResources.mps",
-                'must be a name with a domain of yours ("example.com/gpu-shared")',
+                'must be a name with your own domain, such as "example.com/gpu-shared"; kubernetes.io is not allowed',
                 id=f"extended resource {name!r}",
             )
             for name in ("gpu", "kubernetes.io/gpu", "a.kubernetes.io/gpu", "example.com/", "requests.a.b/c", "A.com/b")
@@ -231,25 +229,25 @@ def selecting(**requirement: Any) -> dict[str, Any]:
         pytest.param(
             shares(memory={"default": "1Gi", "min": "2Gi"}),
             "spec.offers.timeSlicing.memory.min",
-            "min must not be more than default",
+            "min must be less than or equal to default",
             id="more at least than usually",
         ),
         pytest.param(
             shares(memory={"default": "9%", "min": "10%"}),
             "spec.offers.timeSlicing.memory.min",
-            "min must not be more than default",
+            "min must be less than or equal to default",
             id="in percent as well",
         ),
         pytest.param(
             mps(memory={"default": "1Ti", "max": "1023Gi"}),
             "spec.offers.mps.memory.default",
-            "default must not be more than max",
+            "default must be less than or equal to max",
             id="more usually than at most",
         ),
         pytest.param(
             mps(memory={"default": "50%", "min": "2Gi", "max": "1Gi"}),
             "spec.offers.mps.memory.min",
-            "min must not be more than max",
+            "min must be less than or equal to max",
             id="more at least than at most",
         ),
         pytest.param(
@@ -261,13 +259,13 @@ def selecting(**requirement: Any) -> dict[str, Any]:
         pytest.param(
             {"offers": {"exclusive": {}, "timeSlicing": {"maxClients": 2, "transparent": True}}},
             "spec.offers.timeSlicing.transparent",
-            "remove exclusive or transparent",
+            "exclusive and timeSlicing.transparent are mutually exclusive: remove one",
             id="transparent beside whole",
         ),
         pytest.param(
             mps(threads={"default": 5, "min": 10}),
             "spec.offers.mps.threads.min",
-            "min must not be more than default",
+            "min must be less than or equal to default",
             id="threads in the wrong order",
         ),
         pytest.param(
@@ -277,11 +275,13 @@ def selecting(**requirement: Any) -> dict[str, Any]:
         pytest.param(
             {"offers": {"mps": {"maxClients": 4}}}, "spec.offers.mps.memory", "Required value", id="MPS without amounts"
         ),
-        pytest.param(mig(), "spec.offers.mig", "give either profiles or layout", id="MIG without profiles"),
+        pytest.param(
+            mig(), "spec.offers.mig", "must set exactly one of profiles and layout", id="MIG without profiles"
+        ),
         pytest.param(
             mig(profiles=["1g.10gb"], layout={"1g.10gb": 1}),
             "spec.offers.mig",
-            "give either profiles or layout",
+            "must set exactly one of profiles and layout",
             id="MIG both ways",
         ),
         pytest.param(mig(profiles=[]), "spec.offers.mig.profiles", "at least 1 items", id="no profiles"),
@@ -291,7 +291,10 @@ def selecting(**requirement: Any) -> dict[str, Any]:
         ),
         pytest.param(mig(layout={}), "spec.offers.mig.layout", "at least 1 properties", id="an empty layout"),
         pytest.param(
-            mig(layout={"1g": 1}), "spec.offers.mig.layout", "must be names such as", id="a layout of nonsense"
+            mig(layout={"1g": 1}),
+            "spec.offers.mig.layout",
+            "keys must be MIG profiles such as",
+            id="a layout of nonsense",
         ),
         pytest.param(
             mig(layout={"1g.10gb": 0}),
@@ -302,7 +305,7 @@ def selecting(**requirement: Any) -> dict[str, Any]:
         pytest.param(
             {"offers": {"mig": {"layout": {"1g.10gb": 1}}, "exclusive": {}}},
             "spec.offers.mig.layout",
-            "a GPU that is cut for good cannot be offered in another way",
+            "mig.layout cannot be combined with other offers",
             id="a layout beside whole",
         ),
     ],
@@ -330,12 +333,12 @@ async def test_unknown_fields_are_pruned_where_nobody_validates_strictly(server:
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("sharingpolicy.spec.offers.timeSlicing.maxClients", "How many claims may hold the GPU at the same time"),
-        ("sharingpolicy.spec.offers.mps.memory.max", "The most that a claim may ask for"),
-        ("gns.spec.gpus.closeApproved", "they may be withdrawn"),
+        ("sharingpolicy.spec.offers.timeSlicing.maxClients", "The number of shares of each GPU"),
+        ("sharingpolicy.spec.offers.mps.memory.max", "The most GPU memory that a claim may ask for"),
+        ("gns.spec.gpus.closeApproved", "the agent may withdraw now"),
         ("gsp.spec.priority", "the highest priority wins"),
-        ("gns.spec.gpus.losers.reason", "Why it did not get it"),
-        ("gns.status.gpus.timeSlice", "The time slice that is set"),
+        ("gns.spec.gpus.losers.reason", "Why the policy did not win the GPU"),
+        ("gns.status.gpus.timeSlice", "The time slice of this GPU"),
     ],
 )
 async def test_kubectl_explains(server: ControlPlane, path: str, told: str) -> None:

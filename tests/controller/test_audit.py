@@ -16,10 +16,10 @@ from building import DRIVER
 from controller.api_server import ApiServer
 from controller.bed import Everybody, Operator, eventually, everybody, install, operating
 from controller.test_listing import in_pages, node
-from gpusharing.controller import audit, following
-from gpusharing.controller.following import WATCHED
-from gpusharing.controller.listing import prime
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import audit, following
+from gpusharing.controller.watching.following import WATCHED
+from gpusharing.controller.watching.listing import prime
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import NODES, RESOURCE_CLAIMS, SHARING_POLICIES
 from gpusharing.kube.transport import Api
 from harness.controlplane import ControlPlane
@@ -48,9 +48,13 @@ async def they(cluster: ControlPlane) -> AsyncIterator[Everybody]:
 
 async def test_what_was_deleted_unseen_is_forgotten(api: Api, store: Store, server: ApiServer) -> None:
     server.answer = in_pages([node(1)], [node(3)])
-    for number in (1, 2, 3, 101):
+    for number in (1, 2, 3):
         store.seen(NODES, node(number))
-    await audit.look(api, store, NODES)
+    auditing = asyncio.create_task(audit.look(api, store, NODES))
+    await asyncio.sleep(0)
+    # What comes while the list is made is newer.
+    store.seen(NODES, node(101))
+    await auditing
     assert sorted(item.metadata.name for item in store.all(NODES)) == ["n1", "n101", "n3"]
 
 

@@ -26,7 +26,7 @@ def event(name: str = "c1", reason: str = "ClaimDenied", occurrence: str = "1", 
         about=ObjectMeta(name=name, namespace="team", uid=f"uid-{name}", resource_version="1"),
         warning=True,
         reason=reason,
-        action="Judge",
+        action="Deny",
         note=note,
         occurrence=occurrence,
     )

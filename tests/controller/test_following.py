@@ -13,12 +13,13 @@ from structlog.testing import capture_logs
 
 from building import DRIVER, hostile
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
-from gpusharing.controller.following import HANDLED, WATCHED, follow
 from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.running import Operator
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.following import HANDLED, WATCHED, follow
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.transport import Api
+from gpusharing.kube.watches import Watches
 from harness.eventually import eventually
 from kube.conftest import Answer, Script, refuses, says
 from kube.test_reflector import bookmark, event, expired, lists, watches
@@ -56,8 +57,9 @@ async def followed(*answers: Answer) -> AsyncIterator[Followed]:
         for known in (claim("a", 3), claim("b", 4)):
             result.store.seen(RESOURCE_CLAIMS, known)
         api = Api(session, str(server.make_url("/")), user_agent="test")
+        script.version_now = api.history.highest
         kopfs = KopfSession(HANDLED)
-        following = tasks.create_task(follow(api, result.store, kopfs, RESOURCE_CLAIMS, "5"))
+        following = tasks.create_task(follow(api, result.store, kopfs, RESOURCE_CLAIMS, "5", watches=Watches()))
 
         async with kopf_runs(Operator(result.store, kopfs, is_ready=lambda: True, stop=nothing)):
             yield result
@@ -109,13 +111,15 @@ async def test_a_kind_that_is_not_served_any_more_is_waited_for() -> None:
 
 
 async def test_what_we_wrote_after_the_list_was_made_stays() -> None:
-    go = asyncio.Event()
+    asked, go = asyncio.Event(), asyncio.Event()
 
     async def late(request: web.BaseRequest) -> web.StreamResponse:
+        asked.set()
         await go.wait()
         return await lists(20, claim("a", 15))(request)
 
     async with followed(watches(expired(), end="ends"), late, watches()) as it:
+        await asked.wait()
         it.store.created(RESOURCE_CLAIMS, RESOURCE_CLAIMS.from_json(claim("new", 21)))
         go.set()
         await it.knows(a=15, new=21)

@@ -14,7 +14,7 @@ from agent.on_cluster import Admin
 from building import DRIVER
 from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
-from gpusharing.controller.following import HANDLED
+from gpusharing.controller.watching.following import HANDLED
 from gpusharing.core.cluster.quotas import quota_name
 from harness.controlplane import ControlPlane
 from harness.gpu_cluster import NAMESPACE

@@ -17,7 +17,7 @@ from gpusharing.api import strict_json
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_spec import ClaimSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.state.cluster_state import Setup, key_of

@@ -12,10 +12,10 @@ import pytest
 
 from controller.test_following import claim
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
-from gpusharing.controller.following import HANDLED, WATCHED
 from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.running import Operator
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.following import HANDLED, WATCHED
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 
 

@@ -5,8 +5,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.api_server import Answer, ApiServer, Request, status
-from gpusharing.controller import listing
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import listing
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import NODES, SHARING_POLICIES
 from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api

@@ -22,11 +22,11 @@ from building.snapshot import snapshot
 from controller import bed
 from controller.bed import Everybody, Operator, eventually, everybody, install
 from gpusharing.api.meta import ConditionStatus
-from gpusharing.controller import guards, listing
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.following import WATCHED
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import guards, listing
+from gpusharing.controller.watching.following import WATCHED
+from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials

@@ -229,16 +229,16 @@ SITUATIONS: Final[Mapping[tuple[ConditionType, str], Callable[[Everybody], Await
         (ConditionType.CONFLICTED, ConflictedReason.LOST_GPUS): outranked,
         (ConditionType.DEGRADED, DegradedReason.NOT_DEGRADED): nothing,
         (ConditionType.DEGRADED, DegradedReason.GUARD_MISSING): no_guards,
-        (ConditionType.DEGRADED, DegradedReason.CLASS_NOT_OURS): a_class_of_its_name,
-        (ConditionType.DEGRADED, DegradedReason.EXTENDED_RESOURCE_TAKEN): an_extended_resource_that_is_taken,
-        (ConditionType.DEGRADED, DegradedReason.QUOTA_NOT_OURS): a_quota_of_its_name,
+        (ConditionType.DEGRADED, DegradedReason.DEVICE_CLASS_EXISTS): a_class_of_its_name,
+        (ConditionType.DEGRADED, DegradedReason.EXTENDED_RESOURCE_IN_USE): an_extended_resource_that_is_taken,
+        (ConditionType.DEGRADED, DegradedReason.RESOURCE_QUOTA_EXISTS): a_quota_of_its_name,
         (ConditionType.DEGRADED, DegradedReason.NODES_FAILING): a_gpu_is_lost,
         (ConditionType.DEGRADED, DegradedReason.EVICTION_TOLERATED): nobody_is_evicted,
         (ConditionType.DEGRADED, DegradedReason.SELECTOR_ERROR): a_selector_fails,
         (ConditionType.DEGRADED, DegradedReason.MEMORY_TOO_SMALL): of_h100s(TOO_MUCH),
         (ConditionType.DEGRADED, DegradedReason.UNKNOWN_MIG_PROFILE): of_h100s({"mig": {"profiles": ["9g.99gb"]}}),
         (ConditionType.DEGRADED, DegradedReason.LAYOUT_DOES_NOT_FIT): of_h100s({"mig": {"layout": {"3g.40gb": 3}}}),
-        (ConditionType.DEGRADED, DegradedReason.ALLOWANCE_TOO_SMALL): of_h100s(
+        (ConditionType.DEGRADED, DegradedReason.DEFAULT_EXCEEDS_ALLOWANCE): of_h100s(
             QUARTERS, tenants={"allow": {"maxThreads": 10}}
         ),
         (ConditionType.DEGRADED, DegradedReason.MEMORY_WALL_UNSUPPORTED): of_h100s(SHARES_WITH_MEMORY),
@@ -283,7 +283,7 @@ async def test_claims_are_told_what_a_policy_does_not_give_them_any_more(operato
     await eventually(lambda: they.generations("n1"), [2])
     assert await they.told("wants-all") == await they.told("wants-a-share") == []
     await they.agent_acts("n1")
-    await eventually(lambda: they.told("wants-all"), ["Warning WayNotOffered"])
+    await eventually(lambda: they.told("wants-all"), ["Warning ModeNotOffered"])
     await eventually(lambda: they.told("wants-a-share"), ["Warning NotATenant"])
 
 
@@ -376,7 +376,7 @@ async def test_a_plan_is_told_and_nothing_else_is_written(operator: Operator, th
     plan = (await they.policy("p")).status.plan
     assert plan is not None
     assert plan.to_json() == {
-        "totals": {"nodes": 2, "gpus": 2, "claims": 2, "evicted": 2, "cutAnew": 0},
+        "totals": {"nodes": 2, "gpus": 2, "claims": 2, "evicted": 2, "repartitioned": 0},
         "nodes": [
             {
                 "node": node,

@@ -6,9 +6,9 @@ from structlog.testing import capture_logs
 from building import node_sharing
 from gpusharing.api.meta import Identity
 from gpusharing.api.sharing.policy import UnreadablePolicy
-from gpusharing.controller import guards
-from gpusharing.controller.following import WATCHED
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import guards
+from gpusharing.controller.watching.following import WATCHED
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
 
 
@@ -145,9 +145,11 @@ def test_an_unreadable_object_can_be_deleted(observed: Observed) -> None:
 
 
 def test_a_list_shows_what_was_deleted_unseen_but_not_what_is_newer(observed: Observed) -> None:
-    for name, version in (("stays", 1), ("deleted", 2), ("new", 11)):
+    for name, version in (("stays", 1), ("deleted", 2)):
         observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
-    observed.store.only(NODES, {"uid-stays"}, as_of="10")
+    known = observed.store.known(NODES)
+    observed.store.seen(NODES, node(11, name="new", uid="uid-new"))
+    observed.store.only(NODES, {"uid-stays"}, as_of="10", before=known)
     assert set(observed.versions()) == {"stays", "new"}
 
 
@@ -159,4 +161,29 @@ def test_a_list_shows_what_is_not_known_or_only_as_it_was(observed: Observed) ->
     for name, version in (("same", 9), ("older", 9), ("newer", 10)):
         observed.store.seen(NODES, node(version, name=name, uid=f"uid-{name}"))
     unknown, newer = identity("unknown", 1), identity("older", 10)
-    assert observed.store.behind(NODES, [identity("same", 9), newer, identity("newer", 9), unknown]) == [newer, unknown]
+    listed = [identity("same", 9), newer, identity("newer", 9), unknown]
+    assert observed.store.behind(NODES, listed, before={}) == [newer, unknown]
+    # Had it been known before the list was asked for, it would be of another history.
+    before = observed.store.known(NODES)
+    assert observed.store.behind(NODES, listed, before=before) == [newer, identity("newer", 9), unknown]
+
+
+def test_nothing_that_was_known_before_a_list_is_newer_than_it(observed: Observed) -> None:
+    """Whatever its version says: where history went back, versions of before are high."""
+    observed.store.seen(NODES, node(100, name="of another history", uid="uid-other"))
+    observed.store.only(NODES, set(), as_of="10", before=observed.store.known(NODES))
+    assert observed.versions() == {}
+
+
+@pytest.mark.parametrize(("answer", "then"), [(node(7), {"n1": "7"}), (None, {})])
+def test_what_a_get_has_found_counts_whatever_its_version(
+    observed: Observed, answer: dict[str, Any] | None, then: dict[str, str]
+) -> None:
+    observed.store.seen(NODES, node(100))
+    before = observed.store.known(NODES)
+    observed.store.answered(NODES, ("", "n1"), answer, before=before)
+    assert observed.versions() == then
+    # But for what came after it was asked.
+    observed.store.seen(NODES, node(101))
+    observed.store.answered(NODES, ("", "n1"), answer, before=before)
+    assert observed.versions() == {"n1": "101"}

@@ -18,12 +18,12 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatus
-from gpusharing.controller import guards
 from gpusharing.controller import writer as module
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.following import WATCHED
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import guards
+from gpusharing.controller.watching.following import WATCHED
+from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Stage, Target
 from gpusharing.kube.events import Events

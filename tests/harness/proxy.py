@@ -1,7 +1,8 @@
-"""A wire between a program and its server that can be cut."""
+"""A wire between a program and its server that can be cut, or be slow."""
 
 import asyncio
 import contextlib
+import random
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +16,8 @@ class Proxy:
         self._host = host
         self._target = port
         (self.port,) = free_ports(host, 1)
+        self.answers_take = (0.0, 0.0)
+        """Seconds, from and to, before what comes after a question is handed on."""
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -41,6 +44,22 @@ class Proxy:
         if self._server:
             await self.cut()
 
+    async def _ask(self, source: asyncio.StreamReader, to: asyncio.StreamWriter, asked: asyncio.Event) -> None:
+        while data := await source.read(2**16):
+            asked.set()
+            to.write(data)
+            await to.drain()
+        _end(to)
+
+    async def _answer(self, source: asyncio.StreamReader, to: asyncio.StreamWriter, asked: asyncio.Event) -> None:
+        while data := await source.read(2**16):
+            if asked.is_set():
+                asked.clear()
+                await asyncio.sleep(random.uniform(*self.answers_take))  # noqa: S311
+            to.write(data)
+            await to.drain()
+        _end(to)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task
@@ -50,9 +69,10 @@ class Proxy:
         try:
             there_reader, there = await asyncio.open_connection(self._host, self._target)
             ends.append(there)
+            asked = asyncio.Event()
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_hand_on(reader, there))
-                tasks.create_task(_hand_on(there_reader, writer))
+                tasks.create_task(self._ask(reader, there, asked))
+                tasks.create_task(self._answer(there_reader, writer, asked))
         except* (OSError, asyncio.CancelledError):
             pass
         finally:
@@ -61,9 +81,6 @@ class Proxy:
             self._connections.discard(task)
 
 
-async def _hand_on(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-    while data := await source.read(2**16):
-        to.write(data)
-        await to.drain()
+def _end(to: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         to.write_eof()

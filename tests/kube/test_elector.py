@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
 
 from gpusharing.kube import client_credentials
 from gpusharing.kube.elector import Elector, LeaseLostError, LeaseName
@@ -145,16 +147,17 @@ def held(by: str = "me") -> dict[str, object]:
 
 @pytest.mark.parametrize("silence", [hangs(), refuses(500, "InternalError")], ids=["hangs", "errors"])
 async def test_it_ends_before_anybody_else_may_lead(script: Script, silence: Answer) -> None:
-    """The server answers once and then not any more."""
+    """The server answers once and then not any more. It tries once more when it leads no more, and ends."""
     script.then(refuses(404), says(held()), silence)
     async with open_session(credentials(script.url)) as session:
         elector = Elector(Api(session, script.url, user_agent="t"), ANY, me="me", duration=DURATION)
         async with leading(elector) as task:
             taken = time.monotonic()
+            await until(lambda: not elector.leads)
+            assert time.monotonic() - taken < DURATION
             with pytest.raises(LeaseLostError, match="could not be renewed in time"):
                 await task
-            assert not elector.leads
-            assert time.monotonic() - taken < DURATION
+            assert time.monotonic() - taken < 2 * DURATION
 
 
 async def test_who_does_not_lead_reads_and_writes_nothing(script: Script) -> None:
@@ -195,3 +198,58 @@ async def test_who_cannot_read_the_lease_does_not_stand_by(script: Script, answe
         assert not elector.leads
         waiting.cancel()
         await asyncio.wait([waiting])
+
+
+class SlowServer:
+    """Keeps one Lease, and takes its time for each answer."""
+
+    def __init__(self) -> None:
+        self.takes = 0.0
+        self.hangs_once = False
+        self._lease: dict[str, object] | None = None
+        self._version = 0
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.json() if request.method in {"POST", "PATCH"} else None
+        if body and self.hangs_once:
+            self.hangs_once = False
+            await asyncio.sleep(60)
+        await asyncio.sleep(self.takes)
+        if body:
+            if self._lease and body["metadata"].get("resourceVersion") != str(self._version):
+                return await refuses(409, "Conflict")(request)
+            self._version += 1
+            metadata = {"name": "l", "resourceVersion": str(self._version)}
+            self._lease = {"metadata": metadata, "spec": body["spec"]}
+        return await (says(self._lease) if self._lease else refuses(404))(request)
+
+
+@asynccontextmanager
+async def led_slowly(script: Script) -> AsyncIterator[tuple[SlowServer, Elector, "asyncio.Task[None]"]]:
+    server = SlowServer()
+    script.then(server.answer)
+    async with open_session(credentials(script.url)) as session:
+        elector = Elector(Api(session, script.url, user_agent="t"), ANY, me="me", duration=DURATION)
+        async with leading(elector) as task:
+            yield server, elector, task
+
+
+async def test_an_answer_may_take_a_third_of_the_duration(script: Script) -> None:
+    async with led_slowly(script) as (server, elector, task):
+        server.takes = DURATION / 3 - 0.15
+        until_then = time.monotonic() + 3 * DURATION
+        while time.monotonic() < until_then:
+            assert elector.leads
+            await asyncio.sleep(0.02)
+        assert not task.done()
+
+
+async def test_a_lease_that_nobody_has_taken_is_kept_in_place(script: Script) -> None:
+    async with led_slowly(script) as (server, elector, task):
+        with capture_logs() as logs:
+            server.hangs_once = True
+            await asyncio.sleep(2 * DURATION)
+        said = [entry["event"] for entry in logs]
+        assert said == ["lease not renewed", "lease kept: nobody has taken it"]
+        assert elector.leads
+        assert not task.done()

@@ -138,6 +138,9 @@ LEADING: Final = {'gpusharing_leading{pod="a"}': "1x60", 'gpusharing_leading{pod
 FAILURES: Final = "gpusharing_agent_prepare_failures_total"
 FAILING: Final = "gpusharing_writes_failing"
 ROUNDS: Final = "gpusharing_agent_rounds_total"
+BROKEN: Final = "gpusharing_watch_broken_seconds"
+OPERATOR: Final = '{job="gpusharing-operator",kind="ResourceClaim"}'
+AGENT: Final = '{job="gpusharing-agent",node="n",kind="NodeSharing"}'
 DAMAGED: Final = "gpusharing_agent_quarantined_state_files"
 
 CASES: Final = (
@@ -174,6 +177,10 @@ CASES: Final = (
     Case("GpuSharingUndecidable", "one", {"gpusharing_undecidable_objects": "0x5 1x50"}, 12, 1),
     Case("GpuSharingDecisionsLag", "a moment", {"gpusharing_loop_lag_seconds": "0x5 200 0x50"}, 30, 0),
     Case("GpuSharingDecisionsLag", "behind", {"gpusharing_loop_lag_seconds": "0+60x60"}, 10, 1),
+    Case("GpuSharingOperatorDeaf", "a restart of the API server", {f"{BROKEN}{OPERATOR}": "0x5 20 0x50"}, 20, 0),
+    Case("GpuSharingOperatorDeaf", "deaf, one after the other", {f"{BROKEN}{OPERATOR}": "0 60 119 0 60 119"}, 6, 1),
+    Case("GpuSharingAgentDeaf", "a restart of the API server", {f"{BROKEN}{AGENT}": "0x5 20 0x50"}, 20, 0),
+    Case("GpuSharingAgentDeaf", "deaf", {f"{BROKEN}{AGENT}": "0x5 0+60x60"}, 15, 1),
     Case("GpuSharingAgentDown", "up", {'up{job="gpusharing-agent",node="n"}': "1x60"}, 30, 0),
     Case("GpuSharingAgentDown", "a restart", {'up{job="gpusharing-agent",node="n"}': "1x5 0x3 1x50"}, 12, 0),
     Case("GpuSharingAgentDown", "down", {f'up{{job="gpusharing-agent",node="n{n}"}}': "1x5 0x50" for n in "12"}, 17, 2),

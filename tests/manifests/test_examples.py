@@ -1,6 +1,7 @@
-"""What docs/examples shows is what the API server takes."""
+"""The API server accepts every example of docs/examples, README.md and the pages."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,16 @@ from harness.controlplane import ControlPlane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="package")]
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "docs/examples").glob("*.yaml"))
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "docs/examples").glob("*.yaml"))
+# Whole objects only: other blocks show a part of one.
+BLOCKS = [
+    pytest.param(block, id=f"{page.name} {number}")
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for number, block in enumerate(
+        re.findall(r"^```yaml\n(apiVersion: .*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    )
+]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -22,6 +32,12 @@ async def test_example_is_accepted(installed: ControlPlane, example: Path) -> No
         account = ("serviceaccount/default", f"--namespace={namespace['metadata']['name']}")
         await installed.kubectl("wait", "--for=create", *account)
     said = await installed.kubectl("apply", "--dry-run=server", "--validate=strict", f"--filename={example}")
+    assert "sharingpolicy.gpusharing.dev/" in said
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+async def test_block_of_a_page_is_accepted(installed: ControlPlane, block: str) -> None:
+    said = await installed.kubectl("apply", "--dry-run=server", "--validate=strict", "--filename=-", stdin=block)
     assert "sharingpolicy.gpusharing.dev/" in said
 
 

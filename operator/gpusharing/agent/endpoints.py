@@ -7,6 +7,7 @@ from gpusharing.agent.dra.server import PluginServer
 from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.metrics.exposition import CONTENT_TYPE
 from gpusharing.kube.http_server import Answer, Pages
+from gpusharing.kube.watches import Watches
 
 
 def pages(
@@ -14,6 +15,7 @@ def pages(
     hardware: GpuNode,
     server: PluginServer,
     is_published: Callable[[], bool],
+    watches: Watches,
     metrics: Callable[[], Awaitable[bytes]],
 ) -> Pages:
     async def healthz() -> Answer:
@@ -24,6 +26,8 @@ def pages(
     async def readyz() -> Answer:
         if not server.registered:
             return _probed("the kubelet has not registered the driver")
+        if watches.deaf:
+            return _probed(str(watches.deaf))
         return _probed(None if is_published() else "the devices are not published yet")
 
     async def exposition() -> Answer:

@@ -27,6 +27,7 @@ from gpusharing.kube.clock import now, seconds_since_boot
 from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
+from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +57,7 @@ class NodeLoop:
         changed: asyncio.Event,
         preparer: Preparer,
         verdicts: Verdicts,
+        watches: Watches,
     ) -> None:
         self._node = node
         self._api = api
@@ -71,13 +73,20 @@ class NodeLoop:
         self._verdicts = verdicts
         self._changed = changed
         self._sharings: Reflector[NodeSharing] = Reflector(
-            api, NODE_SHARINGS, on_change=self._heard, field_selector=f"metadata.name={node}"
+            api, NODE_SHARINGS, watches=watches, on_change=self._heard, field_selector=f"metadata.name={node}"
         )
         self.rounds = Counter(succeeded=0, failed=0)
         self._reported = -math.inf
         self._alarm: asyncio.TimerHandle | None = None
         self._publisher = Publisher(
-            api=api, node=node, driver=driver, records=records, gpus=gpus, health=health, on_change=changed.set
+            api=api,
+            node=node,
+            driver=driver,
+            records=records,
+            gpus=gpus,
+            health=health,
+            watches=watches,
+            on_change=changed.set,
         )
 
     @property
@@ -86,8 +95,8 @@ class NodeLoop:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._sharings.run())
-            tasks.create_task(self._publisher.slices.run())
+            tasks.create_task(self._sharings.run_through_restores())
+            tasks.create_task(self._publisher.slices.run_through_restores())
             await self._sharings.synced.wait()
             await self._publisher.slices.synced.wait()
             await self._loop()
@@ -167,7 +176,8 @@ class NodeLoop:
         if sharing is not None:
             return sharing
         body = {"metadata": {"name": self._node, "ownerReferences": [await owner(self._api, self._node)]}, "spec": {}}
-        sharing = await self._api.create(NODE_SHARINGS, body)
+        async with self._sharings.believing(self._node):
+            sharing = await self._api.create(NODE_SHARINGS, body)
         self._sharings.put(sharing)
         return sharing
 
@@ -185,5 +195,6 @@ class NodeLoop:
         self._reported = loop.time()
         patch = {"status": status.to_json()}
         name = sharing.metadata.name
-        self._sharings.put(await self._api.merge_patch(NODE_SHARINGS, name, patch, subresource="status"))
+        async with self._sharings.believing(name):
+            self._sharings.put(await self._api.merge_patch(NODE_SHARINGS, name, patch, subresource="status"))
         self._health_events.tell(sharing, status)

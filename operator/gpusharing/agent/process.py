@@ -42,6 +42,7 @@ from gpusharing.kube import credentials
 from gpusharing.kube.events import Events
 from gpusharing.kube.http_server import serving
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
@@ -154,6 +155,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
         claims = ClaimMeter(records)
         service = DraService(claims.metered_prepare(preparer.prepare), claims.metered_unprepare(preparer.unprepare))
         server = PluginServer(service, stream, kubelet_root=arguments.kubelet_root, driver=names.DRIVER)
+        watches = Watches()
         loop = NodeLoop(
             node=arguments.node_name,
             driver=names.DRIVER,
@@ -169,6 +171,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             changed=changed,
             preparer=preparer,
             verdicts=verdicts,
+            watches=watches,
         )
         metrics = NodeMetrics(
             records=records,
@@ -177,6 +180,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             hardware=hardware,
             server=server,
             loop=loop,
+            watches=watches,
             unreadables=api.unreadables.counts,
             recovery=recovery,
             memory=WallMemory(hardware, records, walls, arguments.sysfs_root / CGROUPS),
@@ -186,6 +190,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             hardware=hardware,
             server=server,
             is_published=lambda: loop.publisher.has_published,
+            watches=watches,
             metrics=metrics.page,
         )
         # What can fail at a start stands before the group, which would wrap its error.

@@ -17,7 +17,8 @@ from gpusharing.core.publishing.slices import PublishedGpu, slice_specs
 from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.kinds import NODES, RESOURCE_SLICES
 from gpusharing.kube.reflector import Reflector
-from gpusharing.kube.transport import Api, ApiError
+from gpusharing.kube.transport import Api
+from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +33,7 @@ class Publisher:
         records: Records,
         gpus: NodeGpus,
         health: NodeHealth,
+        watches: Watches,
         on_change: Callable[[], None],
     ) -> None:
         self._api = api
@@ -46,7 +48,11 @@ class Publisher:
         self._settled: dict[str, tuple[list[ResourceSlice], list[PublishedGpu]]] = {}
         """By the pool: the slices that were there when they were last found to say all of these GPUs."""
         self.slices = Reflector(
-            api, RESOURCE_SLICES, on_change=on_change, field_selector=f"spec.nodeName={node},spec.driver={driver}"
+            api,
+            RESOURCE_SLICES,
+            watches=watches,
+            on_change=on_change,
+            field_selector=f"spec.nodeName={node},spec.driver={driver}",
         )
 
     def shown(self) -> list[Shown]:
@@ -101,12 +107,14 @@ class Publisher:
     async def _write(self, write: slice_updates.Create | slice_updates.Update | slice_updates.Delete) -> None:
         match write:
             case slice_updates.Delete(before):
-                await self._api.delete(RESOURCE_SLICES, before.metadata.name, uid=before.metadata.uid)
+                async with self.slices.believing(before.metadata.name):
+                    await self._api.delete(RESOURCE_SLICES, before.metadata.name, uid=before.metadata.uid)
                 self.slices.drop(before)
                 self.writes["delete"] += 1
             case slice_updates.Update(before, spec):
                 body = {"metadata": before.metadata.for_update(), "spec": spec}
-                self.slices.put(await self._api.replace(RESOURCE_SLICES, before.metadata.name, body))
+                async with self.slices.believing(before.metadata.name):
+                    self.slices.put(await self._api.replace(RESOURCE_SLICES, before.metadata.name, body))
                 self.writes["update"] += 1
             case slice_updates.Create(name, spec):
                 await self._create(name, spec)
@@ -114,14 +122,9 @@ class Publisher:
 
     async def _create(self, name: str, spec: dict[str, Any]) -> None:
         metadata = {"name": name, "ownerReferences": [await owner(self._api, self._node)]}
-        try:
+        # It may have been made by us, but the answer was lost or the watch is behind: the next round sees it.
+        async with self.slices.believing(name):
             self.slices.put(await self._api.create(RESOURCE_SLICES, {"metadata": metadata, "spec": spec}))
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            # Made by us, but the answer was lost or the watch is behind: the next round sees it.
-            self.slices.put(await self._api.get(RESOURCE_SLICES, name))
-            raise
 
 
 def pool_of(slice_: ResourceSlice) -> str:

@@ -49,26 +49,37 @@ SHARING_POLICY = Definition(
     plural="sharingpolicies",
     short_name="gsp",
     columns=(
-        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Is all of it in force?"),
-        Column("Reason", "string", ".status.conditions[?(@.type=='Ready')].reason", "Why"),
         Column(
-            "Progressing", "string", ".status.conditions[?(@.type=='Progressing')].reason", "How far a change has come"
+            "Ready",
+            "string",
+            ".status.conditions[?(@.type=='Ready')].status",
+            "Is the policy in force on every node that it selects?",
         ),
-        Column("Nodes", "integer", ".status.nodes.ready", "Nodes on which it is in force"),
-        Column("GPUs", "integer", ".status.gpus.won", "GPUs shared as it says"),
-        Column("Selected", "integer", ".status.nodes.selected", "Nodes with GPUs that it selects", priority=1),
+        Column("Reason", "string", ".status.conditions[?(@.type=='Ready')].reason", "Why the policy is ready or not"),
+        Column(
+            "Progressing", "string", ".status.conditions[?(@.type=='Progressing')].reason", "The state of a rollout"
+        ),
+        Column("Nodes", "integer", ".status.nodes.ready", "Nodes on which the policy is in force"),
+        Column("GPUs", "integer", ".status.gpus.won", "GPUs that the policy won"),
+        Column("Selected", "integer", ".status.nodes.selected", "Nodes with GPUs that the policy selects", priority=1),
         Column("Lost", "integer", ".status.gpus.lost", "GPUs that another policy won", priority=1),
-        Column("Clients", "integer", ".status.clients.current", "Claims on its GPUs"),
-        Column("Max", "integer", ".status.clients.max", "Claims that fit on its GPUs"),
-        Column("Priority", "integer", ".spec.priority", "The highest wins a GPU", priority=1),
-        Column("Message", "string", ".status.conditions[?(@.type=='Ready')].message", "Why, in a sentence", priority=1),
+        Column("Clients", "integer", ".status.clients.current", "Claims on the GPUs of the policy"),
+        Column("Max", "integer", ".status.clients.max", "The most claims on the GPUs of the policy"),
+        Column("Priority", "integer", ".spec.priority", "The highest priority wins a GPU", priority=1),
+        Column(
+            "Message",
+            "string",
+            ".status.conditions[?(@.type=='Ready')].message",
+            "Why the policy is ready or not, as a sentence",
+            priority=1,
+        ),
         _AGE,
     ),
     rules=(
         {
             "rule": f"self.metadata.name.size() <= {names.MAX_POLICY_NAME}",
-            "message": f"metadata.name must have at most {names.MAX_POLICY_NAME} characters: "
-            "it becomes part of the names of device classes",
+            "message": f"metadata.name must have at most {names.MAX_POLICY_NAME} characters, "
+            "because it becomes part of device class names",
             "reason": "FieldValueInvalid",
         },
     ),
@@ -79,8 +90,8 @@ NODE_SHARING = Definition(
     plural="nodesharings",
     short_name="gns",
     columns=(
-        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Does the agent do as it is told?"),
-        Column("Reason", "string", ".status.conditions[?(@.type=='Ready')].reason", "Why"),
+        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Has the agent applied the spec?"),
+        Column("Reason", "string", ".status.conditions[?(@.type=='Ready')].reason", "Why the policy is ready or not"),
         Column("Models", "string", ".status.gpus[*].model", "GPU models of the node"),
         Column("Policies", "string", ".status.gpus[*].policy.name", "Policies in force"),
         _AGE,
@@ -130,7 +141,7 @@ def _root_schema(definition: Definition) -> Schema:
     }
     schema: Schema = {
         "type": "object",
-        "description": generated["description"],
+        "description": " ".join(generated["description"].split()),
         "required": ["spec"] if "spec" in generated["required"] else [],
         "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}} | properties,
     }
@@ -162,13 +173,16 @@ _KEPT = (
 
 
 def _structural(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """One schema without references and alternatives, as CRDs demand."""
+    """One schema without references and alternatives, as CRDs require."""
     if "$ref" in schema:
         target = definitions[schema["$ref"].removeprefix("#/$defs/")]
         return _structural(target | {key: value for key, value in schema.items() if key != "$ref"}, definitions)
     if "anyOf" in schema:
         return _structural_choice(schema, definitions)
     result = {key: schema[key] for key in _KEPT if key in schema}
+    if "description" in result:
+        # Docstrings are wrapped for our lines, not for those of `kubectl explain`.
+        result["description"] = " ".join(result["description"].split())
     # Empty lists and objects are absent ones: written into every object they would only be noise in a diff.
     if "default" in result and not isinstance(result["default"], str | int):
         del result["default"]

@@ -126,20 +126,20 @@ class ConditionStatus(StrEnum):
 
 
 class Condition(ApiModel):
-    """metav1.Condition."""
+    """A metav1.Condition."""
 
     type: Annotated[str, pydantic.Field(max_length=316)]
-    """What is said to be true or false."""
+    """The type of the condition, such as Ready."""
     status: ConditionStatus
-    """True, False or Unknown."""
+    """The status of the condition: True, False or Unknown."""
     reason: Annotated[str, pydantic.Field(min_length=1, max_length=1024)]
-    """Why, in one word from a closed list."""
+    """Why the condition has this status, as one word."""
     message: Message = ""
-    """Why, in a sentence that says what to do."""
+    """Why the condition has this status, as a sentence with the remedy."""
     observed_generation: int | None = None
-    """The generation of the object that this was said of."""
+    """The generation of the object that this condition describes."""
     last_transition_time: Annotated[str, pydantic.Field(json_schema_extra={"format": "date-time"})]
-    """When the status last changed."""
+    """When the status of the condition last changed."""
 
 
 Conditions = Annotated[tuple[Condition, ...], pydantic.Field(max_length=64, json_schema_extra=keyed_by("type"))]
@@ -151,7 +151,7 @@ class LabelSelectorRequirement(ApiModel):
             "x-kubernetes-validations": [
                 {
                     "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
-                    "message": "In and NotIn need values, Exists and DoesNotExist take none",
+                    "message": "operators In and NotIn require values; Exists and DoesNotExist must not have values",
                     "reason": "FieldValueInvalid",
                 }
             ]
@@ -159,15 +159,15 @@ class LabelSelectorRequirement(ApiModel):
     )
 
     key: Annotated[str, pydantic.Field(min_length=1, max_length=317)]
-    """The label that is looked at."""
+    """The label key."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """In and NotIn compare its value with `values`; Exists and DoesNotExist take no values."""
+    """In and NotIn compare the label with `values`. Exists and DoesNotExist only check that the label is there."""
     values: Annotated[tuple[Annotated[str, pydantic.Field(max_length=63)], ...], pydantic.Field(max_length=64)] = ()
-    """The values to compare with."""
+    """The values to compare with. Required for In and NotIn."""
 
 
 class LabelSelector(ApiModel):
-    """metav1.LabelSelector: all of it must match; empty matches everything."""
+    """metav1.LabelSelector: all requirements must match. An empty selector matches everything."""
 
     match_labels: Annotated[
         dict[Annotated[str, pydantic.Field(max_length=317)], Annotated[str, pydantic.Field(max_length=63)]],
@@ -180,9 +180,9 @@ class LabelSelector(ApiModel):
             },
         ),
     ] = pydantic.Field(default_factory=dict)
-    """Labels that must be there with exactly this value."""
+    """Labels that must have exactly these values."""
     match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], pydantic.Field(max_length=32)] = ()
-    """Requirements that must all hold."""
+    """Requirements that must all match."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(

@@ -35,7 +35,7 @@ OPERATOR: Final = "gpusharing-operator"
 
 
 class Sharing(StrEnum):
-    """The ways in which a GPU can be handed out; the value of the attribute gpusharing.dev/sharing."""
+    """The mode of a device; the value of the attribute gpusharing.dev/sharing."""
 
     EXCLUSIVE = "Exclusive"
     TIME_SLICING = "TimeSlicing"
@@ -106,7 +106,7 @@ def slot_of_device(device: str) -> int | None:
 
 
 def sharing_of_device(device: str) -> Sharing | None:
-    """How a device of ours is shared; None for a name that we never give."""
+    """The mode of a device of ours; None for a name that we never give."""
     name = read_device(device)
     return name.sharing if name else None
 

@@ -31,6 +31,13 @@ class ApiServer(NamedTuple):
     taint_rules: Kind[DeviceTaintRule] | None
     """In the best version that is served."""
 
+    def report_missing_taint_rules(self) -> None:
+        if self.taint_rules is None:
+            log.warning(
+                "DeviceTaintRules not served: pods of conflicting claims are not evicted; Events say which to delete",
+                remedy="Kubernetes 1.37; in 1.36 serve resource.k8s.io/v1beta2 with feature gate DRADeviceTaintRules",
+            )
+
     def report_unknown_cel(self, metrics: Metrics) -> None:
         """The scheduler of a newer Kubernetes may read a selector in another way than we do."""
         is_unknown = self.minor > cel.NEWEST_MINOR
@@ -75,10 +82,6 @@ async def _taint_rules(api: Api) -> Kind[DeviceTaintRule] | None:
     for kind in TAINT_RULES:
         if await _is_served(api, kind):
             return kind
-    log.warning(
-        "no DeviceTaintRules: where a GPU is held in two ways nobody is evicted, and people are told whom to delete",
-        remedy="Kubernetes 1.37; in 1.36 serve resource.k8s.io/v1beta2 with feature gate DRADeviceTaintRules",
-    )
     return None
 
 

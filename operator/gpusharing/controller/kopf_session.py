@@ -30,7 +30,7 @@ class KopfSession:
     def __init__(self, kinds: Collection[Kind[Any]]) -> None:
         self._served = _discovery(kinds)
         self._events: Mapping[str, asyncio.Queue[_Event]] = {kind.path(): asyncio.Queue() for kind in kinds}
-        self.headers = {"User-Agent": "told by the transport"}
+        self.headers = {"User-Agent": "set by the transport"}
 
     def hand_on(self, kind: Kind[Any], event: str, value: Mapping[str, Any]) -> None:
         """To the handler of the kind."""

@@ -97,6 +97,13 @@ class Metrics:
             "1 while nothing is pending of what was decided; 0 also while this replica stands by",
             registry=self._registry,
         )
+        self._broken = Gauge(
+            "gpusharing_watch_broken_seconds",
+            "For how long a kind could not be watched; 0 while it is",
+            ["kind"],
+            registry=self._registry,
+        )
+        self._broken_for: Callable[[], Mapping[str, float]] = dict
         self._cel_is_older = Gauge(
             "gpusharing_cel_older_than_kubernetes",
             "1 while the cluster's Kubernetes is newer than the newest whose CEL this operator knows",
@@ -143,8 +150,13 @@ class Metrics:
     def watch_settled(self, settled: Callable[[], bool]) -> None:
         self._settled.set_function(settled)
 
+    def watch_watches(self, broken_for: Callable[[], Mapping[str, float]]) -> None:
+        self._broken_for = broken_for
+
     def set_cel_is_older(self, is_older: bool) -> None:
         self._cel_is_older.set(is_older)
 
     def exposition(self) -> bytes:
+        for kind, seconds in self._broken_for().items():
+            self._broken.labels(kind=kind).set(seconds)
         return generate_latest(self._registry)

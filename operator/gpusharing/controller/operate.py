@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 async def operate(options: Options) -> None:
-    """Runs until SIGTERM or SIGINT, or until another one leads: LeaseLostError."""
+    """Runs until SIGTERM or SIGINT, or until it has to begin anew: one or more errors, which say why."""
     _end_by_signal()
     async with running(options) as operator:
         await kopf.operator(memo=kopf.Memo(operator=operator), clusterwide=True)

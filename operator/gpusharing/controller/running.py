@@ -14,14 +14,16 @@ import structlog
 
 from gpusharing import __version__
 from gpusharing.api import names
-from gpusharing.controller import api_server, audit, endpoints, following, guards, listing
+from gpusharing.controller import api_server, endpoints
 from gpusharing.controller.endpoints import Readiness
 from gpusharing.controller.event_recorder import EventRecorder
-from gpusharing.controller.following import HANDLED, WATCHED
 from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import audit, deafness, following, guards, listing
+from gpusharing.controller.watching import server as exchanged
+from gpusharing.controller.watching.following import HANDLED, WATCHED
+from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
@@ -34,6 +36,7 @@ from gpusharing.kube.events import Events
 from gpusharing.kube.http_server import serving
 from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
@@ -64,11 +67,12 @@ class Operator:
 
 @asynccontextmanager
 async def running(options: Options) -> AsyncIterator[Operator]:
-    """Begins when this process leads, and knows all that there is. LeaseLostError when another one leads."""
+    """Begins when this process leads, and knows all that there is. Ends with errors when it has to begin anew: another
+    one leads, history went back, the cluster cannot be read, or the API server is another one."""
     # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
     gc.set_threshold(50_000, 20, 100)
     credentials = await client_credentials.load(options.kubeconfig)
-    metrics, changes = Metrics(), Changes()
+    metrics, changes, watches = Metrics(), Changes(), Watches()
 
     def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
         if after is not None:
@@ -99,8 +103,9 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         metrics.watch_leading(lambda: elector.leads)
         metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
         metrics.watch_failing(writer.kinds, writer.failing)
+        metrics.watch_watches(watches.broken_for)
         pages = endpoints.pages(
-            is_alive=lambda: not loop.is_stuck, readiness=lambda: _readiness(elector, loop), metrics=metrics
+            is_alive=lambda: not loop.is_stuck, readiness=lambda: _readiness(elector, loop, watches), metrics=metrics
         )
         await parts.enter_async_context(serving(options.listen, pages))
 
@@ -108,6 +113,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         rules = server.taint_rules
         log.info("connected", server=credentials.server, kubernetes=server.program)
         server.report_unknown_cel(metrics)
+        server.report_missing_taint_rules()
         # Nothing is known before the first list.
         decider = Decider(
             Setup(
@@ -121,23 +127,31 @@ async def running(options: Options) -> AsyncIterator[Operator]:
             if rules is not None:
                 writer.write_as(Target.DEVICE_TAINT_RULE, rules)
             watched = (*WATCHED, *([rules] if rules else []))
-            versions = await patiently(lambda: listing.prime(api, store, watched))
-            await patiently(lambda: guards.prime(api, store))
+            versions = await patiently(lambda: listing.prime(api, store, watched), at_most=deafness.GIVES_UP_AFTER)
+            await patiently(lambda: guards.prime(api, store), at_most=deafness.GIVES_UP_AFTER)
             kopfs = KopfSession(HANDLED)
             async with asyncio.TaskGroup() as tasks:
-                follows = [following.follow(api, store, kopfs, kind, versions[kind]) for kind in watched]
-                audits = audit.now_and_then(api, store, watched)
-                works = loop.run(decider), writer.run(), recorder.run(), audits
-                for work in (*works, *follows, *guards.following(api, store)):
+                works = (
+                    loop.run(decider),
+                    writer.run(),
+                    recorder.run(),
+                    *(following.follow(api, store, kopfs, kind, versions[kind], watches=watches) for kind in watched),
+                    *guards.following(api, store, watches),
+                    audit.now_and_then(api, store, watched),
+                    deafness.end_when_deaf(watches),
+                    exchanged.end_when_changed(api, server),
+                )
+                for work in works:
                     parts.push_async_callback(_cancel, tasks.create_task(work))
                 yield Operator(store, kopfs, lambda: loop.is_ready, parts.aclose)
 
 
-def _readiness(elector: Elector, loop: Loop) -> Readiness:
+def _readiness(elector: Elector, loop: Loop, watches: Watches) -> Readiness:
     """One that stands by is ready as well: otherwise no rollout would go on, and no node could be drained."""
     if elector.stands_by:
         return Readiness.STANDING_BY
-    return Readiness.READY if elector.leads and loop.is_ready else Readiness.NOT_READY
+    is_ready = elector.leads and loop.is_ready and not watches.deaf
+    return Readiness.READY if is_ready else Readiness.NOT_READY
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -15,8 +15,8 @@ import structlog
 
 from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.metrics import Metrics, Result
-from gpusharing.controller.store import Store
 from gpusharing.controller.targets import KINDS
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.events.policy_events import draining_events, status_events
 from gpusharing.core.intents import (
     Create,

@@ -1,4 +1,4 @@
-"""The conditions of a policy, and the reasons that they can have: closed lists, for programs build on them."""
+"""The conditions of a policy, and their reasons: closed lists, because programs depend on them."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -34,13 +34,13 @@ class ReadyReason(StrEnum):
 class ProgressingReason(StrEnum):
     COMPLETE = "Complete"
     WAITING = "Waiting"
-    """For claims that leave when they like, or for agents."""
+    """The rollout waits for claims to be released, or for agents."""
     ROLLING_OUT = "RollingOut"
-    """Pods are evicted or GPUs cut anew on some nodes, and others come after them."""
+    """Pods are evicted, or GPUs are repartitioned or reset, on some nodes; other nodes follow."""
     PAUSED = "Paused"
     PLAN = "Plan"
     STOPPED = "Stopped"
-    """As many nodes fail as may be unavailable at a time; or the policy is not accepted."""
+    """Failing nodes use up rollout.maxUnavailable, or the policy is not accepted."""
 
 
 class ConflictedReason(StrEnum):
@@ -49,23 +49,23 @@ class ConflictedReason(StrEnum):
 
 
 class DegradedReason(StrEnum):
-    """The weightiest first: the message has all of them."""
+    """The condition has the first reason of this list that applies; its message names all of them."""
 
     NOT_DEGRADED = "NotDegraded"
     INTERNAL_ERROR = "InternalError"
-    """The operator cannot decide on a node, or on the policy itself. Everything stays as it was."""
+    """The operator cannot decide on a node, or on the policy itself. Everything stays unchanged."""
     GUARD_MISSING = "GuardMissing"
     GUARDS_FULL = "GuardsFull"
-    CLASS_NOT_OURS = "ClassNotOurs"
-    EXTENDED_RESOURCE_TAKEN = "ExtendedResourceTaken"
-    QUOTA_NOT_OURS = "QuotaNotOurs"
+    DEVICE_CLASS_EXISTS = "DeviceClassExists"
+    EXTENDED_RESOURCE_IN_USE = "ExtendedResourceInUse"
+    RESOURCE_QUOTA_EXISTS = "ResourceQuotaExists"
     NODES_FAILING = "NodesFailing"
     EVICTION_TOLERATED = "EvictionTolerated"
     SELECTOR_ERROR = "SelectorError"
     MEMORY_TOO_SMALL = "MemoryTooSmall"
     UNKNOWN_MIG_PROFILE = "UnknownMigProfile"
     LAYOUT_DOES_NOT_FIT = "LayoutDoesNotFit"
-    ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
+    DEFAULT_EXCEEDS_ALLOWANCE = "DefaultExceedsAllowance"
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
     SLOW_SCHEDULER = "SlowScheduler"
 

@@ -1,8 +1,8 @@
 """Takes a Lease, keeps it, and gives it back: one of several equal programs leads.
 
 The leader trusts its lease for two thirds of what it promised, from the moment at which it asked for it. A third is
-left for clocks that run differently, and for what was under way. After that it writes nothing any more (`fence`), and
-ends: what it knows may be old.
+left for clocks that run differently, and for what was under way. After that it writes nothing any more (`fence`). If
+then the lease is still its own, nobody else has led and it goes on; otherwise it ends: what it knows may be old.
 """
 
 import asyncio
@@ -24,8 +24,7 @@ log = structlog.get_logger(__name__)
 
 _TRUSTED: Final = 2 / 3
 _RETRY: Final = 2 / 15
-_REQUEST: Final = 1 / 5
-"""Parts of the duration. A request that hangs leaves time for another one."""
+"""Parts of the duration. A request may take as long as the trust: a slow API server answers no sooner to the next."""
 
 _READING: Final = frozenset({"GET", "HEAD"})
 
@@ -53,6 +52,7 @@ class Elector:
         self._duration = duration
         self._sight = Sight(lease=None, since=seconds_since_boot())
         self._looked_at = float("-inf")
+        self._asked_at = float("-inf")
         self._trusted_until = float("-inf")
 
     @property
@@ -103,16 +103,29 @@ class Elector:
             await self._pause()
 
     async def _keep(self) -> None:
+        while True:
+            problem = await self._renew_while_trusted()
+            try:
+                async with self._in_time():
+                    await self._look_whether_kept()
+                    await self._claim()
+            except (ApiError, UnreachableError, TimeoutError):
+                raise LeaseLostError(f"lease {self._lease} could not be renewed in time: {problem}") from None
+            log.info("lease kept: nobody has taken it", lease=str(self._lease))
+
+    async def _renew_while_trusted(self) -> str:
+        """What kept it from being renewed in the end."""
         problem = "no time to ask for it"
         while (left := self._trusted_until - seconds_since_boot()) > 0:
             try:
                 async with asyncio.timeout(left):
-                    await self._pause()
+                    # From one question to the next, not from the last answer, which may have been a while.
+                    await self._pause(since=self._asked_at)
                     await self._renew()
             except (ApiError, UnreachableError, TimeoutError) as error:
                 problem = _told(error)
                 log.warning("lease not renewed", lease=str(self._lease), error=problem)
-        raise LeaseLostError(f"lease {self._lease} could not be renewed in time: {problem}")
+        return problem
 
     async def _renew(self) -> None:
         try:
@@ -120,20 +133,24 @@ class Elector:
         except ApiError as error:
             if error.status not in {404, 409}:
                 raise
-            await self._look()
-            if self._next_step() is not Step.KEEP:
-                self._trusted_until = float("-inf")
-                raise LeaseLostError(f"lease {self._lease} is held by {self._sight.holder or 'nobody'} now") from error
+            await self._look_whether_kept()
+
+    async def _look_whether_kept(self) -> None:
+        await self._look()
+        if self._next_step() is not Step.KEEP:
+            self._trusted_until = float("-inf")
+            raise LeaseLostError(f"lease {self._lease} is held by {self._sight.holder or 'nobody'} now")
 
     async def _release(self) -> None:
         if not self.leads:
             return
         self._trusted_until = float("-inf")
         try:
-            # A renewal that was under way may have been stored.
-            await self._look()
-            if self._next_step() is Step.KEEP:
-                await self._write(released(moment=now_precisely()))
+            async with self._in_time():
+                # A renewal that was under way may have been stored.
+                await self._look()
+                if self._next_step() is Step.KEEP:
+                    await self._write(released(moment=now_precisely()))
         except (ApiError, UnreachableError, TimeoutError) as error:
             log.warning("lease not released", lease=str(self._lease), error=_told(error))
 
@@ -149,9 +166,9 @@ class Elector:
         self._sight = seen(self._sight, lease, now=self._looked_at)
 
     async def _claim(self) -> None:
-        asked = seconds_since_boot()
+        self._asked_at = seconds_since_boot()
         await self._write(claimed(self._sight, me=self._me, duration=self._duration, moment=now_precisely()))
-        self._trusted_until = asked + self._duration * _TRUSTED
+        self._trusted_until = self._asked_at + self._duration * _TRUSTED
 
     async def _write(self, record: dict[str, object]) -> None:
         """Nobody else's record is overwritten: the write names the version that was seen."""
@@ -169,10 +186,11 @@ class Elector:
         return next_step(self._sight, me=self._me, duration=self._duration, now=seconds_since_boot())
 
     def _in_time(self) -> asyncio.Timeout:
-        return asyncio.timeout(self._duration * _REQUEST)
+        return asyncio.timeout(self._duration * _TRUSTED)
 
-    async def _pause(self) -> None:
-        await asyncio.sleep(self._duration * _RETRY * random.uniform(0.8, 1.2))  # noqa: S311
+    async def _pause(self, since: float | None = None) -> None:
+        waited = seconds_since_boot() - since if since is not None else 0
+        await asyncio.sleep(self._duration * _RETRY * random.uniform(0.8, 1.2) - waited)  # noqa: S311
 
 
 def _told(error: Exception) -> str:

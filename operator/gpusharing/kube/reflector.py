@@ -2,16 +2,20 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import pydantic
 import structlog
 
 from gpusharing.api.meta import ObjectMeta
+from gpusharing.kube.clock import seconds_since_boot
+from gpusharing.kube.history import HistoryWentBackError
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.transport import Api, ApiError, ExpiredError, UnreachableError
 from gpusharing.kube.unreadable import display_name
+from gpusharing.kube.watches import Watch, Watches
 
 T = TypeVar("T")
 
@@ -26,42 +30,56 @@ async def follow(
     kind: Kind[Any],
     version: str = "",
     *,
+    watch: Watch,
     lists: Callable[[], Awaitable[str]],
     takes_in: Callable[[str, Any], None],
     field_selector: str = "",
 ) -> None:
-    """Without end, all events (type, object as JSON) from a version on. `lists` takes in what there is, and gives its
-    version: where there is none to go on from, at the beginning or after that."""
+    """All events (type, object as JSON) from a version on, until HistoryWentBackError. `lists` takes in what there is,
+    and gives its version: where there is none to go on from, at the beginning or after that."""
     backoff = _FIRST_BACKOFF
     while True:
+        began = seconds_since_boot()
         try:
             if not version:
                 version = await lists()
-            async for event, value in api.watch(kind, version, field_selector=field_selector):
+            else:
+                # From a version of the future, the watch would be silent.
+                await api.confirm_history(kind, field_selector=field_selector)
+            async for event, value in api.watch(kind, version, field_selector=field_selector, on_open=watch.works):
                 backoff = _FIRST_BACKOFF
                 version = value["metadata"]["resourceVersion"]
+                api.history.saw(kind.path(), version)
                 try:
                     takes_in(event, value)
                 except pydantic.ValidationError as error:
                     api.unreadables.skip(kind.kind, display_name(value), error)
         except ExpiredError:
             version = ""
+        except HistoryWentBackError:
+            raise
         except (ApiError, UnreachableError) as error:
-            log.warning("watch broken", kind=kind.kind, error=str(error), retry_in=backoff)
+            watch.fails(str(error))
             version = version if isinstance(error, UnreachableError) else ""
-        except Exception:
+        except Exception as error:
             # Whatever one kind's watch meets, the rest of the program has its own work.
             log.exception("watch failed", kind=kind.kind, retry_in=backoff)
+            watch.fails(f"{type(error).__name__}: {error}")
             version = ""
+        if seconds_since_boot() - began > _LAST_BACKOFF:
+            backoff = _FIRST_BACKOFF
         # Also after a watch that ended well: a server that ends each at once must not be asked without a pause.
         await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
         backoff = min(2 * backoff, _LAST_BACKOFF)
 
 
 class Reflector(Generic[T]):
-    def __init__(self, api: Api, kind: Kind[T], *, on_change: Callable[[], None], field_selector: str = "") -> None:
+    def __init__(
+        self, api: Api, kind: Kind[T], *, watches: Watches, on_change: Callable[[], None], field_selector: str = ""
+    ) -> None:
         self._api = api
         self._kind = kind
+        self._watch = watches.add(kind)
         self._on_change = on_change
         self._field_selector = field_selector
         self._objects: dict[tuple[str, str], T] = {}
@@ -76,9 +94,8 @@ class Reflector(Generic[T]):
 
     def put(self, value: T) -> None:
         """Takes in what a write of our own returned, so that nothing is decided on what it replaced."""
-        known = self._objects.get(_key(value))
-        if known is None or not _is_newer(_meta(known), _meta(value)):
-            self._objects[_key(value)] = value
+        self._api.history.saw(self._kind.path(), _meta(value).resource_version)
+        self._put(value)
 
     def drop(self, value: T) -> None:
         """Forgets what a delete of our own removed."""
@@ -86,20 +103,66 @@ class Reflector(Generic[T]):
         if known is not None and _meta(known).uid == _meta(value).uid:
             del self._objects[_key(value)]
 
+    @asynccontextmanager
+    async def believing(self, name: str, namespace: str = "") -> AsyncIterator[None]:
+        """Around a write that is decided on what is known of this object. Where the API server refuses it because the
+        object is another one (404, 409), what it is is read, and counts."""
+        try:
+            yield
+        except ApiError as error:
+            if error.status in {404, 409}:
+                await self.read_again(name, namespace)
+            raise
+
+    async def read_again(self, name: str, namespace: str = "") -> None:
+        """Takes in what there is, whatever was known of it."""
+        known = self.get(name, namespace)
+        value: T | None = None
+        try:
+            value = await self._api.get(self._kind, name, namespace)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        if self.get(name, namespace) is not known:
+            # The watch has told meanwhile.
+            return
+        if value is None:
+            self._objects.pop((namespace, name), None)
+        else:
+            self._objects[_key(value)] = value
+
     async def run(self) -> None:
-        await follow(self._api, self._kind, lists=self._list, takes_in=self._apply, field_selector=self._field_selector)
+        """Until HistoryWentBackError."""
+        await follow(
+            self._api,
+            self._kind,
+            watch=self._watch,
+            lists=self._list,
+            takes_in=self._apply,
+            field_selector=self._field_selector,
+        )
+
+    async def run_through_restores(self) -> None:
+        """Without end: when history goes back, everything is listed anew."""
+        while True:
+            try:
+                await self.run()
+            except HistoryWentBackError as error:
+                log.error("history went back", kind=self._kind.kind, error=f"{error}; all is read anew")  # noqa: TRY400
 
     async def _list(self) -> str:
+        before = dict(self._objects)
         listed: list[T] = []
         version = ""
         async for page in self._api.pages(self._kind.as_json(), field_selector=self._field_selector):
             listed += self._readable(page.items)
             version = page.resource_version
-        # What a write of our own returned meanwhile is newer than the list.
-        written = {
-            key: value for key, value in self._objects.items() if int(_meta(value).resource_version or 0) > int(version)
-        }
-        self._objects = {_key(item): item for item in listed} | written
+        came = [value for key, value in self._objects.items() if before.get(key) is not value]
+        self._objects = {_key(item): item for item in listed}
+        for value in came:
+            # What a write of our own returned while the list was made.
+            if int(_meta(value).resource_version or 0) > int(version):
+                self._put(value)
         self.synced.set()
         self._on_change()
         return version
@@ -124,8 +187,13 @@ class Reflector(Generic[T]):
         if event == "DELETED":
             self.drop(item)
         else:
-            self.put(item)
+            self._put(item)
         self._on_change()
+
+    def _put(self, value: T) -> None:
+        known = self._objects.get(_key(value))
+        if known is None or not _is_newer(_meta(known), _meta(value)):
+            self._objects[_key(value)] = value
 
 
 def _meta(value: Any) -> ObjectMeta:

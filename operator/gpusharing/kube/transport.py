@@ -1,9 +1,10 @@
 """One thin HTTP transport to the API server, for operator and agent: canonical JSON, checked answers, honest errors."""
 
 import asyncio
+import contextlib
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
@@ -15,6 +16,7 @@ from gpusharing.api import strict_json
 from gpusharing.api.meta import Identity
 from gpusharing.kube import reading
 from gpusharing.kube.credentials import Credentials
+from gpusharing.kube.history import History
 from gpusharing.kube.kinds import Kind, Page, decode_identities, decode_page, decode_page_head, require_identity
 from gpusharing.kube.reading import LARGEST_OBJECT, Part
 from gpusharing.kube.unreadable import Unreadables, display_name
@@ -29,7 +31,8 @@ _IDENTITIES: Final = 500
 # A page that has more bytes is asked for again with fewer objects.
 PAGE_BYTES: Final = 4 * 2**20
 _LARGEST_ERROR: Final = 2**16
-# The API server ends a watch by itself; a bookmark comes each minute. What is silent for longer is a dead connection.
+# The API server ends a watch by itself; a bookmark comes each minute. What is silent for longer may be a dead
+# connection, or a watch from a version that the server has not come to.
 WATCH_SILENCE: Final = 75.0
 WATCH_LENGTH: Final = 290
 
@@ -133,6 +136,7 @@ class Api:
         self._session = session
         self._server = server.rstrip("/")
         self._headers = {"User-Agent": user_agent, "Accept": _JSON}
+        self.history = History()
         self.unreadables = unreadables or Unreadables()
         """What lists and watches have skipped."""
 
@@ -172,6 +176,14 @@ class Api:
             version = page.resource_version
         return items, version
 
+    async def confirm_history(self, kind: Kind[Any], *, field_selector: str = "") -> None:
+        """HistoryWentBackError if the API server does not have the history any more that was seen. Also, watches of
+        the kind hear bookmarks after it, whatever changes: the server has found out how new its own copy is."""
+        selectors = {"fieldSelector": field_selector}
+        pages = self._pages(decode_identities, kind, selectors, accept=_METADATA_ONLY, size=1)
+        async with contextlib.aclosing(pages):
+            await anext(pages)
+
     async def _pages(
         self,
         decode: Callable[[bytes], Page[R]],
@@ -180,9 +192,10 @@ class Api:
         *,
         accept: str = _JSON,
         size: int,
-    ) -> AsyncIterator[Page[R]]:
+    ) -> AsyncGenerator[Page[R]]:
         token, limit = "", size
         while True:
+            seen = self.history.highest(kind.path())
             query = _query(limit=str(limit), **selectors, **{"continue": token})
             most = PAGE_BYTES if limit > 1 else LARGEST_OBJECT
             try:
@@ -198,6 +211,9 @@ class Api:
                     limit = min(2 * limit, size)
                 # Otherwise they would stay until the next page is there.
                 del data
+            if not token:
+                # Later pages are as of the first one.
+                self.history.listed(kind.path(), page.resource_version, after=seen)
             token = page.continue_token
             yield page
             del page
@@ -248,10 +264,17 @@ class Api:
                 raise
 
     async def watch(
-        self, kind: Kind[T], resource_version: str, *, field_selector: str = "", label_selector: str = ""
+        self,
+        kind: Kind[T],
+        resource_version: str,
+        *,
+        field_selector: str = "",
+        label_selector: str = "",
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Any]]:
-        """Events (type, object as JSON) from a version on, until the server ends the watch. Those are left out whose
-        objects cannot be told from others."""
+        """Events (type, object as JSON) from a version on, until the server ends the watch, or is silent. Those are
+        left out whose objects cannot be told from others."""
+        is_open = False
         query = _query(
             watch="1",
             allowWatchBookmarks="true",
@@ -267,12 +290,17 @@ class Api:
             ) as response:
                 if response.status != 200:
                     raise await _error("WATCH", kind.path(), response)
+                is_open = True
+                on_open()
                 async for line in reading.lines(response.content.iter_any()):
                     if (event := self._event(kind, line)) is None:
                         continue
                     if event[0] == "ERROR":
                         raise _watch_error(kind.path(), event[1])
                     yield event
+        except aiohttp.SocketTimeoutError as error:
+            if not is_open:
+                raise UnreachableError(f"WATCH {kind.path()}: {type(error).__name__}: {error}") from error
         except _NETWORK as error:
             raise UnreachableError(f"WATCH {kind.path()}: {type(error).__name__}: {error}") from error
 

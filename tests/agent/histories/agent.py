@@ -30,6 +30,7 @@ from gpusharing.agent.verdicts import Verdicts
 from gpusharing.agent.walls.walls import Walls
 from gpusharing.kube.clock import as_moment
 from gpusharing.kube.events import Events
+from gpusharing.kube.watches import Watches
 
 # Of the walls between time-sliced claims there are tests of their own.
 _NO_PROGRAM: Final = Path("/nowhere")
@@ -118,6 +119,7 @@ class Agent:
             changed=self.changed,
             preparer=self.preparer,
             verdicts=self.verdicts,
+            watches=Watches(),
         )
         # The loop begins with a round.
         self.changed.set()

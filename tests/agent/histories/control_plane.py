@@ -25,6 +25,7 @@ from gpusharing.api.sharing.node_spec import ClaimSharing, Verdict
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.core.claims import allocation
 from gpusharing.core.quantities import whole_mebibytes
+from gpusharing.kube.history import History
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, Kind
 from gpusharing.kube.transport import Api, ApiError
 
@@ -38,6 +39,7 @@ class Server(Api):
     """Objects are replaced, never changed."""
 
     def __init__(self) -> None:
+        self.history = History()
         self._version = 0
         self.claims: dict[str, ResourceClaim] = {}
         self.slices: dict[str, ResourceSlice] = {}
@@ -46,7 +48,9 @@ class Server(Api):
     async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
         if kind is NODES:
             return Node(metadata=LabelledMeta(name=NODE, uid=f"uid-{NODE}"))
-        found = self.claims.get(name) if kind is RESOURCE_CLAIMS else self.slices.get(name)
+        found: Any = self.claims.get(name) if kind is RESOURCE_CLAIMS else self.slices.get(name)
+        if kind is NODE_SHARINGS:
+            found = self.sharing
         if found is None:
             raise ApiError("GET", kind.path(name, namespace), 404, "NotFound", f'{kind.plural} "{name}" not found')
         return found

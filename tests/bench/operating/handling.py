@@ -23,13 +23,13 @@ from bench.operating.process import resident_mib
 from building import DRIVER, MINOR
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
-from gpusharing.controller import listing
-from gpusharing.controller.following import HANDLED, WATCHED, follow
 from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.loop import Changes, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.running import Operator
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import listing
+from gpusharing.controller.watching.following import HANDLED, WATCHED, follow
+from gpusharing.controller.watching.store import Store
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.state.cluster_state import Setup, key_of
@@ -37,6 +37,7 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
 from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.watches import Watches
 
 
 class Pretending:
@@ -102,7 +103,9 @@ async def handle(kubeconfig: Path, how: str) -> None:
         kopfs, pretending = KopfSession(HANDLED), Pretending(store)
         works = [tasks.create_task(Loop(pretending, pretending, Metrics(), changes).run(decider))]
         if how == "ours":
-            follows = (follow(api, store, kopfs, kind, version) for kind, version in versions.items())
+            follows = (
+                follow(api, store, kopfs, kind, version, watches=Watches()) for kind, version in versions.items()
+            )
             works += [tasks.create_task(one) for one in follows]
         operator = Operator(store, kopfs, is_ready=lambda: True, stop=_nothing)
         running = kopf.operator(

@@ -82,7 +82,7 @@ async def test_a_class_that_is_not_ours_is_left_alone(bed: Bed) -> None:
     (await bed.admin.ask("POST", CLASSES, theirs)).must()
     (await bed.admin.ask("POST", POLICIES, policy("late", offers=MPS, tenants=tenants("late")))).must()
     try:
-        await says(bed, "late", "Degraded", "ClassNotOurs")
+        await says(bed, "late", "Degraded", "DeviceClassExists")
         assert (await bed.admin.ask("GET", path)).must()["spec"] == theirs["spec"]
         # Nor do the guards speak for it.
         (await bed.other.ask("POST", bed.other.claims(), claim("one", request("late-mps")), dry=True)).must()
@@ -285,6 +285,7 @@ async def test_a_giant_mutes_nobody(bed: Bed) -> None:
     await is_let_in(bed.tenant, request("search-mps"))
 
 
+@pytest.mark.slow
 async def test_six_hundred_small_policies_and_a_revocation(bed: Bed) -> None:
     made = [f"team-{number:03}" for number in range(600)]
     offers = {"timeSlicing": {"maxClients": 4}}

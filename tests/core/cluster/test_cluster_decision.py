@@ -135,5 +135,5 @@ def test_a_policy_says_what_is_in_the_way_of_its_classes() -> None:
         replace(at_first(), policies={"open": policy("open", classes=Classes())}, classes={"open-timeslicing": foreign})
     )
     assert at.classes == {"open-timeslicing": foreign}
-    assert conditions(at.policies["open"].status)["Degraded"] == (ConditionStatus.TRUE, "ClassNotOurs")
+    assert conditions(at.policies["open"].status)["Degraded"] == (ConditionStatus.TRUE, "DeviceClassExists")
     assert conditions(at.policies["open"].status)["Ready"] == (ConditionStatus.TRUE, "Ready")

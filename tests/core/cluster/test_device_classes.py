@@ -187,7 +187,7 @@ def test_one_that_is_not_ours_is_left_alone_and_reported(foreign: DeviceClass) -
         {
             "thirds": [
                 Complaint(
-                    DegradedReason.CLASS_NOT_OURS,
+                    DegradedReason.DEVICE_CLASS_EXISTS,
                     "device class thirds-timeslicing exists and was not made for this policy: delete or rename it, or "
                     "rename this policy",
                 )
@@ -233,7 +233,7 @@ def taken(policy: str, by: str) -> Complaint:
         f"extended resource example.com/gpu already belongs to device class {by}: choose another name for "
         f"{policy}-timeslicing in spec.classes.extendedResources"
     )
-    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_IN_USE, message)
 
 
 @pytest.mark.parametrize(

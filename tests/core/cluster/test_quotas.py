@@ -200,7 +200,7 @@ def test_one_that_is_not_ours_is_left_alone_and_reported() -> None:
     )
     assert decided(SEARCH, namespaces=named, existing=foreign) == (
         [],
-        {"search": [Complaint(DegradedReason.QUOTA_NOT_OURS, message)]},
+        {"search": [Complaint(DegradedReason.RESOURCE_QUOTA_EXISTS, message)]},
     )
 
 

@@ -173,11 +173,11 @@ FOR_SEARCH_ALONE = in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH))
     ("world", "expected"),
     [
         (in_force(policy("p", offers=BOTH)), {}),
-        (in_force(policy("p", offers=SHARED)), {"WayNotOffered": EXCLUSIVE_ASKED}),
+        (in_force(policy("p", offers=SHARED)), {"ModeNotOffered": EXCLUSIVE_ASKED}),
         (FOR_SEARCH_ALONE, {"NotATenant": ["exclusive-other", "timeslicing-other"]}),
         (
             in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)),
-            {"NotATenant": ["timeslicing-other"], "WayNotOffered": EXCLUSIVE_ASKED},
+            {"NotATenant": ["timeslicing-other"], "ModeNotOffered": EXCLUSIVE_ASKED},
         ),
         # What is not in force everywhere may be had as before.
         (edited(in_force(policy("p", offers=BOTH))), {}),
@@ -204,7 +204,7 @@ def test_both_say_what_to_do() -> None:
         event.reason: event.note for event in events(in_force(policy("p", offers=SHARED, tenants=FOR_SEARCH)), now=NOW)
     }
     assert notes == {
-        "WayNotOffered": (
+        "ModeNotOffered": (
             "device class p-exclusive requests Exclusive on GPUs of SharingPolicy p, which does not offer Exclusive; "
             "use one of the modes in spec.offers"
         ),

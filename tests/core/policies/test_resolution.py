@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_not_offered(offers: Offers, told: str) -> None:
 def test_who_does_not_ask_gets_no_more_than_is_allowed(offers: Offers, allow: Allowance, told: str | None) -> None:
     gpu = Reported(memory_mib=GPU, mig=None)
     result = resolve(offers, gpu=gpu, mig_profiles=(), memory_wall=SUPPORTED, allow=allow)
-    assert [refusal.reason for refusal in result.refused] == (["AllowanceTooSmall"] if told else [])
+    assert [refusal.reason for refusal in result.refused] == (["DefaultExceedsAllowance"] if told else [])
     assert all(refusal.message.startswith(told or "") for refusal in result.refused)
     assert (result.offers == Offers()) == bool(told)
 

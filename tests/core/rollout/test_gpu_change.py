@@ -147,7 +147,7 @@ def change(case: Case) -> GpuChange:
             Case(p(rollout=EVICT), p(time_slicing(), name="b"), [WHOLE], Effect.WAITS, 1),
             id="who wins the GPU says how gently",
         ),
-        pytest.param(Case(p(), p(time_slicing(), rollout=NEVER), [WHOLE], Effect.KEPT_UNTIL_IDLE, 1), id="never"),
+        pytest.param(Case(p(), p(time_slicing(), rollout=NEVER), [WHOLE], Effect.UNCHANGED_UNTIL_IDLE, 1), id="never"),
         pytest.param(Case(p(), p(time_slicing(), rollout=NEVER), [], Effect.NONE), id="never, and nobody is there"),
         pytest.param(
             Case(p(), p(time_slicing(exclusive=True), rollout=NEVER), [WHOLE], Effect.NONE),
@@ -179,16 +179,18 @@ def change(case: Case) -> GpuChange:
         # MIG.
         pytest.param(Case(p(SMALL), p(SMALL, generation=2), [PART], Effect.NONE), id="profiles that stay"),
         pytest.param(Case(p(SMALL), p(LARGE), [PART], Effect.WAITS, 1), id="profiles that go"),
-        pytest.param(Case(p(), p(LAYOUT), [], Effect.CUT_ANEW), id="a layout"),
+        pytest.param(Case(p(), p(LAYOUT), [], Effect.REPARTITIONS), id="a layout"),
         pytest.param(
             Case(p(LAYOUT), p(LAYOUT, generation=2), [], Effect.NONE, status=board(instances=TWO)), id="that is there"
         ),
         pytest.param(
-            Case(p(LAYOUT), p(LAYOUT), [], Effect.CUT_ANEW, status=board(instances=TWO[:1])), id="half of which is"
+            Case(p(LAYOUT), p(LAYOUT), [], Effect.REPARTITIONS, status=board(instances=TWO[:1])), id="half of which is"
         ),
         pytest.param(Case(p(), p(LAYOUT), [WHOLE], Effect.WAITS, 1), id="a layout, and somebody holds the GPU"),
         pytest.param(
-            Case(p(LAYOUT), p(HALF_AND_HALF), ["gpu-0-mig-1g10gb-19-3"], Effect.CUT_ANEW, status=board(instances=TWO)),
+            Case(
+                p(LAYOUT), p(HALF_AND_HALF), ["gpu-0-mig-1g10gb-19-3"], Effect.REPARTITIONS, status=board(instances=TWO)
+            ),
             id="a layout in which the one who is there has a place",
         ),
         pytest.param(
@@ -205,7 +207,12 @@ def change(case: Case) -> GpuChange:
         ),
         pytest.param(
             Case(
-                p(), p(SMALL), [], Effect.CUT_ANEW, status=board(mig=MigMode(enabled=False, found=False)), resets=True
+                p(),
+                p(SMALL),
+                [],
+                Effect.REPARTITIONS,
+                status=board(mig=MigMode(enabled=False, found=False)),
+                resets=True,
             ),
             id="MIG mode, whose switch resets this model",
         ),
@@ -214,7 +221,14 @@ def change(case: Case) -> GpuChange:
             id="and that of others does not",
         ),
         pytest.param(
-            Case(p(SMALL), p(), [], Effect.CUT_ANEW, status=board(mig=MigMode(enabled=True, found=False)), resets=True),
+            Case(
+                p(SMALL),
+                p(),
+                [],
+                Effect.REPARTITIONS,
+                status=board(mig=MigMode(enabled=True, found=False)),
+                resets=True,
+            ),
             id="MIG mode back to what it was",
         ),
         pytest.param(
@@ -227,7 +241,7 @@ def test_whom_a_change_disturbs(case: Case) -> None:
     found = change(case)
     assert (found.effect, len(found.claims)) == (case.effect, case.in_the_way)
     assert (found.after.drain is not None) == (case.effect is Effect.EVICTS)
-    costs = case.effect in {Effect.EVICTS, Effect.CUT_ANEW}
+    costs = case.effect in {Effect.EVICTS, Effect.REPARTITIONS}
     if costs and case.before != case.after:
         assert not found.has_begun
 
@@ -237,7 +251,9 @@ def test_a_gpu_of_which_nothing_was_decided_disturbs_nobody_by_being_cut() -> No
     rollout = roll([p(LAYOUT)], [], [wanted], status=[board()])
     [found] = rollout.changes
     assert rollout == NodeRollout(
-        changes=(GpuChange(before=None, after=wanted, effect=Effect.CUT_ANEW, claims=(), policy="a", gpu=found.gpu),)
+        changes=(
+            GpuChange(before=None, after=wanted, effect=Effect.REPARTITIONS, claims=(), policy="a", gpu=found.gpu),
+        )
     )
     assert rollout.admitted({"a"}) == (wanted,)
 

@@ -106,9 +106,9 @@ def test_three_nodes_at_a_time_in_the_order_of_their_names() -> None:
     assert begun(at) == evicting(at) == NODES[:3]
     assert condition(at, "Progressing") == ("True", "RollingOut", "3 nodes being changed, and 17 more after them")
     assert [(late.node, late.reason) for late in status(at).lagging][:4] == [
-        ("n00", LagReason.NOT_ACTED),
-        ("n01", LagReason.NOT_ACTED),
-        ("n02", LagReason.NOT_ACTED),
+        ("n00", LagReason.WAITING_FOR_AGENT),
+        ("n01", LagReason.WAITING_FOR_AGENT),
+        ("n02", LagReason.WAITING_FOR_AGENT),
         ("n03", LagReason.HELD_BACK),
     ]
     # Until one of them is through, nothing more happens, whoever looks.
@@ -227,7 +227,7 @@ def test_never_leaves_gpus_in_use_as_they_were_until_they_are_idle() -> None:
         in_use, idle = at.node_sharings[name].spec.gpus
         assert in_use.offers == time_slicing(4)
         assert idle.offers == EXCLUSIVE
-    assert {late.reason for late in status(at).lagging} == {LagReason.KEPT_UNTIL_IDLE}
+    assert {late.reason for late in status(at).lagging} == {LagReason.UNCHANGED_UNTIL_IDLE}
     assert condition(at, "Ready")[:2] == ("False", "WaitingForNodes")
     left = replace(at, claims={key: one for key, one in at.claims.items() if key[1] != "c-n07"})
     left = decided(agents_act(decided(left)))
@@ -243,7 +243,7 @@ def test_paused_and_planned_change_nothing_and_a_plan_tells_what_would() -> None
     at = decided(edited(before, evict))
     plan = status(at).plan
     assert plan is not None
-    assert plan.totals.to_json() == {"nodes": 20, "gpus": 40, "claims": 20, "evicted": 20, "cutAnew": 0}
+    assert plan.totals.to_json() == {"nodes": 20, "gpus": 40, "claims": 20, "evicted": 20, "repartitioned": 0}
     assert plan.nodes[0].to_json() == {
         "node": "n00",
         "gpus": [

@@ -98,6 +98,9 @@ ROUNDS: Final = Metric(
     "Rounds from the operator's word to what is set, published and reported",
     ("result",),
 )
+WATCH_BROKEN: Final = Metric(
+    "gpusharing_watch_broken_seconds", "gauge", "For how long a kind could not be watched; 0 while it is", ("kind",)
+)
 
 ALL: Final = (
     PREPARES,
@@ -123,4 +126,5 @@ ALL: Final = (
     SLICE_WRITES,
     UNREADABLE_OBJECTS,
     ROUNDS,
+    WATCH_BROKEN,
 )

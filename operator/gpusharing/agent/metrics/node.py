@@ -1,7 +1,7 @@
 """All metrics of one agent, and the page that Prometheus gets."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Self
 
 from gpusharing.agent.dra.server import PluginServer
@@ -14,6 +14,7 @@ from gpusharing.agent.node import NodeLoop
 from gpusharing.agent.records import Records
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.api import names
+from gpusharing.kube.watches import Watches
 
 
 class Recovery(NamedTuple):
@@ -38,6 +39,7 @@ class NodeMetrics:
         hardware: GpuNode,
         server: PluginServer,
         loop: NodeLoop,
+        watches: Watches,
         unreadables: Counter[str],
         recovery: Recovery,
         memory: WallMemory,
@@ -61,6 +63,7 @@ class NodeMetrics:
             _by_name(catalogue.SLICE_WRITES, lambda: loop.publisher.writes),
             _by_name(catalogue.UNREADABLE_OBJECTS, lambda: unreadables),
             _by_name(catalogue.ROUNDS, lambda: loop.rounds),
+            _by_name(catalogue.WATCH_BROKEN, watches.broken_for),
         )
 
     async def page(self) -> bytes:
@@ -72,7 +75,7 @@ def _value(metric: Metric, read: Callable[[], float]) -> Reading:
     return Reading(metric, lambda: {(): read()})
 
 
-def _by_name(metric: Metric, read: Callable[[], Counter[str]]) -> Reading:
+def _by_name(metric: Metric, read: Callable[[], Mapping[str, float]]) -> Reading:
     return Reading(metric, lambda: {(name,): count for name, count in read().items()})
 
 

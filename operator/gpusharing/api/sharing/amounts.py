@@ -19,7 +19,7 @@ CountOrPercentage = Annotated[
     ),
 ]
 
-# Whole mebibytes, because that is what scheduler and hardware are told in the end.
+# Whole mebibytes: the unit in which limits are set on the hardware.
 Memory = Annotated[
     str,
     checked('an amount such as "8Gi", or a percentage from "1%" to "100%"', "([1-9][0-9]?|100)%|[1-9][0-9]*(Mi|Gi|Ti)"),
@@ -45,6 +45,6 @@ def in_order(smaller: str, larger: str) -> dict[str, str]:
     smaller_amount = f"quantity({low}).compareTo(quantity({high})) <= 0"
     return rule(
         f"!({both_given}) || (!({percentages}) || {fewer_percent}) && (!({amounts}) || {smaller_amount})",
-        f"{smaller} must not be more than {larger}",
+        f"{smaller} must be less than or equal to {larger}",
         field_path=f".{smaller}",
     )

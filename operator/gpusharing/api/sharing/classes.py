@@ -17,7 +17,7 @@ _ExtendedResource = Annotated[
             rule(
                 f"self.matches('{_EXTENDED_RESOURCE}') && !self.split('/')[0].endsWith('kubernetes.io')"
                 " && size(self.split('/')[1]) <= 63 && !self.startsWith('requests.')",
-                'must be a name with a domain of yours ("example.com/gpu-shared")',
+                'must be a name with your own domain, such as "example.com/gpu-shared"; kubernetes.io is not allowed',
             )
         ),
     ),
@@ -26,17 +26,19 @@ _ExtendedResource = Annotated[
 
 class ExtendedResources(ApiModel):
     exclusive: _ExtendedResource | None = None
-    """Of the class of whole GPUs."""
+    """Extended resource of device class <policy>-exclusive (whole GPUs). Example: example.com/gpu."""
     time_slicing: _ExtendedResource | None = None
-    """Of the class of shares of GPUs that take turns."""
+    """Extended resource of device class <policy>-timeslicing. Example: example.com/gpu-shared."""
     mps: _ExtendedResource | None = None
-    """Of the class of shares of GPUs that compute at the same time."""
+    """Extended resource of device class <policy>-mps. Example: example.com/gpu-mps."""
     mig: _ExtendedResource | None = None
-    """Of the class of isolated parts of GPUs."""
+    """Extended resource of device class <policy>-mig. Example: example.com/gpu-mig."""
 
 
 class Classes(ApiModel):
     create: bool = True
-    """Whether there are device classes for this policy's GPUs alone: <policy>-exclusive, -timeslicing, -mps, -mig."""
+    """If true, the operator creates a device class for each offer: <policy>-exclusive, <policy>-timeslicing,
+    <policy>-mps and <policy>-mig. Each selects only the GPUs of this policy. Default: true."""
     extended_resources: ExtendedResources = ExtendedResources()
-    """Names by which pods can ask for these classes as resources of a container, without a claim."""
+    """Extended resource names for these device classes. A container asks for such a name in resources.limits and
+    needs no claim. Example: {timeSlicing: example.com/gpu-shared}."""

@@ -1,4 +1,4 @@
-"""What a device is set to while a claim holds it."""
+"""The settings of a device while it is allocated to a claim."""
 
 from typing import Annotated
 
@@ -10,43 +10,44 @@ from gpusharing.api.sharing.offers import Enforcement, Interval
 
 class SettingSources(Numerous):
     interval: str | None = None
-    """Where the interval comes from: policy/<name>, claim, or class."""
+    """Source of the interval: policy/<name>, claim or class."""
     memory: str | None = None
-    """Where the limit of memory comes from: allocation, or policy/<name>."""
+    """Source of the memory limit: allocation or policy/<name>."""
     mps: str | None = None
-    """Where the limits of MPS come from, likewise."""
+    """Source of the MPS limits."""
 
 
 class MemorySettings(Numerous):
     limit: int
-    """How much of the GPU's memory a container may have, in MiB."""
+    """The most GPU memory that a container may use, in MiB."""
     enforcement: Enforcement
-    """Whether a container that cannot be held to it does not start (Required) or does all the same (Preferred)."""
+    """If the limit cannot be set for a container: Required stops the container from starting, Preferred starts it
+    without the limit."""
 
 
 class MpsSettings(Numerous):
     memory: int | None = None
-    """Most memory that a client may allocate, in MiB. Absent: as much as the daemon allows."""
+    """The most memory that a client may allocate, in MiB. Absent: as much as mostMemory."""
     threads: int | None = None
-    """Most of the GPU's multiprocessors that a client may use, in percent. Absent: as many as the daemon allows."""
+    """The most multiprocessors that a client may use, in percent of the GPU. Absent: as many as mostThreads."""
     most_memory: int | None = None
-    """What the daemon allows each client at most, in MiB."""
+    """The most memory that the MPS daemon gives to any client, in MiB."""
     most_threads: int = 100
-    """What the daemon allows each client at most, in percent."""
+    """The most multiprocessors that the MPS daemon gives to any client, in percent of the GPU."""
 
 
 class DeviceSettings(Numerous):
     request: str
-    """The request of the claim."""
+    """The name of the request in the claim."""
     device: str
-    """The device that was allocated for it."""
+    """The device that was allocated for the request."""
     interval: Interval | None = None
-    """The time slice that clients get. Absent: the GPU's own is left as it is."""
+    """The time slice of the GPU. Absent: it is left unchanged."""
     memory: MemorySettings | None = None
-    """What the driver holds each container to. Absent: it may take all of the GPU's memory."""
+    """The memory limit of each container. Absent: no limit."""
     mps: MpsSettings | None = None
-    """The limits of a device that is used through MPS."""
+    """The limits of a device in MPS mode."""
     sources: Annotated[SettingSources | None, Field(alias="from")] = None
-    """Where each setting comes from."""
+    """The source of each setting."""
     ignored: tuple[str, ...] = ()
-    """What the claim asked for and does not get, and why."""
+    """Settings that the claim asked for and that were ignored, with the reason."""

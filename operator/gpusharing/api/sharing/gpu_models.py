@@ -1,4 +1,4 @@
-"""Models of GPUs that can be cut, as an agent reports them."""
+"""GPU models that support MIG, as an agent reports them."""
 
 from typing import Annotated
 
@@ -9,40 +9,40 @@ from gpusharing.api.text import Name
 
 
 class MigProfilePlaces(ApiModel):
-    """A kind of MIG instance: what it takes of the GPU, and where."""
+    """A MIG profile: how much of the GPU an instance takes, and where."""
 
     name: Name
-    """As in 1g.10gb."""
+    """The name of the profile, such as 1g.10gb."""
     id: int
-    """The number that the driver knows it by."""
+    """The profile ID of the driver."""
     slices: int
-    """Of the GPU's computing."""
+    """Compute slices of one instance."""
     memory: int
-    """In MiB."""
+    """Memory of one instance, in MiB."""
     size: Annotated[int, Field(ge=1, le=64)]
-    """How many of the GPU's memory slices it takes."""
+    """Memory slices of one instance."""
     starts: Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(min_length=1, max_length=64)]
-    """The memory slices that it can begin at."""
+    """The memory slices at which an instance can start."""
     multiprocessors: int = 0
-    """Multiprocessors that it takes."""
+    """Multiprocessors of one instance."""
     copy_engines: int = 0
-    """Copy engines."""
+    """Copy engines of one instance."""
     decoders: int = 0
-    """Video decoders."""
+    """Video decoders of one instance."""
     encoders: int = 0
-    """Video encoders."""
+    """Video encoders of one instance."""
     jpeg_engines: int = 0
-    """JPEG engines."""
+    """JPEG engines of one instance."""
     ofa_engines: int = 0
-    """Optical flow engines."""
+    """Optical flow engines of one instance."""
 
 
 class GpuModel(ApiModel):
-    """A model of GPU that can be cut."""
+    """A GPU model that supports MIG."""
 
     model: Name
-    """The product name."""
+    """The product name of the GPU."""
     switch_resets: bool
-    """Whether a change of MIG mode resets the GPU."""
+    """True if switching the MIG mode resets the GPU."""
     profiles: Annotated[tuple[MigProfilePlaces, ...], Field(max_length=32, json_schema_extra=keyed_by("name"))]
-    """The kinds of MIG instances that it can be cut into."""
+    """The MIG profiles of this model."""

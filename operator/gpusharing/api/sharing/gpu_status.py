@@ -1,4 +1,4 @@
-"""What an agent reports of one GPU."""
+"""The status of one GPU, as its agent reports it."""
 
 from functools import lru_cache
 from sys import intern
@@ -13,31 +13,32 @@ from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.text import Message, Name
 
-# Both are calculated with; one that could not be would stop the decisions for all.
+# Decisions calculate with both: the API server must refuse values that they cannot read.
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?Z$"
 _MEMORY_OF_A_GPU = "^[1-9][0-9]*(Mi|Gi|Ti)$"
 
 
 class PublishedDevice(Numerous):
     device: Name
-    """A device name in the node's ResourceSlices."""
+    """The name of a device in the ResourceSlices of the node."""
     closing_since: Annotated[str | None, Field(max_length=32, pattern=_MOMENT)] = None
-    """Since when nobody new gets it, because it is to be withdrawn."""
+    """When the device started closing: it is still published, and no new claim may take it. Absent: it is not
+    closing."""
 
 
 class DeviceAttribute(TypedDict, total=False):
-    """An attribute as in a ResourceSlice: exactly one of these."""
+    """A device attribute as in a ResourceSlice: exactly one of these fields."""
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[misc]
 
     string: Annotated[str, Field(max_length=64)]
-    """A text."""
+    """A string value."""
     version: Annotated[str, Field(max_length=64)]
-    """A semantic version."""
+    """A semantic version, such as 9.0.0."""
     int: int
-    """A whole number."""
+    """An integer value."""
     bool: bool
-    """Yes or no."""
+    """A boolean value."""
 
 
 @lru_cache(4096)
@@ -46,7 +47,7 @@ def _attribute(kind: str, value: Any) -> Any:
 
 
 def _shared(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute]:
-    """GPUs of a model have most attributes in common: a fleet keeps them once."""
+    """GPUs of a model have most attributes in common: each is in memory once for all of them."""
     return {
         intern(name): _attribute(*next(iter(attribute.items()))) if len(attribute) == 1 else attribute
         for name, attribute in attributes.items()
@@ -55,60 +56,62 @@ def _shared(attributes: dict[str, DeviceAttribute]) -> dict[str, DeviceAttribute
 
 class MigInstanceStatus(Numerous):
     profile: Name
-    """Its kind, as in 1g.10gb."""
+    """The MIG profile, such as 1g.10gb."""
     start: Annotated[int, Field(ge=0, le=63)]
-    """The first of its memory slices."""
+    """The first memory slice of the instance."""
     uuid: Name | None = None
-    """The MIG device that programs see. Absent: there is none, or there are several."""
+    """The UUID of the MIG device that programs see. Absent: the instance has none, or several."""
 
 
 class MigMode(ApiModel):
     enabled: bool
-    """At the moment."""
+    """True if MIG mode is on now."""
     found: bool
-    """Before the agent switched it."""
+    """True if MIG mode was on before the agent switched it."""
 
 
 class MemoryWallSupport(Numerous):
     supported: bool
-    """Whether the driver can hold each container to a part of the GPU's memory."""
+    """True if the driver can limit the GPU memory of each container."""
     reason: Message | None = None
-    """What is in the way."""
+    """Why memory limits are not supported."""
 
 
-UNTOLD: Final = MemoryWallSupport(supported=False, reason="the node's agent has not said whether it can be done")
+UNTOLD: Final = MemoryWallSupport(
+    supported=False, reason="the agent of the node has not reported whether the driver supports memory limits"
+)
 
 
 class GpuStatus(Numerous):
     uuid: Name
-    """The GPU, for as long as the board lives."""
+    """The UUID of the GPU. It never changes."""
     slot: Annotated[int, Field(ge=0, le=9999)]
-    """The N of gpu-N in device names; it stays with the GPU."""
+    """The number N of gpu-N in device names. It stays with the GPU."""
     minor: Annotated[int, Field(ge=0, le=9999)]
-    """The N of /dev/nvidiaN at the moment."""
+    """The number N of /dev/nvidiaN. It can change."""
     model: Name
-    """The product name."""
+    """The product name of the GPU."""
     memory: Annotated[str, Field(max_length=16, pattern=_MEMORY_OF_A_GPU)]
-    """Total memory, as a quantity."""
+    """The GPU's total memory, in Mi, Gi or Ti."""
     mig_profiles: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
-    """The kinds of MIG instances that it can be cut into."""
+    """The MIG profiles that this GPU supports."""
     instances: Annotated[tuple[MigInstanceStatus, ...], Field(max_length=64)] = ()
-    """The MIG instances that it is cut into."""
+    """The MIG instances of this GPU."""
     mig_mode: MigMode | None = None
-    """Whether it can be cut at the moment. Absent: it never can."""
+    """The MIG mode of this GPU. Absent: it does not support MIG."""
     attributes: Annotated[
         dict[str, DeviceAttribute], AfterValidator(_shared), Field(default_factory=dict, max_length=64)
     ]
-    """What selectors see, as on the devices in ResourceSlices."""
+    """The attributes that the selectors of policies see."""
     policy: PolicyReference | None = None
-    """The policy whose offers are in force. Absent: the GPU is offered as it is found."""
+    """The policy whose offers are in force on this GPU. Absent: no policy; the GPU is offered as it was found."""
     time_slice: Interval | None = None
-    """The time slice that is set. Absent: the GPU has no such setting."""
+    """The time slice of this GPU. Absent: the GPU has no such setting."""
     compute_mode: Literal["Default", "ExclusiveThread", "Prohibited", "ExclusiveProcess"] | None = None
-    """The compute mode that is set."""
+    """The compute mode of this GPU."""
     memory_wall: MemoryWallSupport = UNTOLD
-    """Whether claims of one GPU can be kept to their own memory."""
+    """Whether the driver can limit the memory of each container on this GPU."""
     published: Annotated[tuple[PublishedDevice, ...], Field(max_length=256)] = ()
-    """The devices that the scheduler is offered."""
+    """The devices of this GPU in the ResourceSlices of the node."""
     conditions: Conditions = ()
-    """What is wrong with this GPU, if anything is."""
+    """Conditions of this GPU, such as Healthy."""

@@ -1,4 +1,4 @@
-"""NodeSharing: operator and agent about the GPUs of one node."""
+"""NodeSharing: the contract between operator and agent about the GPUs of one node."""
 
 from typing import Any, Self
 
@@ -9,16 +9,17 @@ from gpusharing.api.sharing.node_status import NodeSharingStatus
 
 
 class NodeSharing(ApiModel):
-    """How the GPUs of one node are shared: the operator writes the spec, the node's agent the status."""
+    """Describes how the GPUs of one node are shared. It has the name of the node. The operator writes the spec, and the
+    agent of the node writes the status. Read it to see which policy won a GPU, and what each claim got."""
 
     metadata: WholeMeta
     spec: NodeSharingSpec = NodeSharingSpec()
-    """How each GPU of the node is to be shared, written by the operator."""
+    """How each GPU of the node is to be shared. Written by the operator; do not edit."""
     status: NodeSharingStatus = NodeSharingStatus()
-    """What the node has and does, written by its agent."""
+    """The GPUs of the node and their state. Written by the agent."""
 
     def made_of(self, spec: NodeSharingSpec, status: NodeSharingStatus) -> Self:
-        """The same, of these objects where they are equal to its own: who knows them sees at a glance what is new."""
+        """The same object, with the given spec and status in place of equal ones: identity then shows what is new."""
         known: dict[str, Any] = {}
         if self.spec == spec:
             known["spec"] = spec

@@ -1,4 +1,4 @@
-"""How the GPUs of a node are to be shared, and what the claims on them get."""
+"""How the GPUs of a node are to be shared, and which settings their claims get."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Literal
@@ -14,86 +14,88 @@ from gpusharing.api.sharing.tenants import Allowance
 
 class PolicyReference(Numerous):
     name: str
-    """The policy's name."""
+    """The name of the policy."""
     generation: int
-    """The generation of the policy that was resolved."""
+    """The generation of the policy."""
 
 
 class LossReason(StrEnum):
     LOWER_PRIORITY = "LowerPriority"
     NAME_SORTS_LATER = "NameSortsLater"
     SELECTOR_FAILED = "SelectorFailed"
-    """A selector of a policy with a higher rank has no answer for the GPU, so nobody new gets it."""
+    """A selector of a policy that ranks higher failed on the GPU, so no other policy gets it."""
 
 
 class Loser(Numerous):
     policy: str
-    """A policy that wanted this GPU too."""
+    """The name of a policy that selects this GPU and did not win it."""
     reason: LossReason
-    """Why it did not get it."""
+    """Why the policy did not win the GPU."""
 
 
 class RefusalReason(StrEnum):
     MEMORY_TOO_SMALL = "MemoryTooSmall"
-    """An amount is more than the GPU has, or the amounts do not go together on it."""
+    """An amount is more than the GPU has, or the amounts contradict each other on this GPU."""
     UNKNOWN_MIG_PROFILE = "UnknownMigProfile"
-    """The GPU cannot be cut in this way."""
+    """The GPU does not support the MIG profile."""
     LAYOUT_DOES_NOT_FIT = "LayoutDoesNotFit"
-    """So many instances of these kinds have no room on the GPU."""
+    """The MIG instances of the layout do not fit on the GPU."""
     MEMORY_WALL_UNSUPPORTED = "MemoryWallUnsupported"
-    """Containers cannot be held to a part of the GPU's memory, and the policy requires that they are."""
-    ALLOWANCE_TOO_SMALL = "AllowanceTooSmall"
-    """Who does not ask for an amount would get more than a claim may have."""
+    """The driver cannot limit the memory of containers, and the policy requires it."""
+    DEFAULT_EXCEEDS_ALLOWANCE = "DefaultExceedsAllowance"
+    """The offer's default is more than tenants.allow lets a claim have."""
     INTERNAL_ERROR = "InternalError"
-    """The operator fails on this offer."""
+    """The operator cannot decide on this offer, because of a bug."""
 
 
 class Refusal(Numerous):
     sharing: names.Sharing
-    """The way in which the GPU is not offered."""
+    """The mode in which the GPU is not offered: Exclusive, TimeSlicing, MPS or MIG."""
     reason: RefusalReason
-    """Why not."""
+    """Why the mode is not offered, as one word."""
     message: str
-    """Why not, in a sentence that names the field and what to do."""
+    """Why the mode is not offered, as a sentence with the field and the remedy."""
 
 
 class AllocatedDevice(Numerous):
     claim: str
-    """The uid of the ResourceClaim."""
+    """The UID of the ResourceClaim."""
     device: str
-    """The device that it holds."""
+    """The name of the allocated device."""
     share_id: Annotated[str | None, Field(alias="shareID")] = None
-    """Which share of it, where it is shared."""
+    """The ID of the share, if the device is shared."""
 
 
 class Drain(Numerous):
     mode: Literal["Evict"]
-    """Evict: pods that hold a draining device are evicted."""
+    """Evict: the pods that use a draining device are evicted."""
 
 
 class GpuSharing(Numerous):
     uuid: str
-    """The GPU."""
+    """The UUID of the GPU."""
     policy: PolicyReference | None = None
-    """The policy that won this GPU. Absent: none did, the GPU is offered as it is found."""
+    """The policy that won this GPU. Absent: no policy; the GPU is offered as it was found."""
     priority: int | None = None
-    """With which it won. It holds the GPU with it while a later edit of the policy is not in force."""
+    """The priority with which the policy won the GPU. It counts until a later edit of the policy is in force."""
     losers: tuple[Loser, ...] = ()
-    """Policies that wanted it and did not win, with the reason."""
+    """Policies that select this GPU and did not win it, with the reason."""
     offers: Offers | None = None
-    """The ways in which the GPU is to be offered, with the amounts that they come to on it. Absent: as it is found."""
+    """The modes in which the GPU is to be offered, with absolute amounts. Absent: the GPU is offered as it was
+    found."""
     refused: tuple[Refusal, ...] = ()
-    """Offers of the policy that this GPU cannot carry."""
+    """Offers of the policy that cannot be provided on this GPU, with the reason."""
     restricted: bool = False
-    """Whether it is for the tenants of its policy only."""
+    """True if the GPU is reserved for the tenants of its policy."""
     allow: Allowance | None = None
-    """What a claim may ask for. Absent: anything."""
+    """What a claim on this GPU may ask for. Absent: anything."""
     drain: Drain | None = None
-    """How those leave who hold what is not offered any more. Absent: when they like."""
+    """How devices in a mode that is no longer offered are drained. Absent: the operator waits until their claims are
+    released."""
     allocated: tuple[AllocatedDevice, ...] = ()
-    """What the API says is allocated of it, prepared or not."""
+    """The devices of this GPU that the scheduler has allocated, prepared or not."""
     close_approved: tuple[str, ...] = ()
-    """Idle devices that have been closing for long and that nobody holds: they may be withdrawn."""
+    """Closing devices that are not allocated, and that the agent may withdraw now."""
 
     @property
     def restricted_to(self) -> str | None:
@@ -111,24 +113,24 @@ LONGEST_REASON: Final = 1024
 
 class ClaimSharing(Numerous):
     uid: str
-    """The ResourceClaim."""
+    """The UID of the ResourceClaim."""
     claim: str
-    """Its namespace and name, for people."""
+    """The namespace and name of the ResourceClaim."""
     allocation_hash: str
-    """The allocation that this entry speaks of; for any other it is void."""
+    """A hash of the allocation that this entry describes. The agent ignores the entry for any other allocation."""
     verdict: Verdict
-    """Allowed, or Denied: then nothing of it is prepared."""
+    """Allowed or Denied. The agent prepares nothing for a claim that is Denied."""
     reason: Annotated[str | None, Field(max_length=LONGEST_REASON)] = None
-    """Why it is denied."""
+    """Why the claim is denied, with the remedy."""
     settings: tuple[DeviceSettings, ...] = ()
-    """What each device of this node is set to while the claim holds it."""
+    """The settings of each device of this node that is allocated to the claim."""
 
 
 class NodeSharingSpec(Numerous):
-    """Written by the operator."""
+    """How the GPUs of a node are to be shared. Written by the operator."""
 
-    # Limited so that the API server can tell what the rules in it may cost.
+    # Limited so that the API server can estimate the cost of the rules in it.
     gpus: Annotated[tuple[GpuSharing, ...], Field(max_length=64, json_schema_extra=keyed_by("uuid"))] = ()
-    """The GPUs that the agent reported, and how each is to be shared."""
+    """How each GPU that the agent reported is to be shared. At most 64."""
     claims: Annotated[tuple[ClaimSharing, ...], Field(json_schema_extra=keyed_by("uid"))] = ()
-    """The claims that hold devices of this node, and the settings that they get."""
+    """The claims with devices of this node: verdict and settings."""

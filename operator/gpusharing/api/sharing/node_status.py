@@ -1,4 +1,4 @@
-"""What the agent of a node reports."""
+"""The status of a node, as its agent reports it."""
 
 from typing import Annotated
 
@@ -14,25 +14,25 @@ from gpusharing.api.text import Name
 
 class ClaimStatus(Numerous):
     uid: Name
-    """The ResourceClaim."""
+    """The UID of the ResourceClaim."""
     claim: Annotated[str, Field(max_length=317)]
-    """Its namespace and name, for people."""
+    """The namespace and name of the ResourceClaim."""
     settings: tuple[DeviceSettings, ...] = ()
-    """What was applied for it."""
+    """The settings that the agent has applied for the claim."""
 
 
 class NodeSharingStatus(Numerous):
-    """Written by the node's agent."""
+    """The GPUs of a node and their state. Written by the agent."""
 
     observed_generation: int | None = None
-    """The generation of the spec that the agent acts on."""
+    """The generation of the spec that the agent has read."""
     boot_id: Annotated[str | None, Field(alias="bootID", max_length=253)] = None
-    """The boot of the node that this was seen in."""
+    """The boot ID of the node when the agent wrote this status."""
     models: Annotated[tuple[GpuModel, ...], Field(max_length=16, json_schema_extra=keyed_by("model"))] = ()
-    """The models of its GPUs, as far as they can be cut."""
+    """The GPU models of this node that support MIG, with their profiles."""
     gpus: Annotated[tuple[GpuStatus, ...], Field(max_length=64, json_schema_extra=keyed_by("uuid"))] = ()
     """The GPUs of the node."""
     claims: Annotated[tuple[ClaimStatus, ...], Field(json_schema_extra=keyed_by("uid"))] = ()
-    """The claims that are prepared."""
+    """The claims that are prepared on this node, with the settings that the agent applied."""
     conditions: Conditions = ()
-    """Ready."""
+    """Conditions of the agent: Ready."""

@@ -1,4 +1,4 @@
-"""The ways in which a GPU can be offered, each with its amounts."""
+"""The modes in which a GPU can be offered, each with its amounts."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -11,7 +11,7 @@ from gpusharing.api.sharing.rules import rule, validated
 
 
 class Interval(StrEnum):
-    """How long a client may run before the next one gets the GPU. The driver chooses the milliseconds."""
+    """How long a client runs before the next one gets the GPU. The driver chooses the milliseconds."""
 
     DEFAULT = "Default"
     SHORT = "Short"
@@ -20,42 +20,50 @@ class Interval(StrEnum):
 
 
 class ExclusiveOffer(ApiModel):
-    """A whole GPU for one claim at a time."""
+    """Whole GPUs, each for one claim at a time."""
 
 
 class Enforcement(StrEnum):
-    """Whether a container is held to its share of the GPU's memory by the driver."""
+    """Whether the driver limits the GPU memory of each container."""
 
     REQUIRED = "Required"
-    """GPUs whose driver cannot do that are not offered in this way."""
+    """GPUs whose driver cannot do that are not offered in this mode."""
     PREFERRED = "Preferred"
-    """Where the driver can."""
+    """GPUs whose driver cannot do that are offered without a limit."""
     NONE = "None"
-    """The scheduler counts, and nobody is stopped."""
+    """No limit; only the scheduler counts."""
 
 
 class TimeSlicingMemory(ApiModel):
     model_config = ConfigDict(json_schema_extra=validated(in_order("min", "default")))
 
     default: Memory
-    """What a claim gets that does not ask for an amount: an amount ("16Gi") or a part of the GPU ("25%")."""
+    """GPU memory of a claim that does not ask for an amount: an amount in Mi, Gi or Ti ("16Gi"), or a percentage of the
+    GPU's memory ("25%")."""
     min: Memory = "1Mi"
-    """The least that a claim gets."""
+    """The least GPU memory that a claim gets, also if it asks for less: an amount ("1Gi") or a percentage of the GPU's
+    memory ("5%"). Default: 1Mi."""
     enforcement: Enforcement = Enforcement.REQUIRED
-    """Whether the driver holds containers to what they got: Required, Preferred (where it can) or None."""
+    """Whether the driver limits each container to the memory of its claim. Required: GPUs whose driver cannot do that
+    are not offered by time-slicing. Preferred: these GPUs are offered without a limit. None: no GPU has a limit, only
+    the scheduler counts. Default: Required."""
 
 
 class TimeSlicingOffer(ApiModel):
-    """One GPU for several claims in turns. There is no isolation between them, except of memory where that is asked."""
+    """Several claims use one GPU in turns. Only memory can be isolated between them."""
 
     max_clients: Annotated[int, Field(ge=2, le=256)]
-    """How many claims may hold the GPU at the same time."""
+    """The number of shares of each GPU, from 2 to 256. A claim takes one share unless it asks for more, so at most this
+    many claims use one GPU at the same time."""
     interval: Interval = Interval.DEFAULT
-    """How long a client may run before the next one gets the GPU: Default, Short, Medium or Long."""
+    """How long a client runs before the next one gets the GPU: Default, Short, Medium or Long. The driver chooses
+    the milliseconds. Default: Default."""
     memory: TimeSlicingMemory | None = None
-    """How the GPU's memory is divided among its claims. Absent: it is not, each may take all of it."""
+    """Divides the GPU's memory among its claims: the scheduler never allocates more than the GPU has, and the
+    driver limits each container (see enforcement). Absent: each claim can use all of the GPU's memory."""
     transparent: bool = False
-    """Whether workloads that ask for a plain GPU (device class gpu.nvidia.com) get a share."""
+    """If true, claims that ask for a plain GPU (device class gpu.nvidia.com) get a share of one. Cannot be combined
+    with offers.exclusive. Default: false."""
 
 
 class MpsMemory(ApiModel):
@@ -64,36 +72,41 @@ class MpsMemory(ApiModel):
     )
 
     default: Memory
-    """What a claim gets that does not ask for an amount: an amount ("8Gi") or a part of the GPU ("10%")."""
+    """GPU memory of a claim that does not ask for an amount: an amount in Mi, Gi or Ti ("8Gi"), or a percentage of the
+    GPU's memory ("10%")."""
     min: Memory = "1Mi"
-    """The least that a claim gets."""
+    """The least GPU memory that a claim gets, also if it asks for less: an amount ("1Gi") or a percentage of the GPU's
+    memory ("5%"). Default: 1Mi."""
     max: Memory | None = None
-    """The most that a claim may ask for. Absent: all of the GPU's."""
+    """The most GPU memory that a claim may ask for: an amount ("20Gi") or a percentage of the GPU's memory ("50%").
+    Default: all of it."""
 
 
 class MpsThreads(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=validated(
-            rule("self.min <= self.default", "min must not be more than default", field_path=".min")
+            rule("self.min <= self.default", "min must be less than or equal to default", field_path=".min")
         )
     )
 
     default: Annotated[int, Field(ge=1, le=100)]
-    """What a claim gets that does not ask for an amount, in percent of the GPU's multiprocessors."""
+    """Multiprocessors of a claim that does not ask for an amount, in percent of the GPU, from 1 to 100."""
     min: Annotated[int, Field(ge=1, le=50)] = 1
-    """The least that a claim gets, in percent."""
+    """The least multiprocessors that a claim gets, also if it asks for less, in percent of the GPU, from 1 to 50.
+    Default: 1."""
 
 
 class MpsOffer(ApiModel):
-    """One GPU for several claims at the same time, each with a part of memory and multiprocessors."""
+    """Several claims use one GPU at the same time, each with a limit of memory and of multiprocessors."""
 
     # What an MPS server lets in at most.
     max_clients: Annotated[int, Field(ge=2, le=60)]
-    """How many claims may hold the GPU at the same time."""
+    """The number of shares of each GPU, from 2 to 60. A claim takes one share unless it asks for more, so at most this
+    many claims use one GPU at the same time."""
     memory: MpsMemory
-    """How the GPU's memory is divided among its claims."""
+    """Divides the GPU's memory among its claims."""
     threads: MpsThreads
-    """How the GPU's multiprocessors are divided among its claims."""
+    """Divides the GPU's multiprocessors among its claims."""
 
 
 # Without backslashes, which mean something else in CEL.
@@ -101,11 +114,11 @@ _MIG_PROFILE = "^[1-9][0-9]*g[.][1-9][0-9]*gb([+-][a-z]+([.][a-z]+)?)?$"
 
 
 class MigOffer(ApiModel):
-    """Parts of a GPU that are isolated by the hardware."""
+    """MIG instances: parts of a GPU that the hardware isolates."""
 
     model_config = ConfigDict(
         json_schema_extra=validated(
-            rule("has(self.profiles) != has(self.layout)", "give either profiles or layout"),
+            rule("has(self.profiles) != has(self.layout)", "must set exactly one of profiles and layout"),
         )
     )
 
@@ -113,26 +126,37 @@ class MigOffer(ApiModel):
         tuple[Annotated[str, Field(max_length=32, pattern=_MIG_PROFILE)], ...] | None,
         Field(min_length=1, max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = None
-    """Kinds of MIG instances ("1g.10gb") that claims can ask for; they are cut when a claim comes."""
+    """MIG profiles that claims can ask for, from 1 to 16 of them. The agent creates an instance when a claim needs it,
+    and destroys it when the claim is released. Example: [1g.10gb, 3g.40gb]."""
     layout: Annotated[
         dict[str, Annotated[int, Field(ge=1, le=16)]] | None,
         Field(
             min_length=1,
             max_length=16,
             json_schema_extra=validated(
-                rule(f"self.all(profile, profile.matches('{_MIG_PROFILE}'))", 'must be names such as "1g.10gb"')
+                rule(
+                    f"self.all(profile, profile.matches('{_MIG_PROFILE}'))",
+                    'keys must be MIG profiles such as "1g.10gb"',
+                )
             ),
         ),
     ] = None
-    """How many MIG instances of which kind the GPU is cut into now, to stay so: then this is the only offer."""
+    """MIG instances that the agent creates at once and keeps: the number of instances of each profile. Cannot be
+    combined with other offers. Example: {1g.10gb: 4, 3g.40gb: 1}."""
 
 
 class Offers(ApiModel):
     exclusive: ExclusiveOffer | None = None
-    """Offer whole GPUs (device class gpu.nvidia.com)."""
+    """Offers whole GPUs: one claim at a time has the GPU for itself. Claims ask for it by device class gpu.nvidia.com
+    or <policy>-exclusive. It has no settings; write {}."""
     time_slicing: TimeSlicingOffer | None = None
-    """Offer shares of GPUs that take turns (device class timeslicing.gpu.nvidia.com)."""
+    """Offers GPUs by time-slicing: several claims share one GPU, and their programs run in turns. Compute is not
+    isolated between them; memory is, if `memory` is set. Claims ask for a share by device class
+    timeslicing.gpu.nvidia.com or <policy>-timeslicing. Example: {maxClients: 4, interval: Medium}."""
     mps: MpsOffer | None = None
-    """Offer shares of GPUs that compute at the same time (device class mps.gpu.nvidia.com)."""
+    """Offers GPUs by MPS: several claims share one GPU, and their programs run at the same time. Each claim has a limit
+    of memory and of multiprocessors. Claims ask for a share by device class mps.gpu.nvidia.com or <policy>-mps.
+    Example: {maxClients: 4, memory: {default: 25%}, threads: {default: 25}}."""
     mig: MigOffer | None = None
-    """Offer isolated parts of GPUs (device class mig.nvidia.com)."""
+    """Offers MIG instances: parts of a GPU that the hardware isolates. Set either profiles or layout. Claims ask for an
+    instance by device class mig.nvidia.com or <policy>-mig. Example: {profiles: [1g.10gb, 3g.40gb]}."""

@@ -1,4 +1,4 @@
-"""What a policy would change that is a plan."""
+"""What a policy with rollout.mode Plan would change."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,59 +9,62 @@ from gpusharing.api.base import ApiModel
 
 
 class Effect(StrEnum):
-    """What a change of a GPU means to those who hold it."""
+    """What the change of a GPU does to the claims on it."""
 
     NONE = "None"
-    """Nobody notices."""
+    """The change disturbs no claim."""
     CLOSES_FIRST = "ClosesFirst"
-    """Nobody holds it. Nobody new gets it until what was offered to others has been withdrawn."""
-    CUT_ANEW = "CutAnew"
-    """Nobody is in the way. It is cut into other MIG instances, or its MIG mode is switched, which resets it."""
+    """The GPU is idle. No claim can take it until the devices that were offered before are withdrawn."""
+    REPARTITIONS = "Repartitions"
+    """The GPU is idle. MIG instances are created or destroyed, or the MIG mode is switched, which resets the GPU."""
     WAITS = "Waits"
-    """Claims are in the way. They stay as long as they like, and nobody new joins them."""
+    """The change is blocked by claims. They stay until they are released, and no new claim takes the GPU."""
     EVICTS = "Evicts"
-    """Claims are in the way, and their pods are evicted."""
-    KEPT_UNTIL_IDLE = "KeptUntilIdle"
-    """Claims are in the way, so it stays as it is, also for new ones."""
+    """The change is blocked by claims, and their pods are evicted."""
+    UNCHANGED_UNTIL_IDLE = "UnchangedUntilIdle"
+    """The change is blocked by claims. The GPU stays unchanged, also for new claims, until it is idle."""
 
 
 class PlannedGpu(ApiModel):
     uuid: str
-    """The GPU."""
+    """The UUID of the GPU."""
     before: Annotated[str | None, Field(alias="from")] = None
-    """The policy that has it now. Absent: none."""
+    """The policy that has the GPU now. Absent: none."""
     to: str | None = None
-    """The policy that would get it. Absent: none."""
+    """The policy that would win the GPU. Absent: none."""
     effect: Effect
-    """What that means to those who hold it."""
+    """What the change does to the claims on the GPU. None: it disturbs no claim. ClosesFirst: the GPU is idle; no claim
+    can take it until the devices that were offered before are withdrawn. Repartitions: the GPU is idle; MIG instances
+    are created or destroyed, or the GPU is reset. Waits: claims stay until they are released. Evicts: pods are evicted.
+    UnchangedUntilIdle: the GPU stays unchanged until it is idle."""
     claims: tuple[str, ...] = ()
-    """Claims in the way, by namespace and name; not more than ten."""
+    """Claims that block the change, as namespace/name. At most ten."""
 
 
 class PlannedNode(ApiModel):
     node: str
-    """Its name."""
+    """The name of the node."""
     gpus: tuple[PlannedGpu, ...]
-    """Those that would change."""
+    """The GPUs of the node that would change."""
 
 
 class PlanTotals(ApiModel):
     nodes: int = 0
-    """Nodes on which anything would change."""
+    """Nodes with a GPU that would change."""
     gpus: int = 0
     """GPUs that would change."""
     claims: int = 0
-    """Claims in the way."""
+    """Claims that block changes."""
     evicted: int = 0
-    """Those of them whose pods would be evicted."""
-    cut_anew: int = 0
-    """GPUs that would be cut anew or reset at once."""
+    """Claims whose pods would be evicted."""
+    repartitioned: int = 0
+    """Idle GPUs that would be repartitioned or reset at once."""
 
 
 class Plan(ApiModel):
-    """What would be done if rollout.mode were Apply."""
+    """What would change with rollout.mode: Apply."""
 
     totals: PlanTotals
-    """On all nodes."""
+    """The totals of all nodes."""
     nodes: tuple[PlannedNode, ...] = ()
-    """The first of them by name."""
+    """The nodes that would change. The first 20, sorted by name."""

@@ -1,4 +1,4 @@
-"""SharingPolicy: what a platform team wants, and what has become of it."""
+"""SharingPolicy: how GPUs are to be shared, and the status of that."""
 
 from typing import Any, Self
 
@@ -10,17 +10,18 @@ from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 
 
 class SharingPolicy(ApiModel):
-    """Which GPUs are shared, in which ways, by whom and how much."""
+    """Decides how GPUs are shared: which GPUs, in which modes, by which namespaces, and how much a claim may use.
+    Several policies may select the same GPU; exactly one of them wins it. `spec.offers` is the only required field."""
 
     metadata: ObjectMeta
     spec: SharingPolicySpec
-    """What the platform team wants."""
+    """Which GPUs are shared, and how."""
     status: SharingPolicyStatus = SharingPolicyStatus()
-    """What has become of it, written by the operator."""
+    """The state of this policy. Written by the operator."""
 
 
 class UnreadablePolicy(SharingPolicy):
-    """One of which this program understands no more than that it is there: it was written for another version."""
+    """A policy that this version cannot read, because it was written for another one: only its metadata is known."""
 
     @classmethod
     def of(cls, metadata: Any) -> Self:

@@ -1,4 +1,4 @@
-"""What a platform team wants."""
+"""The spec of a SharingPolicy: which GPUs are shared, and how."""
 
 from typing import Annotated
 
@@ -16,19 +16,22 @@ from gpusharing.api.sharing.tenants import Tenants
 
 class CelSelector(ApiModel):
     expression: Annotated[str, Field(min_length=1, max_length=10240)]
-    """A CEL expression over `device`, as in a DeviceClass."""
+    """A CEL expression over `device`, with the rules of a DeviceClass selector. At most 10,240 characters.
+    Example: device.attributes["gpu.nvidia.com"].architecture == "Hopper"."""
 
 
 class DeviceSelector(ApiModel):
     cel: CelSelector
-    """The expression that a GPU must match."""
+    """The CEL expression that a GPU must match."""
 
 
 class GpuSelection(ApiModel):
     selectors: Annotated[tuple[DeviceSelector, ...], Field(max_length=32)] = ()
-    """A GPU must match all of them. They see the whole GPU, as those of a DeviceClass do. Empty: every GPU matches."""
+    """Selects GPUs by their attributes. A GPU must match all selectors. Each selector sees the whole GPU, with the
+    attributes that the NodeSharing shows in status.gpus[].attributes. Default: every GPU matches."""
     max_per_node: CountOrPercentage | None = None
-    """At most so many GPUs of a node: a number, or a percentage ("50%", rounded down, at least 1). Empty: all."""
+    """The most GPUs of one node that this policy takes: a number (2) or a percentage of the GPUs that match ("50%",
+    rounded down, at least 1). Default: all."""
 
 
 def _if_quota(holds: str) -> str:
@@ -44,23 +47,24 @@ class SharingPolicySpec(ApiModel):
                     "size(self.tenants.namespaces.matchLabels) > 0, has(self.tenants.namespaces.matchExpressions) && "
                     "size(self.tenants.namespaces.matchExpressions) > 0].exists(given, given)"
                 ),
-                "a quota belongs to namespaces: say in tenants.namespaces which",
+                "tenants.quota requires tenants.namespaces",
                 field_path=".tenants.quota",
             ),
             rule(
                 _if_quota("!has(self.classes) || self.classes.create"),
-                "a quota counts claims by class: let classes.create be true",
+                "tenants.quota requires classes.create: true",
                 field_path=".tenants.quota",
             ),
         )
     )
 
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
-    """When several policies want a GPU, the highest priority wins; among equals the name that sorts first."""
+    """Decides which policy wins a GPU that several policies select: the highest priority wins. If priorities are equal,
+    the name that sorts first wins. From -1000000 to 1000000. Default: 0."""
     nodes: LabelSelector = LabelSelector()
-    """The nodes whose GPUs this policy wants. Empty: every node with GPUs."""
+    """Selects nodes by their labels. Default: every node with GPUs. Example: {matchLabels: {pool: inference}}."""
     gpus: GpuSelection = GpuSelection()
-    """The GPUs of these nodes that this policy wants. Empty: all of them."""
+    """Selects GPUs on these nodes. Default: all GPUs."""
     offers: Annotated[
         Offers,
         Field(
@@ -68,29 +72,31 @@ class SharingPolicySpec(ApiModel):
                 "x-kubernetes-validations": [
                     rule(
                         "has(self.exclusive) || has(self.timeSlicing) || has(self.mps) || has(self.mig)",
-                        "offer at least one of exclusive, timeSlicing, mps, mig; to offer nothing, delete the policy",
+                        "must set exclusive, timeSlicing, mps or mig; to offer nothing, delete the policy",
                         reason="FieldValueRequired",
                     ),
                     rule(
                         "!has(self.exclusive) || !has(self.timeSlicing) || !self.timeSlicing.transparent",
-                        "who asks for a plain GPU gets either a share or all of it: remove exclusive or transparent",
+                        "exclusive and timeSlicing.transparent are mutually exclusive: remove one",
                         field_path=".timeSlicing.transparent",
                     ),
                     rule(
                         "!has(self.mig) || !has(self.mig.layout) || "
                         "!(has(self.exclusive) || has(self.timeSlicing) || has(self.mps))",
-                        "a GPU that is cut for good cannot be offered in another way: remove the other offers, or give "
-                        "profiles instead of layout",
+                        "mig.layout cannot be combined with other offers: remove the other offers, or set mig.profiles "
+                        "instead of mig.layout",
                         field_path=".mig.layout",
                     ),
                 ]
             }
         ),
     ]
-    """The ways in which each of these GPUs is offered, at the same time."""
+    """The modes in which each selected GPU is offered. Set one or more. A GPU is offered in all of them at the same
+    time, and the first claim decides the mode until the GPU is idle again. Example: {exclusive: {}, timeSlicing:
+    {maxClients: 4}}."""
     tenants: Tenants = Tenants()
-    """Who may use them, and how much. Empty: everyone, as much as is offered."""
+    """Which namespaces may use these GPUs, and how much. Default: all namespaces, without limits."""
     classes: Classes = Classes()
-    """Device classes that select the GPUs of this policy alone."""
+    """Device classes that the operator creates for the GPUs of this policy."""
     rollout: Rollout = Rollout()
-    """How changes come into force."""
+    """How a change of this policy is applied to GPUs that are in use."""

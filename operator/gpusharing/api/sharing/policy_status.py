@@ -1,4 +1,4 @@
-"""What has become of a policy."""
+"""The status of a SharingPolicy."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -12,84 +12,84 @@ from gpusharing.api.sharing.plan import Plan
 
 class NodeCount(ApiModel):
     selected: int
-    """Nodes with GPUs that the policy selects."""
+    """Nodes with GPUs that this policy selects."""
     ready: int
-    """Those of them on which everything that the policy won is in force."""
+    """Selected nodes on which this policy is in force on every GPU that it won."""
     changing: int = 0
-    """Those on which work is being evicted, or GPUs are being cut anew."""
+    """Selected nodes on which pods are being evicted, or GPUs are being repartitioned or reset."""
     held_back: int = 0
-    """Those that stay as they were until others have changed, or until their GPUs are idle."""
+    """Selected nodes that stay unchanged until other nodes have changed (rollout.maxUnavailable)."""
     failing: int = 0
-    """Those with GPUs of this policy that cannot be used, or not in this way."""
+    """Selected nodes with a GPU of this policy that is unhealthy, or on which a setting failed."""
 
 
 class GpuCount(ApiModel):
     won: int
-    """GPUs that are shared as this policy says."""
+    """GPUs that this policy won."""
     lost: int
-    """GPUs that it wanted and another policy won."""
+    """GPUs that this policy selects and another policy won."""
 
 
 class ClientCount(ApiModel):
     current: int
-    """Claims that hold a device of a GPU of this policy."""
+    """Devices on GPUs of this policy that are allocated to claims."""
     max: int
-    """Claims that its GPUs can hold at the same time, when they are shared as widely as it allows."""
+    """The most claims that can use the GPUs of this policy at the same time."""
 
 
 class LagReason(StrEnum):
-    """The weightiest first: a node is named with one reason."""
+    """Each node has one reason: the first of this list that applies."""
 
     UNDECIDED = "Undecided"
-    """The operator cannot decide on the node: its configuration stays as it was."""
+    """The operator cannot decide on the node, because of a bug. Its NodeSharing spec stays unchanged."""
     FAILING = "Failing"
-    """A GPU cannot be used, or cannot be made what the policy says."""
+    """A GPU is unhealthy, or a setting of this policy failed on it."""
     HELD_BACK = "HeldBack"
-    """Everything stays as it was until other nodes have changed (rollout.maxUnavailable)."""
-    KEPT_UNTIL_IDLE = "KeptUntilIdle"
-    """GPUs in use stay as they were (rollout.disruption: Never)."""
-    NOT_ACTED = "NotActed"
-    """The node's agent has not reported that it does as it is told."""
+    """The node stays unchanged until other nodes have changed (rollout.maxUnavailable)."""
+    UNCHANGED_UNTIL_IDLE = "UnchangedUntilIdle"
+    """GPUs in use stay unchanged until they are idle (rollout.disruption: Never)."""
+    WAITING_FOR_AGENT = "WaitingForAgent"
+    """The agent of the node has not reported this change as done."""
     EVICTING = "Evicting"
-    """Pods that are in the way are being evicted."""
-    BEING_CUT = "BeingCut"
-    """GPUs are being cut anew, or reset."""
+    """The change is blocked by claims, and their pods are being evicted."""
+    REPARTITIONING = "Repartitioning"
+    """MIG instances of GPUs are being created or destroyed, or GPUs are being reset."""
     IN_USE = "InUse"
-    """Claims that are in the way stay as long as they like."""
+    """The change is blocked by claims, and waits until they are released."""
     WITHDRAWING = "Withdrawing"
-    """What was offered before is being withdrawn."""
+    """Devices that are no longer offered are being withdrawn."""
 
 
 class LaggingNode(ApiModel):
     node: str
-    """Its name."""
+    """The name of the node."""
     reason: LagReason
-    """Why not everything that the policy won there is in force, in a word."""
+    """Why this policy is not in force on the node, as one word."""
     message: str
-    """The same in a sentence."""
+    """Why this policy is not in force on the node, as a sentence."""
 
 
 class LastReady(ApiModel):
     generation: int
-    """The policy's generation at that time."""
+    """The generation of the policy with this spec."""
     spec: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
-    """What was wholly in force."""
+    """The spec that was in force on every selected node."""
 
 
 class SharingPolicyStatus(ApiModel):
     observed_generation: int | None = None
-    """The generation of the spec that this status speaks of."""
+    """The generation of the spec that this status describes."""
     conditions: Conditions = ()
-    """Accepted, Ready, Progressing, Conflicted and Degraded."""
+    """Conditions of this policy: Accepted, Ready, Progressing, Conflicted and Degraded."""
     nodes: NodeCount | None = None
-    """How many nodes it selects, and on how many it is in force."""
+    """Number of nodes, by their state."""
     gpus: GpuCount | None = None
-    """How many GPUs it won and lost."""
+    """Number of GPUs that this policy won and lost."""
     clients: ClientCount | None = None
-    """How many claims use its GPUs."""
+    """Number of claims on the GPUs of this policy: now, and at most."""
     lagging: tuple[LaggingNode, ...] = ()
-    """Nodes on which not everything is in force; the first ten by name."""
+    """Nodes on which this policy is not in force yet, with the reason. The first ten, sorted by name."""
     plan: Plan | None = None
-    """What would change, where rollout.mode is Plan."""
+    """What this policy would change. Only with rollout.mode: Plan."""
     last_ready: LastReady | None = None
-    """The last spec that was in force on every node, to go back to."""
+    """The last spec that was in force on every selected node. Apply it again to roll back."""

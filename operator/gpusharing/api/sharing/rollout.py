@@ -1,4 +1,4 @@
-"""How changes of a policy come into force."""
+"""How changes of a policy are applied."""
 
 from enum import StrEnum
 
@@ -7,29 +7,32 @@ from gpusharing.api.sharing.amounts import CountOrPercentage
 
 
 class Disruption(StrEnum):
-    """What becomes of those who hold a GPU in a way in which it is not offered any more."""
+    """What happens to workloads that use a GPU in a mode that is no longer offered."""
 
     WAIT_FOR_IDLE = "WaitForIdle"
-    """They stay as long as they like, and nobody new joins them."""
+    """They keep it until they end. No new claim takes the GPU."""
     EVICT = "Evict"
     """Their pods are evicted, on a few nodes at a time."""
     NEVER = "Never"
-    """The GPU goes on as it is, also for others, until nobody holds it."""
+    """The GPU stays unchanged, also for new claims, until it is idle."""
 
 
 class RolloutMode(StrEnum):
     APPLY = "Apply"
     PLAN = "Plan"
-    """What would be done is told in the status, and what was in force stays so."""
+    """Only status.plan is written. GPUs stay unchanged."""
 
 
 class Rollout(ApiModel):
     disruption: Disruption = Disruption.WAIT_FOR_IDLE
-    """What becomes of running work that a change is in the way of: WaitForIdle, Evict or Never."""
+    """What happens to workloads that use a GPU in a mode that is no longer offered. WaitForIdle: they keep it until
+    they end, and no new claim takes the GPU. Evict: their pods are evicted. Never: the GPU stays unchanged, also for
+    new claims, until it is idle. Default: WaitForIdle."""
     max_unavailable: CountOrPercentage = 1
-    """Nodes on which work is evicted, or GPUs are cut anew, at the same time: a number, or a percentage of the nodes
-    that the policy selects, rounded down, at least 1."""
+    """The most nodes on which pods are evicted, or GPUs are repartitioned or reset, at the same time: a number (2) or a
+    percentage of the selected nodes ("10%", rounded down, at least 1). Failing nodes count too. Default: 1."""
     mode: RolloutMode = RolloutMode.APPLY
-    """Apply, or Plan: then the status tells what would change, and nothing does."""
+    """Apply: changes are applied. Plan: the operator only writes status.plan, which shows what would change; GPUs stay
+    unchanged. Default: Apply."""
     paused: bool = False
-    """Whether what is in force stays so for the time being, whatever this policy says."""
+    """If true, edits of this policy are not applied, and GPUs stay unchanged. Default: false."""

@@ -1,11 +1,11 @@
-"""Rules that the API server holds for us, as a CRD's schema has them."""
+"""CEL rules of a CRD's schema, which the API server enforces."""
 
 import re
 from typing import Any
 
 from pydantic import AfterValidator
 
-# For the schema of a list that has nothing twice.
+# For the schema of a list without duplicates.
 SET = {"x-kubernetes-list-type": "set"}
 
 
@@ -22,7 +22,7 @@ def validated(*rules: dict[str, str]) -> Any:
 
 
 def checked(what: str, pattern: str) -> Any:
-    """What the CRD's rules promise, where an API server did not hold to them: calculations may rely on it."""
+    """Checks the CRD's rule again, because calculations rely on it and an older CRD may lack it."""
     compiled = re.compile(pattern, re.ASCII)
 
     def check(value: int | str) -> int | str:

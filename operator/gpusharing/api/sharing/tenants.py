@@ -1,4 +1,4 @@
-"""Who may use the GPUs of a policy, and how much of them."""
+"""Which namespaces may use the GPUs of a policy, and how much."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,7 +12,7 @@ from gpusharing.api.sharing.rules import SET, checked, rule, validated
 
 
 class Strategy(StrEnum):
-    """What a claim's own GpuConfig may set a GPU to."""
+    """The strategies of a claim's own GpuConfig."""
 
     TIME_SLICING = "TimeSlicing"
     MPS = "MPS"
@@ -20,11 +20,12 @@ class Strategy(StrEnum):
 
 class Allowance(ApiModel):
     gpu_config: Annotated[tuple[Strategy, ...] | None, Field(max_length=2, json_schema_extra=SET)] = None
-    """Strategies that a claim's own GpuConfig may name: TimeSlicing, MPS. Absent: both; empty: none."""
+    """Strategies that a claim's own GpuConfig may use: TimeSlicing, MPS. Default: both. An empty list allows none."""
     intervals: Annotated[tuple[Interval, ...] | None, Field(max_length=4, json_schema_extra=SET)] = None
-    """Intervals that a claim's own GpuConfig may set. Absent: all of them; empty: none."""
+    """Intervals that a claim's own GpuConfig may set: Default, Short, Medium, Long. Default: all. An empty list allows
+    none."""
     max_threads: Annotated[int, Field(ge=1, le=100)] | None = None
-    """The most of a GPU's multiprocessors that one claim may get, in percent."""
+    """The most multiprocessors of one GPU that a claim may get, in percent, from 1 to 100. Default: no limit."""
     max_memory: (
         Annotated[
             str,
@@ -38,9 +39,9 @@ class Allowance(ApiModel):
         ]
         | None
     ) = None
-    """The most of a shared GPU's memory that one claim may get."""
+    """The most memory of one shared GPU that a claim may get, in Mi, Gi or Ti ("20Gi"). Default: no limit."""
     max_shares: Annotated[int, Field(ge=1, le=256)] | None = None
-    """The most shares of a GPU that one claim may get."""
+    """The most shares of one GPU that a claim may get, from 1 to 256. Default: no limit."""
 
 
 # Far larger ones are refused by the API server, as no integers.
@@ -48,22 +49,24 @@ _Devices = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class Quota(ApiModel):
-    """Devices that the claims of one namespace may ask for, by the way in which they are shared. Absent: any number."""
+    """The most devices that all claims of one namespace may ask for, by mode. Absent: no limit."""
 
     exclusive: _Devices | None = None
-    """Whole GPUs."""
+    """The most whole GPUs per namespace. Absent: no limit."""
     time_slicing: _Devices | None = None
-    """Shares of GPUs that take turns."""
+    """The most time-sliced devices per namespace. Absent: no limit."""
     mps: _Devices | None = None
-    """Shares of GPUs that compute at the same time."""
+    """The most MPS devices per namespace. Absent: no limit."""
     mig: _Devices | None = None
-    """Isolated parts of GPUs."""
+    """The most MIG instances per namespace. Absent: no limit."""
 
 
 class Tenants(ApiModel):
     namespaces: LabelSelector = LabelSelector()
-    """The namespaces whose claims may use these GPUs. Empty: all of them."""
+    """Selects the namespaces whose claims may use these GPUs, by their labels. Default: all namespaces. Example:
+    {matchLabels: {team: search}}."""
     allow: Allowance = Allowance()
-    """What a claim may ask for."""
+    """Limits on what one claim may ask for. Default: no limits."""
     quota: Quota | None = None
-    """How many devices each of the namespaces may ask for."""
+    """The most devices that each of these namespaces may ask for, by mode. The operator writes it as a ResourceQuota.
+    Requires tenants.namespaces, and classes.create: true. Default: no limit. Example: {timeSlicing: 16}."""

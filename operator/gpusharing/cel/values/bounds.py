@@ -21,7 +21,7 @@ def check_text(length: int) -> None:
 
 def check_pieces(count: int) -> None:
     if count > MOST_PIECES:
-        raise BudgetError(f"a text cut into {count} pieces: more than {MOST_PIECES} are not supported")
+        raise BudgetError(f"a string split into {count} pieces: more than {MOST_PIECES} are not supported")
 
 
 def check_numeral(text: str) -> None:

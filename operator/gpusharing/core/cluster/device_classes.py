@@ -167,7 +167,7 @@ def _not_ours(item: PolicyClass) -> Complaint:
     message = (
         f"device class {item.name} exists and was not made for this policy: delete or rename it, or rename this policy"
     )
-    return Complaint(DegradedReason.CLASS_NOT_OURS, message)
+    return Complaint(DegradedReason.DEVICE_CLASS_EXISTS, message)
 
 
 def _taken(item: PolicyClass, holder: str) -> Complaint:
@@ -175,4 +175,4 @@ def _taken(item: PolicyClass, holder: str) -> Complaint:
         f"extended resource {item.wanted_resource} already belongs to device class {holder}: choose another name for "
         f"{item.name} in spec.classes.extendedResources"
     )
-    return Complaint(DegradedReason.EXTENDED_RESOURCE_TAKEN, message)
+    return Complaint(DegradedReason.EXTENDED_RESOURCE_IN_USE, message)

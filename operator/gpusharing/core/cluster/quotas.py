@@ -173,4 +173,4 @@ def _not_ours(policy: str, namespaces: Sequence[str]) -> Complaint:
         f"ResourceQuota {quota_name(policy)} exists and was not made for this policy: delete or rename it in "
         f"{listed(namespaces)}"
     )
-    return Complaint(DegradedReason.QUOTA_NOT_OURS, message)
+    return Complaint(DegradedReason.RESOURCE_QUOTA_EXISTS, message)

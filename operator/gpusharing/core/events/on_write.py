@@ -39,7 +39,7 @@ def _denied(
         if (entry.uid, entry.allocation_hash) not in known:
             claim, reason = claims[entry.uid], entry.reason or ""
             occurrence = f"{entry.uid} {entry.allocation_hash}"
-            yield from _on_claim(claim, "ClaimDenied", "Judge", reason, warning=True, occurrence=occurrence)
+            yield from _on_claim(claim, "ClaimDenied", "Deny", reason, warning=True, occurrence=occurrence)
             winners = {gpu.policy.name for gpu in spec.gpus if gpu.policy and _is_on(entry.uid, gpu)}
             for name in sorted((allocation.policies_of(claim, view.driver) | winners) & policies.keys()):
                 yield RecordEvent(
@@ -47,7 +47,7 @@ def _denied(
                     about=policies[name].metadata,
                     warning=True,
                     reason="ClaimDenied",
-                    action="Judge",
+                    action="Deny",
                     note=f"claim {entry.claim}: {reason}",
                     occurrence=occurrence,
                 )

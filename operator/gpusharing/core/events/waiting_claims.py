@@ -68,7 +68,7 @@ def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicy
         note = (
             f"device class {name} requests {way} on GPUs of SharingPolicy {candidate.name}, which does not offer {way}"
         )
-        return Why("WayNotOffered", f"{note}; use one of the modes in spec.offers", name)
+        return Why("ModeNotOffered", f"{note}; use one of the modes in spec.offers", name)
     return None
 
 

@@ -80,7 +80,7 @@ class _Resolving:
         if self.allow.max_threads and offer.threads.default > self.allow.max_threads:
             self._refuse(
                 Sharing.MPS,
-                RefusalReason.ALLOWANCE_TOO_SMALL,
+                RefusalReason.DEFAULT_EXCEEDS_ALLOWANCE,
                 f"offers.mps.threads.default: {offer.threads.default}, and tenants.allow.maxThreads is "
                 f"{self.allow.max_threads}: allow more, or give less",
             )
@@ -94,7 +94,7 @@ class _Resolving:
             return True
         self._refuse(
             sharing,
-            RefusalReason.ALLOWANCE_TOO_SMALL,
+            RefusalReason.DEFAULT_EXCEEDS_ALLOWANCE,
             f"offers.{offer}.memory.default: {default} on this GPU, and tenants.allow.maxMemory is {most}: allow more, "
             "or give less",
         )

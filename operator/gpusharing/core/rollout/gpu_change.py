@@ -18,7 +18,7 @@ from gpusharing.core.rollout.gpu_progress import blocking_holds, failure, has_to
 from gpusharing.core.state.node_view import GpuView
 
 EVICT: Final = Drain(mode="Evict")
-_COSTS = frozenset({Effect.EVICTS, Effect.CUT_ANEW})
+_COSTS = frozenset({Effect.EVICTS, Effect.REPARTITIONS})
 """Of what there are only a few at a time. Nobody waits for those who wait."""
 
 
@@ -147,13 +147,13 @@ def _effect(
     if disturbed:
         match disruption:
             case Disruption.NEVER:
-                return Effect.KEPT_UNTIL_IDLE
+                return Effect.UNCHANGED_UNTIL_IDLE
             case Disruption.EVICT:
                 return Effect.EVICTS
             case Disruption.WAIT_FOR_IDLE:
                 return Effect.WAITS
     if has_to_be_cut(after, gpu):
-        return Effect.CUT_ANEW
+        return Effect.REPARTITIONS
     closes = before is not None and before.restricted_to != after.restricted_to
     return Effect.CLOSES_FIRST if closes else Effect.NONE
 
@@ -198,7 +198,7 @@ def _ways(entry: GpuSharing) -> tuple[object, ...]:
 def _now(change: GpuChange, held_back: Collection[str]) -> GpuSharing:
     if change.before is None:
         return _undrained(change.after) if change.policy in held_back else change.after
-    if change.effect is Effect.KEPT_UNTIL_IDLE:
+    if change.effect is Effect.UNCHANGED_UNTIL_IDLE:
         return _undrained(_as_before(change.before, change.after))
     if change.policy in held_back:
         return _as_before(change.before, change.after)

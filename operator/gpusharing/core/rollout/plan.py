@@ -22,7 +22,7 @@ class NodePlan:
     """In the way, also those that are not named."""
     evicted: int
     """Those of them whose pods would be evicted."""
-    cut_anew: int
+    repartitioned: int
     """GPUs."""
 
 
@@ -49,7 +49,7 @@ def node_plan(
         node=PlannedNode(node=view.name, gpus=tuple(map(_planned, moves))),
         claims=sum(len(change.claims) for change in moves),
         evicted=sum(len(change.claims) for change in moves if change.effect is Effect.EVICTS),
-        cut_anew=sum(change.effect is Effect.CUT_ANEW for change in moves),
+        repartitioned=sum(change.effect is Effect.REPARTITIONS for change in moves),
     )
 
 
@@ -60,7 +60,7 @@ def plan(nodes: Sequence[NodePlan]) -> Plan:
         gpus=sum(len(one.node.gpus) for one in nodes),
         claims=sum(one.claims for one in nodes),
         evicted=sum(one.evicted for one in nodes),
-        cut_anew=sum(one.cut_anew for one in nodes),
+        repartitioned=sum(one.repartitioned for one in nodes),
     )
     return Plan(totals=totals, nodes=tuple(one.node for one in nodes[:MOST_NODES]))
 

@@ -42,9 +42,12 @@ def _waiting(waiting: Sequence[GpuChange], *, held: bool) -> _Found:
     """Those that stay as they were."""
     if held:
         return LagReason.HELD_BACK, "stays as it was until other nodes have changed (rollout.maxUnavailable)"
-    kept = [change.after.uuid for change in waiting if change.effect is Effect.KEPT_UNTIL_IDLE]
+    kept = [change.after.uuid for change in waiting if change.effect is Effect.UNCHANGED_UNTIL_IDLE]
     if kept:
-        return LagReason.KEPT_UNTIL_IDLE, f"{listed(kept)} in use, so as before until idle (rollout.disruption: Never)"
+        return (
+            LagReason.UNCHANGED_UNTIL_IDLE,
+            f"{listed(kept)} in use, so as before until idle (rollout.disruption: Never)",
+        )
     return None
 
 
@@ -54,11 +57,11 @@ def _late(late: Sequence[Late]) -> _Found:
     if failures:
         return LagReason.FAILING, listed(failures, separator="; ")
     if any(not _has_acted(one.decided, one.gpu) for one in late):
-        return LagReason.NOT_ACTED, "its agent has not acted yet"
+        return LagReason.WAITING_FOR_AGENT, "its agent has not acted yet"
     return (
         _those(late, LagReason.EVICTING, _is_evicting, "in use: the pods that are in the way are being evicted")
         or _those(late, LagReason.IN_USE, _is_in_use, "in use: what is offered changes when the last claim has gone")
-        or _those(late, LagReason.BEING_CUT, lambda one: has_to_be_cut(*one), "being cut anew")
+        or _those(late, LagReason.REPARTITIONING, lambda one: has_to_be_cut(*one), "being cut anew")
         or _those(late, LagReason.WITHDRAWING, lambda _: True, "withdrawing what was offered before")
     )
 

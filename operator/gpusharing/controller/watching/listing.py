@@ -6,9 +6,9 @@ from typing import Any
 
 import structlog
 
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
-from gpusharing.kube.transport import Api
+from gpusharing.kube.transport import Api, ApiError, UnreadableError
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +28,7 @@ async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> Mappi
 
 async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
     """All objects of the kind, and no others. The version of the list."""
+    before = store.known(kind)
     uids: set[str] = set()
     version = ""
     async for page in api.pages(kind.as_json()):
@@ -36,5 +37,20 @@ async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
             store.seen(kind, item)
         version = page.resource_version
         del page
-    store.only(kind, uids, as_of=version)
+    store.only(kind, uids, as_of=version, before=before)
     return version
+
+
+async def read_again(api: Api, store: Store, kind: Kind[Any], name: str, namespace: str = "") -> None:
+    """One object as it is, whatever is known of it: where a write was refused that should not have been, say."""
+    before = store.known(kind)
+    value: Mapping[str, Any] | None = None
+    try:
+        value = await api.get(kind.as_json(), name, namespace)
+    except UnreadableError as error:
+        store.unreadables.skip(kind.kind, "/".join(filter(None, (namespace, name))), error)
+        return
+    except ApiError as error:
+        if error.status != 404:
+            raise
+    store.answered(kind, (namespace, name), value, before=before)

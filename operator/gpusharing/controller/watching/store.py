@@ -62,11 +62,29 @@ class Store:
             case _:
                 self.seen(kind, value)
 
+    def known(self, kind: Kind[T]) -> Mapping[_Key, T]:
+        """What is known now; it stays so, whatever comes later."""
+        return dict(self._objects[kind])
+
     def seen(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         """Takes in an object as it was listed or watched."""
-        if self._is_old(kind, value):
+        if not self._is_old(kind, value):
             # Lists come twice, and what we wrote ourselves comes back: it need not be read.
+            self._read(kind, value)
+
+    def answered(
+        self, kind: Kind[Any], key: _Key, value: Mapping[str, Any] | None, *, before: Mapping[_Key, Any]
+    ) -> None:
+        """Takes in what a GET has found, or that it has found nothing, whatever the versions say. `before`: what was
+        known when it was asked. What came since is newer."""
+        if self._objects[kind].get(key) is not before.get(key):
             return
+        if value is not None:
+            self._read(kind, value)
+        elif key in self._objects[kind]:
+            self._forget(kind, key)
+
+    def _read(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
         try:
             item = kind.from_json(value)
         except pydantic.ValidationError as error:
@@ -107,12 +125,13 @@ class Store:
         if known is not None and known.metadata.uid == metadata["uid"]:
             self._forget(kind, key)
 
-    def only(self, kind: Kind[Any], uids: AbstractSet[str], *, as_of: str) -> None:
-        """Forgets what a complete list does not have, unless it is newer than the list."""
+    def only(self, kind: Kind[Any], uids: AbstractSet[str], *, as_of: str, before: Mapping[_Key, Any]) -> None:
+        """Forgets what a complete list does not have, unless it is newer than the list. `before`: what was known when
+        the list was asked for. None of that is newer, whatever its version: history may have gone back."""
         lost = [
             key
             for key, item in self._objects[kind].items()
-            if item.metadata.uid not in uids and _version(item.metadata) <= int(as_of)
+            if item.metadata.uid not in uids and (item is before.get(key) or _version(item.metadata) <= int(as_of))
         ]
         for key in lost:
             log.info("a deletion was missed", kind=kind.kind, object="/".join(filter(None, key)))
@@ -123,14 +142,19 @@ class Store:
         known = self._objects[kind].get((metadata.get("namespace", ""), metadata["name"]))
         return known is not None and int(metadata["resourceVersion"]) <= _version(known.metadata)
 
-    def behind(self, kind: Kind[Any], listed: Iterable[Identity]) -> list[Identity]:
-        """What of a list is not known here, or only in an older version."""
+    def behind(self, kind: Kind[Any], listed: Iterable[Identity], *, before: Mapping[_Key, Any]) -> list[Identity]:
+        """What of a list is not known here, or only in an older version; or, of what was known `before` the list was
+        asked for, in a newer one: that is of another history."""
         objects = self._objects[kind]
-        return [
-            identity
-            for identity in listed
-            if (known := objects.get(_key(identity))) is None or _version(known.metadata) < _version(identity)
-        ]
+
+        def is_missed(identity: Identity) -> bool:
+            item = objects.get(_key(identity))
+            if item is None:
+                return True
+            known, there_is = _version(_metadata(item)), _version(identity)
+            return known < there_is or (known > there_is and item is before.get(_key(identity)))
+
+        return [identity for identity in listed if is_missed(identity)]
 
     def _with_known_parts(self, kind: Kind[T], item: T) -> T:
         """Each half of a NodeSharing has another writer, so that mostly only one of them has changed."""

@@ -3,12 +3,13 @@
 from functools import partial
 from typing import Any, Final
 
-from gpusharing.controller import listing
 from gpusharing.controller.kopf_session import KopfSession
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching import listing
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube import kinds, reflector
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.transport import Api
+from gpusharing.kube.watches import Watches
 
 HANDLED: Final[tuple[Kind[Any], ...]] = (
     kinds.SHARING_POLICIES,
@@ -25,8 +26,10 @@ BESIDE_KOPF: Final[tuple[Kind[Any], ...]] = (kinds.NODE_SHARINGS, kinds.NODES)
 WATCHED: Final = (*HANDLED, *BESIDE_KOPF)
 
 
-async def follow(api: Api, store: Store, session: KopfSession, kind: Kind[Any], version: str) -> None:
-    """Without end. `version`: of the list that the store has taken in."""
+async def follow(
+    api: Api, store: Store, session: KopfSession, kind: Kind[Any], version: str, *, watches: Watches
+) -> None:
+    """Until HistoryWentBackError. `version`: of the list that the store has taken in."""
     lists = partial(listing.take_in, api, store, kind)
     takes_in = partial(session.hand_on if kind in HANDLED else store.heard, kind)
-    await reflector.follow(api, kind, version, lists=lists, takes_in=takes_in)
+    await reflector.follow(api, kind, version, watch=watches.add(kind), lists=lists, takes_in=takes_in)

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.api.meta import Identity
-from gpusharing.controller.store import Store
+from gpusharing.controller.watching.listing import read_again
+from gpusharing.controller.watching.store import Store
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import patiently
-from gpusharing.kube.transport import Api, ApiError, UnreadableError
+from gpusharing.kube.transport import Api
 
 log = structlog.get_logger(__name__)
 
@@ -34,26 +34,13 @@ async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -
 
 
 async def look(api: Api, store: Store, kind: Kind[Any]) -> None:
+    before = store.known(kind)
     listed, version = await api.identities(kind)
-    store.only(kind, {identity.uid for identity in listed}, as_of=version)
-    if store.behind(kind, listed):
+    store.only(kind, {identity.uid for identity in listed}, as_of=version, before=before)
+    if store.behind(kind, listed, before=before):
         await asyncio.sleep(_LATE)
-        for missed in store.behind(kind, listed):
-            await _read(api, store, kind, missed)
-
-
-async def _read(api: Api, store: Store, kind: Kind[Any], missed: Identity) -> None:
-    try:
-        value = await api.get(kind.as_json(), missed.name, missed.namespace)
-    except UnreadableError as error:
-        store.unreadables.skip(kind.kind, missed.display_name, error)
-        return
-    except ApiError as error:
-        if error.status != 404:
-            raise
-        # Deleted since.
-        return
-    store.seen(kind, value)
-    # What cannot be read has not been missed: the store has said so.
-    if not store.behind(kind, [missed]):
-        log.info("a change was missed", kind=kind.kind, object=missed.display_name)
+        for missed in store.behind(kind, listed, before=before):
+            await read_again(api, store, kind, missed.name, missed.namespace)
+            # What cannot be read has not been missed: the store has said so.
+            if not store.behind(kind, [missed], before=before):
+                log.info("a change was missed", kind=kind.kind, object=missed.display_name)

@@ -250,8 +250,11 @@ def test_each_reason_is_reached_by_a_situation() -> None:
     elsewhere = {
         # On an older Kubernetes with more than twenty nodes: tests/core/status/test_policy_status.py.
         (ConditionType.DEGRADED, DegradedReason.SLOW_SCHEDULER),
-        # What the API server takes and decisions do not: tests/core/decision/test_incremental.py.
+        # Faults of ours that nobody knows: tests/core/decision/test_incremental.py.
+        (ConditionType.ACCEPTED, AcceptedReason.INTERNAL_ERROR),
         (ConditionType.DEGRADED, DegradedReason.INTERNAL_ERROR),
+        # A policy with a huge selector: tests/cluster/tenants/test_upkeep.py.
+        (ConditionType.DEGRADED, DegradedReason.GUARDS_FULL),
     }
     assert set(SITUATIONS) == {(type_, reason) for type_, reasons in REASONS for reason in reasons} - elsewhere
 

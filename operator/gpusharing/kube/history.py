@@ -30,6 +30,6 @@ class History:
             self._highest[path] = int(version or 0)
             raise HistoryWentBackError(
                 f"the API server lists {path} as of version {version}, but version {after} was seen before: etcd was "
-                "put back to an older copy"
+                "restored from an older copy"
             )
         self.saw(path, version)

@@ -367,4 +367,5 @@ async def test_two_hundred_policies(bed: Bed) -> None:
         await bed.set_label("other", "150")
         await bed.set_label("other", "ads")
     finally:
-        await bed.control_plane.kubectl("delete", "sharingpolicies", *(body["metadata"]["name"] for body in made))
+        # Not by kubectl, which takes a third of a second for each.
+        await delete(bed, *(f"{POLICIES}/{body['metadata']['name']}" for body in made))

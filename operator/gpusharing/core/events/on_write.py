@@ -38,7 +38,7 @@ def _denied(
     for entry in denied:
         if (entry.uid, entry.allocation_hash) not in known:
             claim, reason = claims[entry.uid], entry.reason or ""
-            occurrence = f"{entry.uid} {entry.allocation_hash}"
+            occurrence = f"{view.name} {entry.uid} {entry.allocation_hash}"
             yield from _on_claim(claim, "ClaimDenied", "Deny", reason, warning=True, occurrence=occurrence)
             winners = {gpu.policy.name for gpu in spec.gpus if gpu.policy and _is_on(entry.uid, gpu)}
             for name in sorted((allocation.policies_of(claim, view.driver) | winners) & policies.keys()):

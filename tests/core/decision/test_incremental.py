@@ -100,6 +100,14 @@ def with_node(name: str, labels: Mapping[str, str]) -> Step:
     return lambda at: replace(at, nodes={**at.nodes, name: node(name, **labels)})
 
 
+def with_readiness(name: str, not_ready_since: str | None) -> Step:
+    return lambda at: (
+        replace(at, nodes={**at.nodes, name: replace(at.nodes[name], not_ready_since=not_ready_since)})
+        if name in at.nodes
+        else at
+    )
+
+
 def with_namespace(name: str, labels: Mapping[str, str] | None) -> Step:
     namespace = Namespace(metadata=NamespaceMeta(name=name, labels=None if labels is None else dict(labels)))
     return lambda at: replace(at, namespaces={**at.namespaces, name: namespace})
@@ -137,6 +145,7 @@ def step(data: st.DataObject) -> Step:
         lambda: with_sharing(data.draw(name), data),
         lambda: without("node_sharings", data.draw(name)),
         lambda: with_node(data.draw(name), data.draw(st.sampled_from([{}, {"pool": "x"}]))),
+        lambda: with_readiness(data.draw(name), data.draw(st.sampled_from([None, NOW]))),
         lambda: without("nodes", data.draw(name)),
         lambda: lambda at: with_claims(at, data.draw(claims())),
         lambda: without("claims", data.draw(st.sampled_from([("team", "c1"), ("default", "c2")]))),

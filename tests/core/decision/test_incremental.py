@@ -44,7 +44,7 @@ from gpusharing.api.dra import DeviceTaintRule, Namespace
 from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.api.sharing.node_spec import NodeSharingSpec, Verdict
+from gpusharing.api.sharing.node_spec import IDLE_WAIT, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
@@ -56,7 +56,6 @@ from gpusharing.core.decision import node_decision
 from gpusharing.core.decision.node_decision import decide_node
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.policies import resolution
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.reasons import DegradedReason
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds

@@ -14,9 +14,9 @@ from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, Valida
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.state.node_view import NodeView
 
 T = TypeVar("T")

@@ -382,7 +382,7 @@ def test_a_node_that_cannot_be_decided_on_concerns_nobody_else() -> None:
     statuses = {item.before.metadata.name: item.status for item in pending if isinstance(item, PatchStatus)}
     degraded = {name: condition(status, "Degraded") for name, status in statuses.items()}
     assert degraded["here"].reason == DegradedReason.INTERNAL_ERROR
-    assert degraded["here"].message.startswith("1 node cannot be decided on and stay")
+    assert degraded["here"].message.startswith("the operator cannot decide on 1 node")
     assert degraded["elsewhere"].status is ConditionStatus.FALSE
     assert [late.node for late in statuses["here"].lagging if late.reason is LagReason.UNDECIDED] == ["n2"]
     [failure] = kept.decider.take_failures()

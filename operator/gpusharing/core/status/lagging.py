@@ -44,12 +44,12 @@ _Found = tuple[LagReason, str] | None
 def _waiting(waiting: Sequence[GpuChange], *, held: bool) -> _Found:
     """Those that stay as they were."""
     if held:
-        return LagReason.HELD_BACK, "stays as it was until other nodes have changed (rollout.maxUnavailable)"
+        return LagReason.HELD_BACK, "held back until other nodes have changed (rollout.maxUnavailable)"
     kept = [change.after.uuid for change in waiting if change.effect is Effect.UNCHANGED_UNTIL_IDLE]
     if kept:
         return (
             LagReason.UNCHANGED_UNTIL_IDLE,
-            f"{listed(kept)} in use, so as before until idle (rollout.disruption: Never)",
+            f"{listed(kept)} in use: unchanged until idle (rollout.disruption: Never)",
         )
     return None
 
@@ -66,12 +66,12 @@ def _late(late: Sequence[Late]) -> _Found:
     if failures:
         return LagReason.FAILING, listed(failures, separator="; ")
     if any(not _has_acted(one.decided, one.gpu) for one in late):
-        return LagReason.WAITING_FOR_AGENT, "its agent has not acted yet"
+        return LagReason.WAITING_FOR_AGENT, "the agent has not applied the change yet"
     return (
-        _those(late, LagReason.EVICTING, _is_evicting, "in use: the pods that are in the way are being evicted")
-        or _those(late, LagReason.IN_USE, _is_in_use, "in use: what is offered changes when the last claim has gone")
-        or _those(late, LagReason.REPARTITIONING, lambda one: has_to_be_cut(*one), "being cut anew")
-        or _those(late, LagReason.WITHDRAWING, lambda _: True, "withdrawing what was offered before")
+        _those(late, LagReason.EVICTING, _is_evicting, "in use: the pods that block the change are being evicted")
+        or _those(late, LagReason.IN_USE, _is_in_use, "in use: the change takes effect when the last claim is released")
+        or _those(late, LagReason.REPARTITIONING, lambda one: has_to_be_cut(*one), "being repartitioned or reset")
+        or _those(late, LagReason.WITHDRAWING, lambda _: True, "withdrawing devices that are no longer offered")
     )
 
 

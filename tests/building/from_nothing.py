@@ -8,6 +8,7 @@ from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, Valida
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.names import MANAGED_BY, OPERATOR, node_of_pool
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
@@ -15,7 +16,6 @@ from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propos
 from gpusharing.core.events.waiting_claims import explain, policy_of_class, waiting_events
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.policies.policy import ExaminedPolicies, examine
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.rollout.budget import held_back, parts
 from gpusharing.core.state.cluster_state import Key, Setup, WaitingGroup
 from gpusharing.core.state.node_view import NodeView
@@ -146,6 +146,7 @@ def node_views(world: World) -> list[NodeView]:
         NodeView(
             sharing=sharing,
             labels=world.nodes[name].metadata.labels,
+            not_ready_since=world.nodes[name].not_ready_since,
             claims=tuple(claims.get(name, ())),
             namespaces=_labels(world, claims.get(name, ())),
             taint_rules=_rules_on(world, name),

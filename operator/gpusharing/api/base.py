@@ -42,8 +42,8 @@ _NO_FIELDS_SET: Final = _NoFieldsSet()
 
 
 class Numerous(ApiModel):
-    """A model with tens of thousands of objects in a fleet. Without a set of its given fields, each takes two fifths less
-    memory."""
+    """A model with tens of thousands of objects in a fleet. Without the set of given fields, each takes two fifths
+    less memory."""
 
     def model_post_init(self, _: Any, /) -> None:
         object.__setattr__(self, "__pydantic_fields_set__", _NO_FIELDS_SET)

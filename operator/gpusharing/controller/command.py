@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import structlog
 
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.controller.api_server import UnsupportedVersionError
 from gpusharing.controller.operate import operate
 from gpusharing.controller.running import Options
 from gpusharing.controller.watching.server import ServerChangedError
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
 from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import CredentialsError

@@ -222,6 +222,19 @@ def test_those_who_wait_for_idle_gpus_hold_nobody_up() -> None:
     assert len(at.claims) == 20
 
 
+def test_a_node_that_is_not_ready_is_named_as_such() -> None:
+    at = decided(fleet(Rollout(disruption=Disruption.EVICT, max_unavailable=1)))
+    before = status(at).lagging[0]
+    assert (before.node, before.reason) == ("n00", LagReason.WAITING_FOR_AGENT)
+    dead = decided(replace(at, nodes={**at.nodes, "n00": replace(at.nodes["n00"], not_ready_since=NOW)}))
+    first = status(dead).lagging[0]
+    assert (first.node, first.reason) == ("n00", LagReason.NODE_NOT_READY)
+    assert NOW in first.message
+    # It goes on counting as one that is changed, and the others wait for it.
+    assert begun(dead) == ["n00"]
+    assert status(decided(replace(dead, nodes=at.nodes))).lagging[0] == before
+
+
 def test_never_leaves_gpus_in_use_as_they_were_until_they_are_idle() -> None:
     at = decided(fleet(Rollout(disruption=Disruption.NEVER)))
     for name in NODES:

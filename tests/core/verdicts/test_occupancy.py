@@ -6,10 +6,9 @@ from building import DRIVER, LATER, NOW, claim, decided, gpu_status, node_sharin
 from building.from_nothing import decide
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing.gpu_status import MemoryWallSupport, PublishedDevice
-from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.node_spec import IDLE_WAIT, GpuSharing
 from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds
 from gpusharing.core.verdicts.occupancy import next_approval, with_occupancy

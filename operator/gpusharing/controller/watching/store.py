@@ -128,7 +128,7 @@ class Store:
     def remove_unlisted(
         self, kind: Kind[Any], uids: AbstractSet[str], *, as_of: str, before: Mapping[_Key, Any]
     ) -> None:
-        """Removes objects that a complete list does not have, unless they are newer than the list. `before`: the objects
+        """Removes objects that a complete list does not have, unless they are newer than it. `before`: the objects
         when the list was requested. None of them is newer, whatever its version: history may have gone back."""
         lost = [
             key

@@ -25,9 +25,12 @@ def lagging(
     late: Sequence[Late],
     waiting: Sequence[GpuChange],
     held: bool,
+    not_ready_since: str | None = None,
 ) -> LaggingNode | None:
     """`late`: those that it has. `waiting`: those that stay as they were. `held`: whether it may not begin here yet."""
-    found = _waiting(waiting, held=held) or (_late(late) if late else None)
+    found = _waiting(waiting, held=held)
+    if found is None and late:
+        found = _not_ready(not_ready_since) if not_ready_since else _late(late)
     return LaggingNode(node=node, reason=found[0], message=found[1]) if found else None
 
 
@@ -49,6 +52,12 @@ def _waiting(waiting: Sequence[GpuChange], *, held: bool) -> _Found:
             f"{listed(kept)} in use: unchanged until idle (rollout.disruption: Never)",
         )
     return None
+
+
+def _not_ready(since: str) -> _Found:
+    # Whatever its agent reported last is old.
+    message = f"NotReady since {since}, and counts towards rollout.maxUnavailable: repair the node, or delete its Node"
+    return LagReason.NODE_NOT_READY, message
 
 
 def _late(late: Sequence[Late]) -> _Found:

@@ -43,6 +43,9 @@ FORBIDDEN: Final = (
     (r"(un)?cut", "repartitioned; MIG instances are created or destroyed", "a GPU that is cut"),
     (r"as long as (they|it) likes?", "until it is released", "they stay as long as they like"),
     (r"overtaken", "write conflict", "overtaken"),
+    (r"stays? as (it|they) (is|are|was|were)", "stays unchanged", "the GPU stays as it was"),
+    (r"(is|are) there already", "already exists", "a class of this name is there already"),
+    (r"knows? nothing", "does not know", "admission knows nothing of it"),
 )
 _PATTERNS: Final = tuple(
     (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead) for pattern, instead, _ in FORBIDDEN

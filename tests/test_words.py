@@ -54,7 +54,6 @@ NOT_READ: Final = {
     "operator/gpusharing/agent": LATER,
     "docs/hardware.md": "describes the agent's hardware layer, which is reworded with the agent",
     "docs/simulation.md": "describes a test tool for developers; its examples are a test of their own",
-    "docs/architecture.md": "is rewritten as a whole",
     "operator/gpusharing/controller/command.py": LATER,
     "operator/gpusharing/core/claims/settings.py": LATER,
     "operator/gpusharing/core/cluster/guards/checks.py": LATER,

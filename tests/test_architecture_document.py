@@ -82,6 +82,12 @@ def test_a_path_is_short_and_each_step_names_its_function(heading: str) -> None:
     assert [step for step in steps if not re.search(r"\[`[\w.]+`\]\(\.\./operator/", step)] == []
 
 
+@pytest.mark.parametrize("event", sorted(set(re.findall(r"\blog `([^`]+)`", TEXT))))
+def test_a_log_event_is_logged(event: str) -> None:
+    sources = (path.read_text() for part in ("controller", "kube") for path in (PACKAGE / part).rglob("*.py"))
+    assert any(f'"{event}"' in source for source in sources)
+
+
 def test_it_would_find_a_name_that_is_gone() -> None:
     module = PACKAGE / "core/decision/incremental.py"
     assert {"Decider", "Decider.steps", "Failure.kind"} <= defined(module)

@@ -146,6 +146,7 @@ def node_views(world: World) -> list[NodeView]:
         NodeView(
             sharing=sharing,
             labels=world.nodes[name].metadata.labels,
+            not_ready_since=world.nodes[name].not_ready_since,
             claims=tuple(claims.get(name, ())),
             namespaces=_labels(world, claims.get(name, ())),
             taint_rules=_rules_on(world, name),

@@ -81,11 +81,11 @@ async def test_a_look_finds_all_that_was_missed(
     known = {policy.metadata.name: policy for policy in store.all(SHARING_POLICIES)}
     assert known == {name: await they.policy(name) for name in ("changed", "same", "replaced", "new")}
     assert sorted((entry["event"], entry["object"]) for entry in logs) == [
-        ("a change was missed", "changed"),
-        ("a change was missed", "new"),
-        ("a change was missed", "replaced"),
-        ("a deletion was missed", "deleted"),
-        ("a deletion was missed", "replaced"),
+        ("missed change found", "changed"),
+        ("missed change found", "new"),
+        ("missed change found", "replaced"),
+        ("missed deletion found", "deleted"),
+        ("missed deletion found", "replaced"),
     ]
 
 
@@ -102,7 +102,7 @@ async def test_what_a_watch_tells_meanwhile_is_not_read_again(
     monkeypatch.setattr(asyncio, "sleep", told_meanwhile)
     with capture_logs() as logs:
         await audit.look(they.api, store, SHARING_POLICIES)
-    assert [entry["event"] for entry in logs] == ["listed"]
+    assert [entry["event"] for entry in logs] == ["objects listed"]
 
 
 @pytest.mark.cluster

@@ -131,7 +131,7 @@ async def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
         async with followed(watches(event("MODIFIED", unreadable), event("MODIFIED", claim("b", 7)))) as it:
             # What was known of it stays.
             await it.knows(a=3, b=7)
-    assert [entry["event"] for entry in logs] == ["object cannot be read"]
+    assert [entry["event"] for entry in logs] == ["object unreadable"]
     assert len(it.script.received) == 1
 
 

@@ -81,6 +81,6 @@ async def test_the_operator_goes_on_among_hostile_objects(toolchain: object) -> 
             await they.make_node("later", labels={"pool": "good"})
             await eventually(lambda: they.winners("later"), ["good"])
             logged = [entry["event"] for entry in operator.logged()]
-            assert "cannot decide" not in logged
+            assert "decision failed" not in logged
             assert "write failed" not in logged
             assert "write refused" not in logged

@@ -256,7 +256,7 @@ class Writer:
         except Exception:
             log.exception("write failed", intent=verb, kind=kind, object=name)
         else:
-            log.info("written", intent=verb, kind=kind, object=name)
+            log.info("object written", intent=verb, kind=kind, object=name)
             return Result.WRITTEN
         return Result.FAILED
 

@@ -85,7 +85,8 @@ class Elector:
     async def fence(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """A middleware for the sessions of whoever leads: a process may be stopped for long, and not know it."""
         if request.method not in _READING and not self.leads:
-            raise aiohttp.ClientConnectionError(f"lease {self._lease} is not held: nothing may be written")
+            refusal = f"this replica does not have lease {self._lease}: writes are not allowed"
+            raise aiohttp.ClientConnectionError(refusal)
         return await handler(request)
 
     async def _take(self) -> None:
@@ -99,7 +100,7 @@ class Elector:
                 problem = ""
             except (ApiError, UnreachableError, TimeoutError) as error:
                 if problem != (problem := _told(error)):
-                    log.warning("lease cannot be taken", lease=str(self._lease), error=problem)
+                    log.warning("lease not acquired", lease=str(self._lease), error=problem)
             await self._pause()
 
     async def _keep(self) -> None:
@@ -111,11 +112,11 @@ class Elector:
                     await self._claim()
             except (ApiError, UnreachableError, TimeoutError):
                 raise LeaseLostError(f"lease {self._lease} could not be renewed in time: {problem}") from None
-            log.info("lease kept: nobody has taken it", lease=str(self._lease))
+            log.info("lease still ours", lease=str(self._lease))
 
     async def _renew_while_trusted(self) -> str:
         """What kept it from being renewed in the end."""
-        problem = "no time to ask for it"
+        problem = "no time left for a request"
         while (left := self._trusted_until - seconds_since_boot()) > 0:
             try:
                 async with asyncio.timeout(left):
@@ -139,7 +140,7 @@ class Elector:
         await self._look()
         if self._next_step() is not Step.KEEP:
             self._trusted_until = float("-inf")
-            raise LeaseLostError(f"lease {self._lease} is held by {self._sight.holder or 'nobody'} now")
+            raise LeaseLostError(f"lease {self._lease} belongs to {self._sight.holder or 'nobody'} now")
 
     async def _release(self) -> None:
         if not self.leads:

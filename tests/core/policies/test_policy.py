@@ -27,9 +27,9 @@ USUAL = (
 @pytest.mark.parametrize(
     ("selectors", "why"),
     [
-        pytest.param(["true", "nonsense"], "selectors[1].cel.expression is right: line 1, column 1: ", id="which one"),
+        pytest.param(["true", "nonsense"], "policy stay unchanged: line 1, column 1: ", id="which one"),
         pytest.param(["device.driver"], "a selector must be true or false", id="no answer of yes or no"),
-        pytest.param([EXPENSIVE], "units, and Kubernetes allows 1,000,000", id="more than the API server takes"),
+        pytest.param([EXPENSIVE], "units, but Kubernetes allows 1,000,000", id="more than the API server takes"),
         pytest.param([COSTLY] * 8, "118,528 units together, and a policy may cost 100,000;", id="too much together"),
     ],
 )

@@ -113,5 +113,5 @@ def test_offers_are_resolved_for_each_gpu_and_the_policy_says_what_was_refused()
     [degraded] = [condition for condition in status.conditions if condition.type == "Degraded"]
     assert (degraded.status, degraded.reason) == ("True", "MemoryTooSmall")
     assert "offers.timeSlicing.memory.default: 16Gi is more than the 8192Mi" in degraded.message
-    assert "GPU-old of n1: offers.timeSlicing.memory.enforcement: Required, but containers cannot" in degraded.message
+    assert "GPU-old of n1: offers.timeSlicing.memory.enforcement is Required, but memory limits" in degraded.message
     assert "(R580 is old)" in degraded.message

@@ -43,4 +43,4 @@ async def look(api: Api, store: Store, kind: Kind[Any]) -> None:
             await read_again(api, store, kind, missed.name, missed.namespace)
             # What cannot be read has not been missed: the store has said so.
             if not store.behind(kind, [missed], before=before):
-                log.info("a change was missed", kind=kind.kind, object=missed.display_name)
+                log.info("missed change found", kind=kind.kind, object=missed.display_name)

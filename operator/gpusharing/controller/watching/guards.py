@@ -37,7 +37,7 @@ async def _read(api: Api, store: Store, kind: Kind[Any], name: str) -> None:
         # The policies that need it will say so; nobody else has to wait for it.
         if error.status not in _ABSENT:
             raise
-        log.info("no guard", kind=kind.kind, name=name, error=str(error))
+        log.info("guard missing", kind=kind.kind, name=name, error=str(error))
     else:
         store.found(kind, name, found)
 

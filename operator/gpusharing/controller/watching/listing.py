@@ -22,7 +22,7 @@ async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> Mappi
         if isinstance(outcome, BaseException):
             raise outcome
         versions[kind] = outcome
-    log.info("listed", **{kind.plural: store.count(kind) for kind in watched})
+    log.info("objects listed", **{kind.plural: store.count(kind) for kind in watched})
     return versions
 
 

@@ -134,7 +134,7 @@ class Store:
             if item.metadata.uid not in uids and (item is before.get(key) or _version(item.metadata) <= int(as_of))
         ]
         for key in lost:
-            log.info("a deletion was missed", kind=kind.kind, object="/".join(filter(None, key)))
+            log.info("missed deletion found", kind=kind.kind, object="/".join(filter(None, key)))
             self._forget(kind, key)
 
     def _is_old(self, kind: Kind[Any], value: Mapping[str, Any]) -> bool:

@@ -393,7 +393,8 @@ def _says_the_same(before: Candidate, after: SharingPolicy) -> bool:
 
 
 def _undecided(node: str, error: Exception) -> Contribution:
-    lagging = LaggingNode(node=node, reason=LagReason.UNDECIDED, message="cannot be decided on: see Degraded")
+    message = "the operator cannot decide on it: see condition Degraded"
+    lagging = LaggingNode(node=node, reason=LagReason.UNDECIDED, message=message)
     return Contribution(selected=True, undecided=f"{node}: {type(error).__name__}", lagging=lagging)
 
 

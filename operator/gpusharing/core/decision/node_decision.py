@@ -201,7 +201,7 @@ def _resolved(gpu: GpuSharing, status: GpuStatus, models: Sequence[GpuModel], be
 
 def _closed(gpu: GpuSharing, before: GpuSharing | None, error: Exception) -> GpuSharing:
     """A failure opens nothing: the GPU offers what its policy had in force on it, or nothing."""
-    message = f"the operator cannot resolve this offer ({type(error).__name__}): report it; the GPU stays as it was"
+    message = f"the operator cannot resolve this offer ({type(error).__name__}): report it; the GPU stays unchanged"
     refused = tuple(
         Refusal(sharing=sharing, reason=RefusalReason.INTERNAL_ERROR, message=message)
         for sharing in Sharing

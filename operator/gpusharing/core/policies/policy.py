@@ -117,7 +117,7 @@ def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
             return Candidate(policy=policy, objection=_invalid_selector(index, error.explained()))
         if program.max_cost > cel.COST_LIMIT:
             # As the API server refuses it in a DeviceClass.
-            excess = f"it may cost {program.max_cost:,} units, and Kubernetes allows {cel.COST_LIMIT:,}"
+            excess = f"it may cost {program.max_cost:,} units, but Kubernetes allows {cel.COST_LIMIT:,}"
             return Candidate(policy=policy, objection=_invalid_selector(index, excess))
         programs.append(program)
     together = sum(program.max_cost for program in programs)
@@ -129,24 +129,24 @@ def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
 def broken(policy: SharingPolicy, error: Exception) -> Candidate:
     """A policy that makes decisions fail: it is suspended."""
     message = (
-        "GPUs that this policy shares already stay as they are: the operator cannot decide on it "
-        f"({type(error).__name__}); see the operator's log, and report it"
+        f"the operator cannot decide on this policy ({type(error).__name__}); its GPUs stay unchanged: see the "
+        "operator's log, and report it"
     )
     return Candidate(policy=policy, objection=Objection(ObjectionReason.INTERNAL_ERROR, message))
 
 
 def _invalid_selector(index: int, why: str) -> Objection:
     message = (
-        f"GPUs that this policy shares already stay as they are until spec.gpus.selectors[{index}].cel.expression is "
-        f"right: {why}"
+        f"spec.gpus.selectors[{index}].cel.expression is not valid; until it is corrected, the GPUs of this policy "
+        f"stay unchanged: {why}"
     )
     return Objection(ObjectionReason.INVALID_SELECTOR, message)
 
 
 def _too_costly(together: int) -> Objection:
     message = (
-        "GPUs that this policy shares already stay as they are until spec.gpus.selectors costs less: the expressions "
-        f"may cost {together:,} units together, and a policy may cost {MOST_COST:,}; remove expressions, or replace "
-        "loops (all, exists, map) by comparisons"
+        "spec.gpus.selectors costs too much; until it is corrected, the GPUs of this policy stay unchanged: the "
+        f"expressions may cost {together:,} units together, and a policy may cost {MOST_COST:,}; remove expressions, "
+        "or replace loops (all, exists, map) by comparisons"
     )
     return Objection(ObjectionReason.INVALID_SELECTOR, message)

@@ -180,6 +180,7 @@ def _contribution(
             late=[Late(gpu.case.decided, gpu.case.change.gpu) for gpu in won if gpu.late],
             waiting=[gpu.case.change for gpu in gpus if gpu.waiting and gpu.case.change.policy == policy],
             held=policy in decided.held_back,
+            not_ready_since=view.not_ready_since,
         ),
         held_back=policy in decided.held_back,
         changing=any(gpu.changing for gpu in won),

@@ -117,19 +117,24 @@ def _ready(candidate: Candidate, totals: Totals, *, untold: bool) -> Finding:
         return not_ready(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _resting(candidate, totals))
     if not totals.won and not totals.coming and not totals.lost:
         return not_ready(
-            ReadyReason.NO_MATCHING_GPUS, f"no GPU of the {nodes} in spec.nodes matches spec.gpus.selectors"
+            ReadyReason.NO_MATCHING_GPUS,
+            f"no GPU on {nodes} of spec.nodes matches spec.gpus.selectors: compare the selectors with "
+            "status.gpus[].attributes of the NodeSharings",
         )
     if not totals.won and not totals.coming:
         return not_ready(
             ReadyReason.LOST_ALL_GPUS,
-            f"other policies won {counted(len(totals.lost), 'GPU')} that it wants: see Conflicted",
+            f"other policies won every GPU that this policy selects ({len(totals.lost)}): see condition Conflicted",
         )
     if untold:
-        return not_ready(ReadyReason.WAITING_FOR_GUARDS, "admission does not know yet what it says of its tenants")
+        return not_ready(
+            ReadyReason.WAITING_FOR_GUARDS,
+            "the admission policies have not been updated with this policy's tenants yet",
+        )
     if totals.lagging:
         return not_ready(
             ReadyReason.WAITING_FOR_NODES,
-            f"{len(totals.lagging)} of {nodes} not there yet: {_lagging(totals)}",
+            f"not in force on {len(totals.lagging)} of {nodes} yet: {_lagging(totals)}",
         )
     message = f"in force on {counted(totals.won, 'GPU')} of {counted(totals.winning, 'node')}"
     return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
@@ -150,14 +155,15 @@ def _progressing(candidate: Candidate, totals: Totals) -> Finding:
         return rests(
             ProgressingReason.STOPPED,
             f"rollout stopped: failing nodes use up rollout.maxUnavailable, {counted(totals.held_back, 'node')} held "
-            f"back. Repair them, take them out of spec.nodes, correct the policy, or raise it: {_failing(totals)}",
+            "back. Repair the failing nodes, remove them from spec.nodes, correct the policy, or raise maxUnavailable. "
+            f"Failing: {_failing(totals)}",
         )
     if totals.moving or totals.held_back:
-        then = f", and {totals.held_back} more after them" if totals.held_back else ""
+        then = f", {totals.held_back} more to follow" if totals.held_back else ""
         return Finding(
             ConditionStatus.TRUE,
             ProgressingReason.ROLLING_OUT,
-            f"{counted(totals.changing, 'node')} being changed{then}",
+            f"changing {counted(totals.changing, 'node')}{then}",
         )
     if totals.lagging:
         return Finding(ConditionStatus.TRUE, ProgressingReason.WAITING, _lagging(totals))
@@ -170,8 +176,8 @@ def _resting(candidate: Candidate, totals: Totals) -> str:
     if not totals.planned:
         return "nothing would change"
     gpus = sum(len(one.node.gpus) for one in totals.planned)
-    changes = f"{counted(gpus, 'GPU')} of {counted(len(totals.planned), 'node')} would change"
-    return f"{changes}: to have it so, {do}"
+    changes = f"{counted(gpus, 'GPU')} on {counted(len(totals.planned), 'node')} would change"
+    return f"{changes}; {do} to roll this out"
 
 
 def _conflicted(totals: Totals) -> Finding:
@@ -192,27 +198,28 @@ def _degradations(totals: Totals, minor: int) -> Iterator[tuple[DegradedReason, 
     if totals.undecided:
         nodes = counted(len(totals.undecided), "node")
         why = listed(totals.undecided, separator="; ")
-        yield DegradedReason.INTERNAL_ERROR, f"{nodes} cannot be decided on and stay as they are: {why}"
+        message = f"the operator cannot decide on {nodes}, which stay unchanged; report this: {why}"
+        yield DegradedReason.INTERNAL_ERROR, message
     if totals.failing:
         yield DegradedReason.NODES_FAILING, f"{counted(totals.broken, 'node')} failing: {_failing(totals)}"
     if totals.not_evicted:
         message = (
-            f"Kubernetes evicts nobody who tolerates the taint {names.DRAINING} without end: delete the pods of "
-            f"{listed(totals.not_evicted)}"
+            f"claims tolerate taint {names.DRAINING} indefinitely, so Kubernetes does not evict their pods; delete the "
+            f"pods of {listed(totals.not_evicted)}"
         )
         yield DegradedReason.EVICTION_TOLERATED, message
     if totals.failed:
-        gpus = f"{counted(len(totals.failed), 'GPU')}, which stay as they are"
+        gpus = f"{counted(len(totals.failed), 'GPU')}, which stay unchanged"
         why = listed(totals.failed, separator="; ")
-        yield DegradedReason.SELECTOR_ERROR, f"a selector has no answer for {gpus}: {why}"
+        yield DegradedReason.SELECTOR_ERROR, f"a selector fails on {gpus}: {why}"
     if totals.refused:
         why = listed([message for _, message in totals.refused], separator="; ")
-        yield DegradedReason(totals.refused[0][0]), f"not offered in every way: {why}"
+        yield DegradedReason(totals.refused[0][0]), f"some offers cannot be provided on some GPUs: {why}"
     if minor < _COUNTS_FAST and totals.counted > _COUNTED_NODES:
         message = (
-            f"the scheduler of Kubernetes 1.{minor} looks at the counters of all nodes for each pod and node, and "
-            f"{counted(totals.counted, 'node')} offer GPUs in modes that exclude each other: upgrade to "
-            f"1.{_COUNTS_FAST}, or offer one mode on each GPU"
+            f"Kubernetes 1.{minor} schedules slowly if a GPU offers several modes, as on "
+            f"{counted(totals.counted, 'node')} of this policy: upgrade to 1.{_COUNTS_FAST}, or offer one mode on each "
+            "GPU"
         )
         yield DegradedReason.SLOW_SCHEDULER, message
 

@@ -188,16 +188,16 @@ def _patch(guard: ValidatingAdmissionPolicy, texts: Mapping[str, Any]) -> Patch:
 
 def _guard_missing(guards: Sequence[str]) -> Complaint:
     message = (
-        f"{listed(guards)} is not installed as in manifests/base, or the operator may not read it: apply "
-        "manifests/base. Until then the scheduler may give reserved GPUs to anybody, but the agents refuse all but "
-        "tenants, and no new device classes are made"
+        f"{listed(guards)}: missing, changed, or not readable for the operator. Apply manifests/base. Until then the "
+        "scheduler may allocate reserved GPUs to any claim, but agents prepare them for tenants only, and no device "
+        "classes are created"
     )
     return Complaint(DegradedReason.GUARD_MISSING, message)
 
 
 def _too_large(size: int) -> Complaint:
     message = (
-        f"spec.tenants takes {size:,} characters in the admission policies, and one policy may take "
+        f"spec.tenants takes {size:,} characters in the admission policies, but one policy may take "
         f"{MOST_OF_ONE_POLICY:,}: {_UNTIL_THEN}. Use fewer or shorter requirements in spec.tenants.namespaces"
     )
     return Complaint(DegradedReason.GUARDS_FULL, message)
@@ -205,10 +205,10 @@ def _too_large(size: int) -> Complaint:
 
 def _no_room(size: int) -> Complaint:
     message = (
-        f"spec.tenants takes {size:,} characters in the admission policies, and policies of higher rank leave fewer of "
+        f"spec.tenants takes {size:,} characters in the admission policies, but policies of higher rank leave fewer of "
         f"{MOST_TOGETHER:,}: {_UNTIL_THEN}. Delete or shorten policies with tenants, or raise spec.priority"
     )
     return Complaint(DegradedReason.GUARDS_FULL, message)
 
 
-_UNTIL_THEN: Final = "no new claim gets its reserved GPUs"
+_UNTIL_THEN: Final = "its reserved GPUs are not allocated to new claims"

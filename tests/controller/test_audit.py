@@ -49,11 +49,11 @@ async def they(cluster: ControlPlane) -> AsyncIterator[Everybody]:
 async def test_what_was_deleted_unseen_is_forgotten(api: Api, store: Store, server: ApiServer) -> None:
     server.answer = in_pages([node(1)], [node(3)])
     for number in (1, 2, 3):
-        store.seen(NODES, node(number))
+        store.apply(NODES, node(number))
     auditing = asyncio.create_task(audit.look(api, store, NODES))
     await asyncio.sleep(0)
     # What comes while the list is made is newer.
-    store.seen(NODES, node(101))
+    store.apply(NODES, node(101))
     await auditing
     assert sorted(item.metadata.name for item in store.all(NODES)) == ["n1", "n101", "n3"]
 

@@ -137,7 +137,7 @@ def decided_on(objects: Sequence[Object]) -> Answer:
     store = Store(WATCHED, on_change=take)
     with capture_logs() as logged:
         for kind, value in objects:
-            store.seen(kind, json.loads(json.dumps(value)))
+            store.apply(kind, json.loads(json.dumps(value)))
         intents = decide(decider, now=NOW)
     return Answer(intents, logged, store)
 

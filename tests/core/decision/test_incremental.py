@@ -182,9 +182,9 @@ def decisions_on_nodes(of: Callable[[], object]) -> list[str]:
     """The nodes that were decided on meanwhile."""
     seen: list[str] = []
 
-    def noted(candidates: Any, view: NodeView, *rest: Any, **named: Any) -> Any:
+    def noted(policies: Any, view: NodeView, *rest: Any, **named: Any) -> Any:
         seen.append(view.name)
-        return decide_node(candidates, view, *rest, **named)
+        return decide_node(policies, view, *rest, **named)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "decide_node", noted)

@@ -52,8 +52,8 @@ def test_selectors_are_read_as_the_clusters_kubernetes_reads_them() -> None:
 
 
 def test_whoever_selects_nothing_in_particular_is_accepted() -> None:
-    candidate = examine(policy(), minor=MINOR)
-    assert (candidate.objection, candidate.selectors) == (None, ())
+    examined = examine(policy(), minor=MINOR)
+    assert (examined.objection, examined.selectors) == (None, ())
 
 
 OLD, NEW = (LabelSelector(match_labels={"team": team}) for team in ("old", "new"))

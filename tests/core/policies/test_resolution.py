@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import boards, gpu, gpu_status
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.api.sharing.offers import (
     Enforcement,
@@ -140,7 +140,9 @@ def test_who_does_not_ask_gets_no_more_than_is_allowed(offers: Offers, allow: Al
 
 
 @pytest.mark.parametrize("enforcement", Enforcement)
-@pytest.mark.parametrize("support", [MemoryWallSupport(supported=False, reason="it is too old"), UNTOLD, SUPPORTED])
+@pytest.mark.parametrize(
+    "support", [MemoryWallSupport(supported=False, reason="it is too old"), NOT_REPORTED, SUPPORTED]
+)
 def test_walls_that_are_required_and_cannot_be(enforcement: Enforcement, support: MemoryWallSupport) -> None:
     memory = TimeSlicingMemory(default="8192Mi", enforcement=enforcement)
     offers = Offers(exclusive=ExclusiveOffer(), time_slicing=TimeSlicingOffer(max_clients=4, memory=memory))

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, TypeVar
 from gpusharing.api import names, nvidia
 from gpusharing.api.dra import AllocationConfig, AllocationResult
 from gpusharing.api.sharing.device_settings import DeviceSettings, MemorySettings, MpsSettings, SettingSources
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import Enforcement, Interval, Offers, TimeSlicingMemory
 from gpusharing.api.sharing.tenants import Allowance
@@ -36,7 +36,7 @@ def resolve(
     policy: PolicyReference | None,
     *,
     allow: Allowance | None = None,
-    memory_wall: MemoryWallSupport = UNTOLD,
+    memory_wall: MemoryWallSupport = NOT_REPORTED,
 ) -> DeviceSettings:
     """`allow`: what the policy lets claims ask for, and `memory_wall`: whether the GPU can have any."""
 

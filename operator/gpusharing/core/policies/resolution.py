@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import Refusal, RefusalReason
 from gpusharing.api.sharing.offers import Enforcement, MigOffer, MpsOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
 from gpusharing.api.sharing.tenants import Allowance
@@ -25,7 +25,7 @@ def resolve(
     *,
     gpu: Divisible,
     mig_profiles: Sequence[str],
-    memory_wall: MemoryWallSupport = UNTOLD,
+    memory_wall: MemoryWallSupport = NOT_REPORTED,
     allow: Allowance | None = None,
 ) -> Resolution:
     """`mig_profiles` are those that the GPU can be cut into; where `gpu` knows their places, layouts are tried out.

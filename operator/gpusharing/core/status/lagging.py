@@ -7,7 +7,7 @@ from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
 from gpusharing.core.rollout.gpu_change import GpuChange
-from gpusharing.core.rollout.gpu_progress import blocking_holds, can_be_taken, failure, has_to_be_cut
+from gpusharing.core.rollout.gpu_progress import blocking_holds, can_be_taken, failure, has_to_be_repartitioned
 from gpusharing.core.state.node_view import GpuView
 from gpusharing.core.text import listed
 
@@ -35,7 +35,7 @@ def lagging(
 
 
 def is_late(entry: GpuSharing, gpu: GpuView) -> bool:
-    return not _has_acted(entry, gpu) or has_to_be_cut(entry, gpu) or not can_be_taken(entry, gpu.status)
+    return not _has_acted(entry, gpu) or has_to_be_repartitioned(entry, gpu) or not can_be_taken(entry, gpu.status)
 
 
 _Found = tuple[LagReason, str] | None
@@ -70,7 +70,9 @@ def _late(late: Sequence[Late]) -> _Found:
     return (
         _those(late, LagReason.EVICTING, _is_evicting, "in use: the pods that block the change are being evicted")
         or _those(late, LagReason.IN_USE, _is_in_use, "in use: the change takes effect when the last claim is released")
-        or _those(late, LagReason.REPARTITIONING, lambda one: has_to_be_cut(*one), "being repartitioned or reset")
+        or _those(
+            late, LagReason.REPARTITIONING, lambda one: has_to_be_repartitioned(*one), "being repartitioned or reset"
+        )
         or _those(late, LagReason.WITHDRAWING, lambda _: True, "withdrawing devices that are no longer offered")
     )
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing.gpu_status import UNTOLD, GpuStatus, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, GpuStatus, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.api.text import clip
@@ -46,7 +46,7 @@ class Held(NamedTuple):
 
     @property
     def wall(self) -> MemoryWallSupport:
-        return self.status.memory_wall if self.status else UNTOLD
+        return self.status.memory_wall if self.status else NOT_REPORTED
 
     @property
     def place(self) -> str:

@@ -41,10 +41,10 @@ LIMITED_ENTRY = '"limited": {"maxThreads": ["50"]}'
 
 
 def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> GuardUpdate:
-    candidates = [examine(item, minor=MINOR) for item in policies]
+    examined = [examine(item, minor=MINOR) for item in policies]
     return update_guards(
-        candidates,
-        device_classes.plan_classes(candidates, {}).classes,
+        examined,
+        device_classes.plan_classes(examined, {}).classes,
         installed() if guards is None else guards,
         bound() if bindings is None else bindings,
     )

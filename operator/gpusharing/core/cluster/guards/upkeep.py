@@ -19,7 +19,7 @@ from gpusharing.core.cluster.guards.literals import Entries
 from gpusharing.core.cluster.guards.namespaces import NAMESPACES
 from gpusharing.core.cluster.guards.pods import PODS
 from gpusharing.core.intents import Intent, Patch, Stage, Target
-from gpusharing.core.policies.policy import Candidate, rank
+from gpusharing.core.policies.policy import ExaminedPolicy, rank
 from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.core.text import listed
 
@@ -56,10 +56,10 @@ class GuardUpdate:
 
 
 def update_guards(
-    candidates: Sequence[Candidate], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
+    policies: Sequence[ExaminedPolicy], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
 ) -> GuardUpdate:
-    guarded = {item.name: item for item in candidates if not item.rests and _needs_guards(item.policy)}
-    suspended = frozenset(item.name for item in candidates if item.rests)
+    guarded = {item.name: item for item in policies if not item.is_suspended and _needs_guards(item.policy)}
+    suspended = frozenset(item.name for item in policies if item.is_suspended)
     known = {name: _known(guards[name], variables) for name, variables in _VARIABLES.items() if name in guards}
     # A mistake never opens the fleet: of a suspended policy the guards know what they knew.
     kept = {
@@ -111,7 +111,7 @@ def _missing(guards: Guards, bindings: Bindings) -> tuple[str, ...]:
 
 
 def _fitting(
-    by_rank: Sequence[Candidate], classes: Sequence[PolicyClass], *, taken: Iterable[ByVariable]
+    by_rank: Sequence[ExaminedPolicy], classes: Sequence[PolicyClass], *, taken: Iterable[ByVariable]
 ) -> tuple[Mapping[str, dict[str, str]], Mapping[str, Complaint]]:
     """By variable, the entries that have room beside those that are `taken`; and the policies that have none.
 
@@ -127,14 +127,14 @@ def _fitting(
     by_policy: defaultdict[str, list[PolicyClass]] = defaultdict(list)
     for item in classes:
         by_policy[item.policy.metadata.name].append(item)
-    for candidate in by_rank:
-        entries = _entries(candidate.policy, by_policy[candidate.name])
+    for examined in by_rank:
+        entries = _entries(examined.policy, by_policy[examined.name])
         own = {variable: literals.size(entries[variable]) for variable in entries}
         largest = max(own.values())
         if largest > MOST_OF_ONE_POLICY:
-            full[candidate.name] = _too_large(largest)
+            full[examined.name] = _too_large(largest)
         elif any(sizes[variable] + own[variable] > MOST_TOGETHER for variable in own):
-            full[candidate.name] = _no_room(largest)
+            full[examined.name] = _no_room(largest)
         else:
             for variable, size in own.items():
                 wanted[variable] |= entries[variable]

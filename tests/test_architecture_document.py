@@ -62,8 +62,6 @@ def test_whatever_is_linked_exists(text: str, target: str) -> None:
 def test_a_name_is_defined_in_the_module_that_it_links_to(name: str, target: str) -> None:
     if name.endswith(".py"):
         assert target.endswith("/" + name)
-    elif "/" in name:
-        assert f"{name}.py" == target.removeprefix("../operator/gpusharing/")
     else:
         assert name in defined((PAGE.parent / target).resolve())
 
@@ -82,6 +80,12 @@ def test_a_path_is_short_and_each_step_names_its_function(heading: str) -> None:
     steps = re.split(r"^\d+\. ", section, flags=re.MULTILINE)[1:]
     assert 0 < len(steps) <= MOST_STEPS
     assert [step for step in steps if not re.search(r"\[`[\w.]+`\]\(\.\./operator/", step)] == []
+
+
+@pytest.mark.parametrize("event", sorted(set(re.findall(r"\blog `([^`]+)`", TEXT))))
+def test_a_log_event_is_logged(event: str) -> None:
+    sources = (path.read_text() for part in ("controller", "kube") for path in (PACKAGE / part).rglob("*.py"))
+    assert any(f'"{event}"' in source for source in sources)
 
 
 def test_it_would_find_a_name_that_is_gone() -> None:

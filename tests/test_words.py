@@ -57,7 +57,6 @@ NOT_READ: Final = {
     "operator/gpusharing/agent": LATER,
     "docs/hardware.md": "describes the agent's hardware layer, which is reworded with the agent",
     "docs/simulation.md": "describes a test tool for developers; its examples are a test of their own",
-    "docs/architecture.md": "is rewritten as a whole",
     "operator/gpusharing/core/publishing/gpu_health.py": "is the agent's, and is reworded with it",
     "operator/gpusharing/core/publishing/mig_at_rest.py": "is the agent's, and is reworded with it",
 }

@@ -99,7 +99,7 @@ class Elector:
                     return
                 problem = ""
             except (ApiError, UnreachableError, TimeoutError) as error:
-                if problem != (problem := _told(error)):
+                if problem != (problem := _describe(error)):
                     log.warning("lease not acquired", lease=str(self._lease), error=problem)
             await self._pause()
 
@@ -124,7 +124,7 @@ class Elector:
                     await self._pause(since=self._asked_at)
                     await self._renew()
             except (ApiError, UnreachableError, TimeoutError) as error:
-                problem = _told(error)
+                problem = _describe(error)
                 log.warning("lease not renewed", lease=str(self._lease), error=problem)
         return problem
 
@@ -153,7 +153,7 @@ class Elector:
                 if self._next_step() is Step.KEEP:
                     await self._write(released(moment=now_precisely()))
         except (ApiError, UnreachableError, TimeoutError) as error:
-            log.warning("lease not released", lease=str(self._lease), error=_told(error))
+            log.warning("lease not released", lease=str(self._lease), error=_describe(error))
 
     async def _look(self) -> None:
         async with self._in_time():
@@ -194,5 +194,5 @@ class Elector:
         await asyncio.sleep(self._duration * _RETRY * random.uniform(0.8, 1.2) - waited)  # noqa: S311
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) or "no answer in time"

@@ -22,6 +22,7 @@ from harness.controlplane import ControlPlane
 from harness.gpu_cluster import NAMESPACE
 
 NODE: Final = "bad-1"
+NEIGHBOUR: Final = "good-1"
 _AT_ONCE: Final = 16
 
 _CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/other/resourceclaims"
@@ -58,6 +59,7 @@ class Attempt(NamedTuple):
     code: int
     """Of each answer."""
     requests: Sequence[Request]
+    says: str = ""
 
     def __str__(self) -> str:
         return f"{self.who}: {self.what}"
@@ -122,7 +124,6 @@ class People:
             async with asked as answer:
                 return answer.status, (await answer.text(errors="replace"))[:500]
         except aiohttp.ClientError as error:
-            # A number without end makes the API server panic over that one request, which it closes.
             return 0, str(error)
 
 
@@ -146,19 +147,19 @@ def _claim(*requests: Mapping[str, Any], raw: bytes = b"", **fields: Any) -> Req
     return _post(_CLAIMS, "ResourceClaim", {**fields, "spec": {"devices": devices}}, raw=raw)
 
 
-def _config(driver: str, parameters: Any = "RAW") -> dict[str, Any]:
+def _config(driver: str, parameters: Any) -> dict[str, Any]:
     return {"opaque": {"driver": driver, "parameters": parameters}}
 
 
-_CODES: Final = {"a number without end": 0}
-"""Where the API server does not take what stands in opaque parameters."""
+_PANICS: Final = {"an integer of many digits", "a negative one", "a number without end"}
+"""Over which the API server, which reads opaque parameters for admission policies, closes that one connection."""
 
 
 def _claims() -> Iterable[Attempt]:
     for name, raw in hostile.RAW.items():
         for driver in (DRIVER, "other.example"):
-            request = _claim(config=[_config(driver)], raw=raw)
-            yield Attempt("edit", f"claim for {driver}: {name}", _CODES.get(name, 201), [request])
+            request = _claim(config=[_config(driver, {"in": "RAW"})], raw=raw)
+            yield Attempt("edit", f"claim for {driver}: {name}", 0 if name in _PANICS else 201, [request])
     selectors = [{"cel": {"expression": f'"{"<" * 10_200}" != device.driver'}}] * 25
     large = [{"name": f"r{n}", "exactly": {"deviceClassName": "none", "selectors": selectors}} for n in range(4)]
     yield Attempt("edit", "claims of a megabyte", 201, [_claim(*large) for _ in range(4)])
@@ -172,9 +173,9 @@ def _claims() -> Iterable[Attempt]:
         for version in ("v1", "nosuch.example/v1")
     ]
     yield Attempt("edit", "4,000 owners that cannot be", 201, [_claim(metadata={"ownerReferences": owners})])
-    parameters = {"a": [{"b": []}] * 1_200}
+    parameters = {"a": [{"b": []}] * 1_000}
     yield Attempt("edit", "32 configs", 201, [_claim(config=[_config("other.example", parameters)] * 32)])
-    nested: Any = "\U000e0001" * 200
+    nested: Any = "\U000e0001" * 10
     for _ in range(6):
         nested = {str(key): nested for key in range(2)}
     complaint = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": nested}
@@ -210,7 +211,13 @@ def _policies() -> Iterable[Attempt]:
     namespaces = {"namespaces": {"matchExpressions": many}}
     yield Attempt("bot", "2,048 tenants", 201, [_policy("giant", tenants=namespaces)])
     yield Attempt("bot", "2,048 labels of nodes", 201, [_policy("wide", nodes={"matchExpressions": many})])
-    yield Attempt("bot", "20,000 labels", 422, [_policy(nodes={"matchLabels": {f"k{n}": "v" for n in range(20_000)}})])
+    yield Attempt(
+        "bot",
+        "20,000 labels",
+        422,
+        [_policy(nodes={"matchLabels": {f"k{n}": "v" for n in range(20_000)}})],
+        "at most 64",
+    )
     yield Attempt("bot", "what is not UTF-8", 201, [_policy("bytes", gpus=_selectors("RAW"), raw=b'"\xff"')])
     yield Attempt("bot", "half a surrogate pair", 201, [_policy("half", gpus=_selectors("RAW"), raw=b'"\\ud800"')])
     yield Attempt("bot", "NUL", 201, [_policy("nul", gpus=_selectors("RAW"), raw=b'"\\u0000"')])
@@ -218,7 +225,7 @@ def _policies() -> Iterable[Attempt]:
     notes = {"annotations": {"a": "x" * (250 * 1024)}}
     yield Attempt("bot", "annotations", 201, [_policy(metadata=notes) for _ in range(4)])
     layout = {"mig": {"layout": {"1g.10gb": 16, "2g.20gb": 16}}}
-    yield Attempt("bot", "a layout that does not fit", 201, [_policy("layout", offers=layout)])
+    yield Attempt("bot", "a layout that does not fit", 201, [_policy("layout", offers=layout, priority=500)])
     yield Attempt("bot", "a hundred policies", 201, [_policy() for _ in range(100)])
 
 
@@ -235,31 +242,42 @@ def _agents() -> Iterable[Attempt]:
         "message": "m" * 4_096,
         "lastTransitionTime": "2026-11-18T12:00:00Z",
     }
-    yield Attempt("agent", "65 GPUs", 422, [_status(gpus=[*gpus, gpu_status(64, node=NODE).to_json()])])
+    yield Attempt(
+        "agent", "65 GPUs", 422, [_status(gpus=[*gpus, gpu_status(64, node=NODE).to_json()])], "at most 64 items"
+    )
     longer = [gpus[0] | {"conditions": [condition | {"message": "m" * 4_097}]}]
-    yield Attempt("agent", "a message that is too long", 422, [_status(gpus=longer)])
+    yield Attempt("agent", "a message that is too long", 422, [_status(gpus=longer)], "4096")
 
     def model(**profile: Any) -> dict[str, Any]:
-        profiles = [{"name": name, "size": 1, "starts": [0]} | profile for name in ("1g.10gb", "2g.20gb")]
-        return {"model": gpus[0]["model"], "profiles": profiles}
+        usual = {"id": 0, "slices": 1, "size": 1, "starts": [0], "memory": 9728}
+        profiles = [{"name": name} | usual | profile for name in ("1g.10gb", "2g.20gb")]
+        return {"model": gpus[0]["model"], "switchResets": False, "profiles": profiles}
 
-    yield Attempt("agent", "a profile that starts nowhere", 422, [_status(models=[model(starts=[])])])
-    yield Attempt("agent", "a profile of 2,000,000 slices", 422, [_status(models=[model(size=2_000_000)])])
+    yield Attempt("agent", "a profile that starts nowhere", 422, [_status(models=[model(starts=[])])], "starts")
+    yield Attempt(
+        "agent",
+        "a profile of 2,000,000 slices",
+        422,
+        [_status(models=[model(size=2_000_000)])],
+        "less than or equal to 64",
+    )
     yield Attempt("agent", "profiles that start anywhere", 200, [_status(models=[model(starts=list(range(64)))])])
     sick = [gpu | {"conditions": [condition]} for gpu in gpus]
     yield Attempt("agent", "64 GPUs that complain at length", 200, [_status(gpus=sick)])
     settings = [{"request": "r" * 60, "device": "gpu-0-timeslicing", "ignored": ["x" * 200]}]
-    claims = [{"uid": f"u{number}", "claim": "other/" + "c" * 60, "settings": settings} for number in range(2_000)]
-    yield Attempt("agent", "2,000 claims that are not there", 200, [_status(claims=claims)])
-    yield Attempt("agent", "the status of another node", 403, [Request("PATCH", f"{_SHARINGS}/alone-0/status", b"{}")])
+    claims = [{"uid": f"u{number}", "claim": "other/" + "c" * 60, "settings": settings} for number in range(800)]
+    yield Attempt("agent", "800 claims that are not there", 200, [_status(claims=claims)])
+    yield Attempt(
+        "agent", "the status of another node", 403, [Request("PATCH", f"{_SHARINGS}/{NEIGHBOUR}/status", b"{}")]
+    )
     yield Attempt("agent", "its spec", 403, [Request("PATCH", f"{_SHARINGS}/{NODE}", b'{"spec":{"gpus":[]}}')])
 
 
 def _others() -> Iterable[Attempt]:
     for name, raw in hostile.RAW.items():
-        body = {"spec": {"config": [_config(driver) for driver in (DRIVER, "other.example")]}}
+        body = {"spec": {"config": [_config(driver, {"in": "RAW"}) for driver in (DRIVER, "other.example")]}}
         request = _post(_CLASSES, "DeviceClass", body, raw=raw)
-        yield Attempt("vendor", f"class: {name}", _CODES.get(name, 201), [request])
+        yield Attempt("vendor", f"class: {name}", 0 if name in _PANICS else 201, [request])
     notes = {"a": "x" * (250 * 1024)}
     expressions = [{"cel": {"expression": f'"{"<" * 10_200}" != device.driver'}}] * 32
     whole = {"metadata": {"annotations": notes}, "spec": {"selectors": expressions}}
@@ -272,12 +290,14 @@ def _others() -> Iterable[Attempt]:
     bytes_ = _post(_NAMESPACES, "Namespace", {"metadata": {"annotations": {"a": "RAW"}}}, raw=b'"\xff\\ud800\\u0000"')
     yield Attempt("labeller", "an annotation of bytes", 201, [bytes_])
     bytes_ = _post(_NAMESPACES, "Namespace", {"metadata": {"labels": {"a": "RAW"}}}, raw=b'"\xff"')
-    yield Attempt("labeller", "a label of bytes", 422, [bytes_])
+    yield Attempt("labeller", "a label of bytes", 422, [bytes_], "valid label")
     yield Attempt("labeller", "200 namespaces", 201, [_post(_NAMESPACES, "Namespace", {}) for _ in range(200)])
 
     large = {"metadata": {"annotations": notes, "labels": {f"k{n}": "x" * 60 for n in range(8_000)}}}
     yield Attempt("kubelet", "its Node", 200, [Request("PATCH", f"{_NODES}/{NODE}", json.dumps(large).encode())])
-    yield Attempt("kubelet", "another Node", 403, [Request("PATCH", f"{_NODES}/alone-0", json.dumps(large).encode())])
+    yield Attempt(
+        "kubelet", "another Node", 403, [Request("PATCH", f"{_NODES}/{NEIGHBOUR}", json.dumps(large).encode())]
+    )
 
     taint = {"key": "gpusharing.dev/conflict", "effect": "NoExecute"}
     rule = {"spec": {"deviceSelector": {"driver": DRIVER, "pool": NODE, "device": "gpu-0"}, "taint": taint}}

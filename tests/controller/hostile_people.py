@@ -137,7 +137,7 @@ def _post(path: str, kind: str, body: Mapping[str, Any], *, raw: bytes = b"") ->
     api_version = version if version == "v1" else "/".join(version.split("/")[:2])
     metadata = {"name": f"hostile-{next(_names)}"} | body.get("metadata", {})
     whole = {"apiVersion": "v1" if path.startswith("/api/") else api_version, "kind": kind, **body}
-    text = json.dumps(whole | {"metadata": metadata}).encode()
+    text = json.dumps(whole | {"metadata": metadata}, separators=(",", ":")).encode()
     return Request("POST", path, text.replace(b'"RAW"', raw))
 
 

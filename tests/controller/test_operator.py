@@ -294,6 +294,10 @@ async def test_an_object_that_cannot_be_read_stops_nothing(
         await they.make_node("n1")
         await they.apply_policy("readable")
         await eventually(lambda: they.winners("n1"), ["readable"])
+        # When it came, not each time that something is decided.
+        named = [entry for entry in operator.logged() if entry["event"] == "object cannot be read"]
+        assert len(named) == 1
+        assert await operator.metric('gpusharing_unreadable_objects_total{kind="SharingPolicy"}') == 1
         # Nor does it stop a start.
         await operator.restart()
         await they.delete_policy("readable")

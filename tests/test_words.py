@@ -54,17 +54,8 @@ NOT_READ: Final = {
     "operator/gpusharing/agent": LATER,
     "docs/hardware.md": "describes the agent's hardware layer, which is reworded with the agent",
     "docs/simulation.md": "describes a test tool for developers; its examples are a test of their own",
-    "docs/architecture.md": "is rewritten as a whole",
-    "operator/gpusharing/controller/command.py": LATER,
-    "operator/gpusharing/core/claims/settings.py": LATER,
-    "operator/gpusharing/core/cluster/guards/checks.py": LATER,
-    "operator/gpusharing/core/policies/resolution.py": LATER,
     "operator/gpusharing/core/publishing/gpu_health.py": "is the agent's, and is reworded with it",
     "operator/gpusharing/core/publishing/mig_at_rest.py": "is the agent's, and is reworded with it",
-    "operator/gpusharing/core/status/lagging.py": LATER,
-    "operator/gpusharing/core/status/policy_status.py": LATER,
-    "operator/gpusharing/core/verdicts/conflicts.py": LATER,
-    "operator/gpusharing/kube/elector.py": LATER,
 }
 # In docs/metrics.md these rows quote the agent's metrics.
 _AGENT_METRIC: Final = "| `gpusharing_agent_"
@@ -100,7 +91,7 @@ def test_each_pattern_finds_its_example_and_not_its_replacement(pattern: str, in
         pytest.param("is not one of its tenants", id="an f-string of a decision"),
         pytest.param("write refused", id="a log event"),
         pytest.param("listening", id="a log event of one word"),
-        pytest.param("Objects in the store", id="the help of a metric"),
+        pytest.param("Objects in the cluster state", id="the help of a metric"),
         pytest.param("GPU sharing for Kubernetes", id="the help of a command"),
         pytest.param("is not supported: remove it", id="an error"),
         pytest.param("If a selector fails on a GPU, the GPU stays with its current policy", id="a page"),

@@ -11,7 +11,7 @@ from gpusharing.agent.abilities import preparable
 from gpusharing.agent.gpus import NodeGpus
 from gpusharing.agent.hardware.facts import ComputeInstance, GpuInstance, GpuState, MigMode, Span
 from gpusharing.agent.records import GpuJournal, MadeInstance, Records
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.offers import (
     Enforcement,
@@ -54,7 +54,7 @@ def with_memory(enforcement: Enforcement) -> Offers:
     ],
 )
 def test_only_what_the_agent_can_prepare_is_offered(wanted: Offers, left: Offers) -> None:
-    assert preparable(wanted, UNTOLD) == left
+    assert preparable(wanted, NOT_REPORTED) == left
     # Where there can be walls, those that are required stand.
     assert preparable(wanted, SUPPORTED) == (wanted if wanted.mig is None or wanted.mig.profiles else left)
 
@@ -82,7 +82,7 @@ def devices(gpus: NodeGpus, uuid: str) -> list[str]:
 def test_a_gpu_that_others_have_cut_is_offered_as_it_is(tmp_path: Path) -> None:
     state = found(INSTANCE)
     gpus = NodeGpus(Records(tmp_path), node="n1")
-    gpus.found([state], {state.board.uuid: UNTOLD})
+    gpus.found([state], {state.board.uuid: NOT_REPORTED})
     gpus.told([GpuSharing(uuid=state.board.uuid)])
     assert [instance.uuid for instance in gpus.instances(state.board.uuid)] == ["MIG-1"]
     assert devices(gpus, state.board.uuid) == [NAME]
@@ -94,7 +94,7 @@ def test_instances_that_we_have_made_are_not_offered_as_somebody_elses(tmp_path:
     made = MadeInstance(profile_id=9, start=4, uuid="MIG-1")
     records.put_journal(state.board.uuid, GpuJournal(mig_mode=False, instances=(made,)))
     gpus = NodeGpus(records, node="n1")
-    gpus.found([state], {state.board.uuid: UNTOLD})
+    gpus.found([state], {state.board.uuid: NOT_REPORTED})
     gpus.told([GpuSharing(uuid=state.board.uuid)])
     assert devices(gpus, state.board.uuid) == ["gpu-0"]
 
@@ -102,12 +102,12 @@ def test_instances_that_we_have_made_are_not_offered_as_somebody_elses(tmp_path:
 def test_what_was_decided_and_published_is_there_after_a_restart(tmp_path: Path) -> None:
     state = found(enabled=False)
     gpus = NodeGpus(Records(tmp_path), node="n1")
-    gpus.found([state], {state.board.uuid: UNTOLD})
+    gpus.found([state], {state.board.uuid: NOT_REPORTED})
     gpus.told([GpuSharing(uuid=state.board.uuid, policy=reference(policy()), offers=EVERYTHING)])
     everything = devices(gpus, state.board.uuid)
     assert {"gpu-0", "gpu-0-timeslicing", "gpu-0-mps", "gpu-0-mig-1g10gb-19-0"} <= set(everything)
     again = NodeGpus(Records(tmp_path), node="n1")
-    again.found([state], {state.board.uuid: UNTOLD})
+    again.found([state], {state.board.uuid: NOT_REPORTED})
     assert [entry.device for entry in again.entries(state.board.uuid)] == everything
     assert again.published(state.board.uuid) == gpus.published(state.board.uuid)
 
@@ -115,7 +115,7 @@ def test_what_was_decided_and_published_is_there_after_a_restart(tmp_path: Path)
 def test_before_the_operator_has_spoken_nothing_is_known_for_sure(tmp_path: Path) -> None:
     state = found(enabled=False)
     gpus = NodeGpus(Records(tmp_path), node="n1")
-    gpus.found([state], {state.board.uuid: UNTOLD})
+    gpus.found([state], {state.board.uuid: NOT_REPORTED})
     assert devices(gpus, state.board.uuid) == ["gpu-0"]
     assert not gpus.published(state.board.uuid).configured
 
@@ -124,7 +124,7 @@ def test_walls_come_and_go_with_what_the_driver_can_do(tmp_path: Path) -> None:
     state = found(enabled=False)
     uuid = state.board.uuid
     gpus = NodeGpus(Records(tmp_path), node="n1")
-    for support in (UNTOLD, SUPPORTED, UNTOLD):
+    for support in (NOT_REPORTED, SUPPORTED, NOT_REPORTED):
         gpus.found([state], {uuid: support})
         for enforcement in (Enforcement.PREFERRED, Enforcement.REQUIRED):
             gpus.told([GpuSharing(uuid=uuid, policy=reference(policy()), offers=with_memory(enforcement))])

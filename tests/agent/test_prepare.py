@@ -289,7 +289,7 @@ class Bad:
     @staticmethod
     async def not_offered(node: GpuNode) -> Answer:
         claim = await node.claim(node.shared(1))
-        return claim, ("request gpu", "gpu-1-timeslicing is not offered any more", "delete the pod and the claim")
+        return claim, ("request gpu", "gpu-1-timeslicing is no longer offered", "delete the pod and the claim")
 
     @staticmethod
     async def held_whole(node: GpuNode) -> Answer:

@@ -191,7 +191,7 @@ async def test_what_claims_may_ask_for_is_held_on_the_node(gpu_node: GpuNode) ->
         },
     }
     short = await gpu_node.claim(gpu_node.whole(1), config=[config])
-    assert "is Short, and tenants.allow.intervals has Long in policy shared" in await error_of(gpu_node, short)
+    assert "is Short, but tenants.allow.intervals is Long in policy shared" in await error_of(gpu_node, short)
     # Less is allowed later: who was there before keeps what it has.
     holder = await gpu_node.claim(gpu_node.shared(0, consumedCapacity={"shares": "1", "memory": "10Gi"}))
     assert not await error_of(gpu_node, holder)

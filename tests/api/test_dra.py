@@ -251,3 +251,24 @@ def test_an_update_takes_nothing_away_that_others_put_there(
     }
     served_as_well = {"generation": 3, "creationTimestamp": "2026-11-18T12:00:00Z", "managedFields": [{}]}
     assert decode(WholeMeta, stored | served_as_well).for_update() == stored
+
+
+@pytest.mark.parametrize(
+    ("conditions", "since"),
+    [
+        (None, None),
+        ([], None),
+        ([{"type": "Ready", "status": "True", "lastTransitionTime": "t"}], None),
+        ([{"type": "Ready", "status": "False", "lastTransitionTime": "t"}], "t"),
+        (
+            [
+                {"type": "MemoryPressure", "status": "False"},
+                {"type": "Ready", "status": "Unknown", "lastTransitionTime": "t"},
+            ],
+            "t",
+        ),
+    ],
+)
+def test_of_a_nodes_status_is_kept_since_when_it_is_not_ready(conditions: Any, since: str | None) -> None:
+    value = {"metadata": {"name": "n1"}, "status": {"conditions": conditions, "images": ["many"]}}
+    assert pydantic.TypeAdapter(dra.Node).validate_python(value).not_ready_since == since

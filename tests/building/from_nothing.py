@@ -8,14 +8,14 @@ from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, Valida
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.names import MANAGED_BY, OPERATOR, node_of_pool
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propose
 from gpusharing.core.events.waiting_claims import explain, policy_of_class, waiting_events
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
-from gpusharing.core.policies.policy import Candidates, examine
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
+from gpusharing.core.policies.policy import ExaminedPolicies, examine
 from gpusharing.core.rollout.budget import held_back, parts
 from gpusharing.core.state.cluster_state import Key, Setup, WaitingGroup
 from gpusharing.core.state.node_view import NodeView
@@ -54,25 +54,25 @@ class World:
 
 def decide(world: World, *, now: str) -> list[Intent]:
     """All writes that are missing. Where the world is as it should be, there are none."""
-    candidates = _candidates(world)
+    policies = _policies(world)
     views = node_views(world)
     memos = {view.name: NodeMemo(world.driver) for view in views}
-    proposals = {view.name: propose(candidates, view, memos[view.name]) for view in views}
+    proposals = {view.name: propose(policies, view, memos[view.name]) for view in views}
     in_rollouts = {
-        candidate.name: {
+        examined.name: {
             node: part
             for node, proposal in proposals.items()
             for name, part in parts(proposal.rollout, proposal.wanted.selected_by).items()
-            if name == candidate.name
+            if name == examined.name
         }
-        for candidate in candidates.in_order
+        for examined in policies.in_order
     }
     waiting_nodes = {
-        name: held_back(candidates.by_name[name].policy.spec.rollout, nodes) for name, nodes in in_rollouts.items()
+        name: held_back(policies.by_name[name].policy.spec.rollout, nodes) for name, nodes in in_rollouts.items()
     }
     decisions = {
         view.name: decide_node(
-            candidates,
+            policies,
             view,
             proposals[view.name],
             world.setup,
@@ -84,7 +84,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
     }
     cluster = ClusterDecider().decide(
         Cluster(
-            candidates=candidates.in_order,
+            policies=policies.in_order,
             classes=world.classes,
             namespaces=world.namespaces,
             guards=world.guards,
@@ -101,37 +101,37 @@ def decide(world: World, *, now: str) -> list[Intent]:
     ]
     for view in views:
         intents += decisions[view.name].taint_rules
-    for candidate in candidates.in_order:
-        name = candidate.name
+    for examined in policies.in_order:
+        name = examined.name
         contributions = {
             node: decision.contributions[name] for node, decision in decisions.items() if name in decision.contributions
         }
         status = policy_status(
-            candidate,
+            examined,
             fold(contributions),
             cluster.complaints.get(name, ()),
-            untold=name in cluster.guards_pending,
+            guards_pending=name in cluster.guards_pending,
             minor=world.minor,
             now=now,
         )
-        if candidate.is_readable and status != candidate.policy.status:
-            intents.append(PatchStatus(candidate.policy, status))
+        if examined.is_readable and status != examined.policy.status:
+            intents.append(PatchStatus(examined.policy, status))
     return intents
 
 
 def events(world: World, *, now: str) -> list[RecordEvent]:
     """Of all claims that wait, in no order."""
-    candidates = _candidates(world)
+    policies = _policies(world)
     pending = {one.before.metadata.name: one.status for one in decide(world, now=now) if isinstance(one, PatchStatus)}
     found: list[RecordEvent] = []
     for claim in world.claims.values():
         for name in requested_classes(claim) & world.classes.keys():
             policy = policy_of_class(world.classes[name])
-            if policy is not None and policy in candidates:
-                candidate = candidates.by_name[policy]
-                status = pending.get(policy, candidate.policy.status)
+            if policy is not None and policy in policies:
+                examined = policies.by_name[policy]
+                status = pending.get(policy, examined.policy.status)
                 group = WaitingGroup(name, claim.metadata.namespace)
-                why = explain(group, candidate, status, world.namespaces.get(group.namespace))
+                why = explain(group, examined, status, world.namespaces.get(group.namespace))
                 found += waiting_events(claim, why) if why else ()
     return found
 
@@ -146,6 +146,7 @@ def node_views(world: World) -> list[NodeView]:
         NodeView(
             sharing=sharing,
             labels=world.nodes[name].metadata.labels,
+            not_ready_since=world.nodes[name].not_ready_since,
             claims=tuple(claims.get(name, ())),
             namespaces=_labels(world, claims.get(name, ())),
             taint_rules=_rules_on(world, name),
@@ -157,8 +158,8 @@ def node_views(world: World) -> list[NodeView]:
     ]
 
 
-def _candidates(world: World) -> Candidates:
-    return Candidates(examine(policy, minor=world.minor) for policy in world.policies.values())
+def _policies(world: World) -> ExaminedPolicies:
+    return ExaminedPolicies(examine(policy, minor=world.minor) for policy in world.policies.values())
 
 
 def _labels(world: World, claims: Collection[ResourceClaim]) -> Mapping[str, Mapping[str, str]]:

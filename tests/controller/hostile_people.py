@@ -173,7 +173,7 @@ def _claims() -> Iterable[Attempt]:
         for version in ("v1", "nosuch.example/v1")
     ]
     yield Attempt("edit", "4,000 owners that cannot be", 201, [_claim(metadata={"ownerReferences": owners})])
-    parameters = {"a": [{"b": []}] * 1_000}
+    parameters: dict[str, Any] = {"a": [{"b": []}] * 1_000}
     yield Attempt("edit", "32 configs", 201, [_claim(config=[_config("other.example", parameters)] * 32)])
     nested: Any = "\U000e0001" * 10
     for _ in range(6):

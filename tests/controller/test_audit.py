@@ -49,11 +49,11 @@ async def they(cluster: ControlPlane) -> AsyncIterator[Everybody]:
 async def test_what_was_deleted_unseen_is_forgotten(api: Api, store: Store, server: ApiServer) -> None:
     server.answer = in_pages([node(1)], [node(3)])
     for number in (1, 2, 3):
-        store.seen(NODES, node(number))
+        store.apply(NODES, node(number))
     auditing = asyncio.create_task(audit.look(api, store, NODES))
     await asyncio.sleep(0)
     # What comes while the list is made is newer.
-    store.seen(NODES, node(101))
+    store.apply(NODES, node(101))
     await auditing
     assert sorted(item.metadata.name for item in store.all(NODES)) == ["n1", "n101", "n3"]
 
@@ -81,11 +81,11 @@ async def test_a_look_finds_all_that_was_missed(
     known = {policy.metadata.name: policy for policy in store.all(SHARING_POLICIES)}
     assert known == {name: await they.policy(name) for name in ("changed", "same", "replaced", "new")}
     assert sorted((entry["event"], entry["object"]) for entry in logs) == [
-        ("a change was missed", "changed"),
-        ("a change was missed", "new"),
-        ("a change was missed", "replaced"),
-        ("a deletion was missed", "deleted"),
-        ("a deletion was missed", "replaced"),
+        ("missed change found", "changed"),
+        ("missed change found", "new"),
+        ("missed change found", "replaced"),
+        ("missed deletion found", "deleted"),
+        ("missed deletion found", "replaced"),
     ]
 
 
@@ -102,7 +102,7 @@ async def test_what_a_watch_tells_meanwhile_is_not_read_again(
     monkeypatch.setattr(asyncio, "sleep", told_meanwhile)
     with capture_logs() as logs:
         await audit.look(they.api, store, SHARING_POLICIES)
-    assert [entry["event"] for entry in logs] == ["listed"]
+    assert [entry["event"] for entry in logs] == ["objects listed"]
 
 
 @pytest.mark.cluster

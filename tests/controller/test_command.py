@@ -19,4 +19,4 @@ def test_a_lease_is_long_enough_to_be_renewed() -> None:
 def test_a_lease_that_is_too_short_is_refused(duration: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(f"--lease-duration={duration}")
-    assert f"{duration} s is too short: at least 3" in capsys.readouterr().err
+    assert f"{duration} s is too short: must be at least 3" in capsys.readouterr().err

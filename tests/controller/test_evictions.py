@@ -142,7 +142,7 @@ async def test_where_nobody_can_be_evicted_people_are_told_whom_to_delete(
         await eventually(told, ["Warning ClaimDenied Pod late", "Warning ClaimDenied ResourceClaim late"])
         [entry] = [entry for entry in (await they.sharing("n1")).spec.claims if entry.verdict is Verdict.DENIED]
         assert entry.reason == (
-            "device n1/gpu-0 cannot be had beside n1/gpu-0-timeslicing, which claim default/first holds on the same "
-            "GPU: delete pod late of namespace default"
+            "device n1/gpu-0 conflicts with n1/gpu-0-timeslicing on the same GPU, which is allocated to claim "
+            "default/first: delete pod late in namespace default"
         )
         assert await going(they) == []

@@ -55,7 +55,7 @@ async def followed(*answers: Answer) -> AsyncIterator[Followed]:
     async with TestServer(app) as server, ClientSession() as session, asyncio.TaskGroup() as tasks:
         result = Followed(script)
         for known in (claim("a", 3), claim("b", 4)):
-            result.store.seen(RESOURCE_CLAIMS, known)
+            result.store.apply(RESOURCE_CLAIMS, known)
         api = Api(session, str(server.make_url("/")), user_agent="test")
         script.version_now = api.history.highest
         kopfs = KopfSession(HANDLED)
@@ -120,7 +120,7 @@ async def test_what_we_wrote_after_the_list_was_made_stays() -> None:
 
     async with followed(watches(expired(), end="ends"), late, watches()) as it:
         await asked.wait()
-        it.store.created(RESOURCE_CLAIMS, RESOURCE_CLAIMS.from_json(claim("new", 21)))
+        it.store.apply_created(RESOURCE_CLAIMS, RESOURCE_CLAIMS.from_json(claim("new", 21)))
         go.set()
         await it.knows(a=15, new=21)
 
@@ -131,7 +131,7 @@ async def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
         async with followed(watches(event("MODIFIED", unreadable), event("MODIFIED", claim("b", 7)))) as it:
             # What was known of it stays.
             await it.knows(a=3, b=7)
-    assert [entry["event"] for entry in logs] == ["object cannot be read"]
+    assert [entry["event"] for entry in logs] == ["object unreadable"]
     assert len(it.script.received) == 1
 
 

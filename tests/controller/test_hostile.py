@@ -148,7 +148,7 @@ def decided_on(objects: Sequence[Object]) -> Answer:
     store, decider = begin()
     with capture_logs() as logged:
         for kind, value in objects:
-            store.seen(kind, json.loads(json.dumps(value)))
+            store.apply(kind, json.loads(json.dumps(value)))
         intents = decide(decider, now=NOW)
     return Answer(intents, logged, store)
 
@@ -244,13 +244,15 @@ def test_a_claim_in_the_place_of_another_of_its_name_inherits_nothing(device: st
     after.value["status"] = allocated("good-1", device) if device else {}
     store, decider = begin()
     for kind, value in [*others, first, second, namespace]:
-        store.seen(kind, value)
+        store.apply(kind, value)
     decide(decider, now=NOW)
     before = store.known(kinds.RESOURCE_CLAIMS)
     listed = [after, second]
     for kind, value in listed:
-        store.seen(kind, value)
-    store.only(kinds.RESOURCE_CLAIMS, {item.value["metadata"]["uid"] for item in listed}, as_of="9", before=before)
+        store.apply(kind, value)
+    store.remove_unlisted(
+        kinds.RESOURCE_CLAIMS, {item.value["metadata"]["uid"] for item in listed}, as_of="9", before=before
+    )
     assert decide(decider, now=NOW) == decided_on([*others, *listed, namespace]).intents
-    store.gone(kinds.RESOURCE_CLAIMS, after.value)
+    store.remove(kinds.RESOURCE_CLAIMS, after.value)
     assert decide(decider, now=NOW) == decided_on([*others, second, namespace]).intents

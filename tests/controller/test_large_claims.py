@@ -88,4 +88,4 @@ async def test_large_claims_neither_end_the_operator_nor_fill_its_memory(toolcha
             print(f"most memory with {_CLAIMS} claims: {watched:.0f} MiB watched, {listed:.0f} MiB listed")
             assert max(watched, listed) < _MOST_MIB
             logged = {entry["event"] for entry in operator.logged()}
-            assert not logged & {"watch failed", "watch broken", "object cannot be read"}
+            assert not logged & {"watch failed", "watch broken", "object unreadable"}

@@ -192,5 +192,5 @@ async def test_a_deleted_policy_gets_one_event_with_the_number_of_claims(operato
         found = [event for event in (await they.api.list(EVENTS))[0] if event["reason"] == "DeviceDraining"]
         return [event["note"] for event in found if event["regarding"]["kind"] == "SharingPolicy"]
 
-    expected = "5 claims hold devices no longer offered because of SharingPolicy leaving; current users keep them"
+    expected = "5 claims use devices no longer offered because of SharingPolicy leaving; the claims keep them"
     await eventually(notes, [expected])

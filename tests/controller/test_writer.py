@@ -101,7 +101,7 @@ def kept(request: Request) -> Answer:
 def seed(store: Store, item: NodeSharing | SharingPolicy) -> None:
     kind: Kind[Any] = NODE_SHARINGS if isinstance(item, NodeSharing) else SHARING_POLICIES
     metadata = WholeMeta(**asdict(item.metadata)).for_update() | {"generation": item.metadata.generation}
-    store.seen(kind, item.to_json() | {"metadata": metadata})
+    store.apply(kind, item.to_json() | {"metadata": metadata})
 
 
 def replacing(name: str, **metadata: Any) -> ReplaceSpec:
@@ -414,7 +414,7 @@ async def test_deciding_twice_writes_once(writer: Writer, store: Store, server: 
     server.answer = kept
     seed(store, policy())
     seed(store, node_sharing("n1", gpus=2))
-    store.seen(NODES, {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}})
+    store.apply(NODES, {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}})
     first = decide(snapshot(store), now=NOW)
     assert [type(intent) for intent in first] == [ReplaceSpec, PatchStatus]
     await written(writer, server, first, requests=3)

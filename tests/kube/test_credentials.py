@@ -105,7 +105,7 @@ def test_pod_without_a_service_account(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_neither_pod_nor_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(CredentialsError, match=r"not in a pod .*: give --kubeconfig"):
+    with pytest.raises(CredentialsError, match=r"not in a pod .*: use --kubeconfig"):
         credentials.load(None)
 
 

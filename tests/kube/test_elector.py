@@ -102,9 +102,9 @@ async def test_it_is_kept_for_as_long_as_it_is_needed(control_plane: ControlPlan
 @pytest.mark.parametrize(
     ("meddle", "says"),
     [
-        pytest.param({"spec": {"holderIdentity": "thief"}}, "is held by thief now", id="taken"),
-        pytest.param({"spec": {"holderIdentity": ""}}, "is held by nobody now", id="released"),
-        pytest.param(None, "is held by nobody now", id="deleted"),
+        pytest.param({"spec": {"holderIdentity": "thief"}}, "belongs to thief now", id="taken"),
+        pytest.param({"spec": {"holderIdentity": ""}}, "belongs to nobody now", id="released"),
+        pytest.param(None, "belongs to nobody now", id="deleted"),
     ],
 )
 async def test_it_ends_when_its_lease_is_not_its_own_any_more(
@@ -179,7 +179,7 @@ async def test_who_does_not_lead_reads_and_writes_nothing(script: Script) -> Non
                 lambda: api.merge_patch(LEASES, "other", {}, namespace="default"),
                 lambda: api.delete(LEASES, "other", uid="u"),
             ):
-                with pytest.raises(UnreachableError, match="lease default/l is not held"):
+                with pytest.raises(UnreachableError, match="this replica does not have lease default/l"):
                     await write()
     assert script.verbs == ["GET"]
 
@@ -250,6 +250,6 @@ async def test_a_lease_that_nobody_has_taken_is_kept_in_place(script: Script) ->
             server.hangs_once = True
             await asyncio.sleep(2 * DURATION)
         said = [entry["event"] for entry in logs]
-        assert said == ["lease not renewed", "lease kept: nobody has taken it"]
+        assert said == ["lease not renewed", "lease still ours"]
         assert elector.leads
         assert not task.done()

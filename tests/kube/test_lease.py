@@ -6,7 +6,7 @@ import pytest
 
 from gpusharing.api.coordination import Lease, LeaseSpec
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.kube.lease import Sight, Step, claimed, next_step, released, seen
+from gpusharing.kube.lease import ObservedLease, Step, claimed, next_step, observe, released
 
 ME, OTHER = "me", "other"
 LONG_AGO, NOW = "2026-11-19T08:00:00.000000Z", "2026-11-19T12:00:00.000000Z"
@@ -51,8 +51,8 @@ def lease(
     ],
 )
 def test_next_step(found: Lease | None, unchanged_for: float, expected: Step) -> None:
-    sight = Sight(lease=found, since=1000.0)
-    assert next_step(sight, me=ME, duration=30, now=1000.0 + unchanged_for) is expected
+    observed = ObservedLease(lease=found, since=1000.0)
+    assert next_step(observed, me=ME, duration=30, now=1000.0 + unchanged_for) is expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_next_step(found: Lease | None, unchanged_for: float, expected: Step) ->
     ],
 )
 def test_only_a_new_record_is_a_sign_of_life(before: Lease | None, after: Lease | None, since: float) -> None:
-    assert seen(Sight(lease=before, since=10.0), after, now=20.0) == Sight(lease=after, since=since)
+    assert observe(ObservedLease(lease=before, since=10.0), after, now=20.0) == ObservedLease(lease=after, since=since)
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def record(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_claimed(found: Lease | None, expected: dict[str, Any]) -> None:
-    sight = Sight(lease=found, since=0.0)
-    assert claimed(sight, me=ME, duration=20, moment=NOW) == expected
+    observed = ObservedLease(lease=found, since=0.0)
+    assert claimed(observed, me=ME, duration=20, moment=NOW) == expected
 
 
 def test_what_is_released() -> None:

@@ -9,7 +9,7 @@ from gpusharing.agent.abilities import preparable
 from gpusharing.agent.hardware.facts import GpuState
 from gpusharing.agent.records import GpuRecord, LostGpu, Records
 from gpusharing.api import names
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport, MigMode
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport, MigMode
 from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.devices.gpu import Board, Gpu, MigInstance
@@ -261,7 +261,7 @@ class NodeGpus:
             mig_enabled=lost.mig_enabled,
             instances=lost.instances,
             ours=(),
-            memory_wall=UNTOLD,
+            memory_wall=NOT_REPORTED,
         )
 
 

@@ -182,9 +182,24 @@ class DeviceTaintRule:
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
 
 
+def _not_ready_since(status: Any) -> Any:
+    """Of all that a Node reports, this is what decisions use."""
+    conditions = (status.get("conditions") or ()) if isinstance(status, dict) else None
+    if conditions is None:
+        return status
+    since = [
+        condition.get("lastTransitionTime")
+        for condition in conditions
+        if condition.get("type") == "Ready" and condition.get("status") != "True"
+    ]
+    return since[0] if since else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
 class Node:
     metadata: LabelledMeta
+    not_ready_since: Annotated[str | None, BeforeValidator(_not_ready_since), Field(alias="status")] = None
+    """Since when it is not Ready: its kubelet is not heard from, or cannot run pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)

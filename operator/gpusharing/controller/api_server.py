@@ -35,7 +35,7 @@ class ApiServer(NamedTuple):
         if self.taint_rules is None:
             log.warning(
                 "DeviceTaintRules not served: pods of conflicting claims are not evicted; Events say which to delete",
-                remedy="Kubernetes 1.37; in 1.36 serve resource.k8s.io/v1beta2 with feature gate DRADeviceTaintRules",
+                remedy="use Kubernetes 1.37; in 1.36 serve resource.k8s.io/v1beta2 with gate DRADeviceTaintRules",
             )
 
     def report_unknown_cel(self, metrics: Metrics) -> None:
@@ -44,10 +44,10 @@ class ApiServer(NamedTuple):
         metrics.set_cel_is_older(is_unknown)
         if is_unknown:
             log.warning(
-                "kubernetes newer than known CEL",
+                "Kubernetes newer than known CEL",
                 kubernetes=self.program,
                 newest_known=_dotted((1, cel.NEWEST_MINOR)),
-                remedy="upgrade the operator; until then selectors are read as the newest known Kubernetes reads them",
+                remedy="upgrade the operator; until then it evaluates selectors as the newest known Kubernetes does",
             )
 
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import structlog
 
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.controller.api_server import UnsupportedVersionError
 from gpusharing.controller.operate import operate
 from gpusharing.controller.running import Options
 from gpusharing.controller.watching.server import ServerChangedError
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.kube import logs
 from gpusharing.kube.address import Address
 from gpusharing.kube.credentials import CredentialsError
@@ -30,47 +30,56 @@ _EVENTS: Final[Mapping[type[Exception], str]] = {
     HistoryWentBackError: "history went back",
     DeafError: "cluster cannot be read",
     ServerChangedError: "API server changed",
-    UnsupportedVersionError: "cannot run",
-    CredentialsError: "cannot run",
-    OSError: "cannot run",
+    UnsupportedVersionError: "operator cannot run",
+    CredentialsError: "operator cannot run",
+    OSError: "operator cannot run",
 }
 """How errors are logged that need no traceback: the next one begins anew."""
 
 
 def register(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "operator", help="run the operator: resolves sharing policies into a configuration for each node"
+        "operator", help="run the operator: resolve sharing policies into a NodeSharing for each node"
     )
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's own ServiceAccount")
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig file (default: the pod's ServiceAccount)"
+    )
     parser.add_argument(
         "--listen",
         type=Address.parse,
         default="0.0.0.0:8080",
         metavar="HOST:PORT",
-        help="where /healthz, /readyz and /metrics are served (default: %(default)s)",
+        help="address of /healthz, /readyz and /metrics (default: %(default)s)",
     )
     parser.add_argument(
         "--idle-wait",
         type=float,
         default=IDLE_WAIT,
         metavar="SECONDS",
-        help="before what is not offered any more is withdrawn from an idle GPU (default: %(default)s)",
+        help="time before a closing device of an idle GPU may be withdrawn (default: %(default)s)",
     )
     parser.add_argument(
         "--lease-namespace",
         default="gpusharing-system",
         metavar="NAMESPACE",
-        help="of the Lease of whoever leads; others stand by (default: %(default)s)",
+        help="namespace of the Lease for leader election (default: %(default)s)",
     )
-    parser.add_argument("--lease-name", default="gpusharing-operator", metavar="NAME", help="default: %(default)s")
+    parser.add_argument(
+        "--lease-name",
+        default="gpusharing-operator",
+        metavar="NAME",
+        help="name of this Lease (default: %(default)s)",
+    )
     parser.add_argument(
         "--lease-duration",
         type=_lease_duration,
         default=15,
         metavar="SECONDS",
-        help="after which one that stands by takes the place of a leader that is not heard of (default: %(default)s)",
+        help="a standby replica replaces a leader that has not renewed the Lease for so long (default: %(default)s)",
     )
-    parser.add_argument("--log-format", choices=logs.FORMATS, default="json", help="default: %(default)s")
+    parser.add_argument(
+        "--log-format", choices=logs.FORMATS, default="json", help="format of log lines (default: %(default)s)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -108,5 +117,5 @@ def _causes(error: Exception) -> Iterator[Exception]:
 def _lease_duration(text: str) -> int:
     seconds = int(text)
     if seconds < _SHORTEST_LEASE:
-        raise argparse.ArgumentTypeError(f"{seconds} s is too short: at least {_SHORTEST_LEASE}")
+        raise argparse.ArgumentTypeError(f"{seconds} s is too short: must be at least {_SHORTEST_LEASE} s")
     return seconds

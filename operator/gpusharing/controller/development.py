@@ -38,5 +38,5 @@ async def _run(options: Options, begun: "asyncio.Future[Operator]") -> None:
             begun.set_result(operator)
             await asyncio.Event().wait()
     except (CredentialsError, LeaseLostError, UnsupportedVersionError, OSError) as error:
-        log.error("cannot run", error=str(error))  # noqa: TRY400
+        log.error("operator cannot run", error=str(error))  # noqa: TRY400
         os.kill(os.getpid(), signal.SIGTERM)

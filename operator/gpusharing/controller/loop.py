@@ -96,7 +96,7 @@ class Loop:
             try:
                 again = await self._round(decider)
             except Exception:
-                log.exception("cannot decide")
+                log.exception("decision failed")
                 self._metrics.could_not_decide()
                 self._has_succeeded = False
                 # What was decided before stays wanted.

@@ -45,7 +45,7 @@ class _UnreadableObjects(Collector):
 
     def collect(self) -> Iterable[Metric]:
         family = CounterMetricFamily(
-            "gpusharing_unreadable_objects", "Times that an object came that cannot be read", labels=["kind"]
+            "gpusharing_unreadable_objects", "Unreadable objects received from the API server", labels=["kind"]
         )
         for kind, count in self._counts.items():
             family.add_metric([kind], count)
@@ -60,53 +60,55 @@ class Metrics:
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         self._decisions = Counter(
-            "gpusharing_decisions", "Decisions on the whole cluster", ["result"], registry=self._registry
+            "gpusharing_decisions", "Decisions of the operator", ["result"], registry=self._registry
         )
         self._duration = Histogram(
             "gpusharing_decision_duration_seconds",
-            "Time to decide, without writing",
+            "Duration of a decision, without its writes",
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
             registry=self._registry,
         )
         self._intents = Counter(
-            "gpusharing_intents", "Writes that decisions asked for", ["kind", "result"], registry=self._registry
+            "gpusharing_intents", "Writes that decisions requested", ["kind", "result"], registry=self._registry
         )
         self._failing = Gauge(
             "gpusharing_writes_failing",
-            "Objects that could not be written when that was tried last",
+            "Objects whose last write failed",
             ["kind"],
             registry=self._registry,
         )
         self._events = Counter(
-            "gpusharing_events", "Events that decisions asked for", ["result"], registry=self._registry
+            "gpusharing_events", "Events that decisions requested", ["result"], registry=self._registry
         )
         self._undecidable = Gauge(
             "gpusharing_undecidable_objects",
-            "Objects that could not be decided on, which stay as they are",
+            "Objects that the operator cannot decide on; they stay unchanged",
             registry=self._registry,
         )
-        self._objects = Gauge("gpusharing_objects", "Objects in the store", ["kind"], registry=self._registry)
+        self._objects = Gauge("gpusharing_objects", "Objects in the cluster state", ["kind"], registry=self._registry)
         self._lag = Gauge(
-            "gpusharing_loop_lag_seconds", "Age of the oldest change that no decision has seen", registry=self._registry
+            "gpusharing_loop_lag_seconds",
+            "Age of the oldest change that is not decided on yet",
+            registry=self._registry,
         )
         self._leading = Gauge(
             "gpusharing_leading", "1 while this replica leads, 0 while it stands by", registry=self._registry
         )
         self._settled = Gauge(
             "gpusharing_settled",
-            "1 while nothing is pending of what was decided; 0 also while this replica stands by",
+            "1 while no decided write is pending; 0 also while this replica stands by",
             registry=self._registry,
         )
         self._broken = Gauge(
             "gpusharing_watch_broken_seconds",
-            "For how long a kind could not be watched; 0 while it is",
+            "Seconds since the watch of a kind broke; 0 while it works",
             ["kind"],
             registry=self._registry,
         )
         self._broken_for: Callable[[], Mapping[str, float]] = dict
         self._cel_is_older = Gauge(
             "gpusharing_cel_older_than_kubernetes",
-            "1 while the cluster's Kubernetes is newer than the newest whose CEL this operator knows",
+            "1 while the cluster's Kubernetes is newer than the newest CEL that this operator knows",
             registry=self._registry,
         )
         for result in ("succeeded", "failed"):

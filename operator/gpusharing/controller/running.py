@@ -14,6 +14,7 @@ import structlog
 
 from gpusharing import __version__
 from gpusharing.api import names
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.controller import api_server, endpoints
 from gpusharing.controller.endpoints import Readiness
 from gpusharing.controller.event_recorder import EventRecorder
@@ -27,7 +28,6 @@ from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address

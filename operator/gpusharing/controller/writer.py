@@ -236,11 +236,11 @@ class Writer:
         _, namespace, name = pending.key
         try:
             value = await self._api.get(kind.as_json(), name, namespace)
-            self._store.seen(kind, value)
+            self._store.apply(kind, value)
         except ApiError as error:
             if error.status != 404:
                 raise
-            self._store.gone(kind, {"metadata": {"name": name, "namespace": namespace, "uid": _uid(pending.intent)}})
+            self._store.remove(kind, {"metadata": {"name": name, "namespace": namespace, "uid": _uid(pending.intent)}})
 
     async def _result(self, intent: Intent) -> Result:
         verb, (kind, _, name) = type(intent).__name__, _key(intent)
@@ -256,7 +256,7 @@ class Writer:
         except Exception:
             log.exception("write failed", intent=verb, kind=kind, object=name)
         else:
-            log.info("written", intent=verb, kind=kind, object=name)
+            log.info("object written", intent=verb, kind=kind, object=name)
             return Result.WRITTEN
         return Result.FAILED
 
@@ -266,7 +266,7 @@ class Writer:
             case ReplaceSpec(before=before, spec=spec):
                 body = {"metadata": before.metadata.for_update(), "spec": spec.to_json()}
                 sharing = await self._api.replace(NODE_SHARINGS, before.metadata.name, body)
-                self._store.written(NODE_SHARINGS, sharing.made_of(spec, before.status))
+                self._store.apply_written(NODE_SHARINGS, sharing.made_of(spec, before.status))
                 self._record(intent.notices)
             case PatchStatus(before=before, status=status):
                 patch = {
@@ -274,15 +274,15 @@ class Writer:
                     "status": merge_patch(before.status.to_json(), status.to_json()),
                 }
                 policy = await self._api.merge_patch(kind, before.metadata.name, patch, subresource="status")
-                self._store.written(kind, policy)
+                self._store.apply_written(kind, policy)
                 self._record(status_events(before, status))
             case Create(body=body):
                 namespace = body["metadata"].get("namespace", "")
-                self._store.created(kind, await self._api.create(kind, body, namespace))
+                self._store.apply_created(kind, await self._api.create(kind, body, namespace))
             case Patch(before=metadata, body=body):
                 patch = body | {"metadata": body.get("metadata", {}) | {"resourceVersion": metadata.resource_version}}
                 written = await self._api.merge_patch(kind, metadata.name, patch, namespace=metadata.namespace)
-                self._store.written(kind, written)
+                self._store.apply_written(kind, written)
             case Delete(before=metadata):
                 await self._api.delete(kind, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
 

@@ -23,5 +23,5 @@ def release_hint(claim: ResourceClaim) -> str:
     metadata = claim.metadata
     pods = sorted(consumer.name for consumer in claim.status.reserved_for if consumer.resource == "pods")
     if pods:
-        return f"delete {'pod' if len(pods) == 1 else 'pods'} {listed(pods)} of namespace {metadata.namespace}"
-    return f"delete ResourceClaim {metadata.name} of namespace {metadata.namespace}"
+        return f"delete {'pod' if len(pods) == 1 else 'pods'} {listed(pods)} in namespace {metadata.namespace}"
+    return f"delete ResourceClaim {metadata.name} in namespace {metadata.namespace}"

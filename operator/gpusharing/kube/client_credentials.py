@@ -33,7 +33,7 @@ async def _in_cluster() -> Credentials:
     try:
         load_incluster_config(client_configuration=configuration)
     except ConfigException as error:
-        raise CredentialsError(f"not in a pod ({error}): give --kubeconfig") from error
+        raise CredentialsError(f"not in a pod ({error}): use --kubeconfig") from error
 
     async def authorization() -> str | None:
         # Reads the mounted token again each minute: the kubelet renews it.
@@ -68,7 +68,7 @@ def _renewed(loader: KubeConfigLoader, configuration: Any) -> Callable[[], Await
                     await loader.load_and_set(configuration)
                 except Exception:
                     # What we have may be good for some more minutes; if not, the API server will say so.
-                    log.warning("credentials cannot be renewed", exc_info=True)
+                    log.warning("credentials not renewed", exc_info=True)
         return _stripped(configuration.api_key.get(_TOKEN))
 
     return authorization

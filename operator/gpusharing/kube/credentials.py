@@ -30,7 +30,7 @@ def load(kubeconfig: Path | None) -> Credentials:
 def in_cluster(directory: Path = SERVICE_ACCOUNT) -> Credentials:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
-        raise CredentialsError("not in a pod (KUBERNETES_SERVICE_HOST is not set): give --kubeconfig")
+        raise CredentialsError("not in a pod (KUBERNETES_SERVICE_HOST is not set): use --kubeconfig")
     bracketed = f"[{host}]" if ":" in host else host
     try:
         context = ssl.create_default_context(cafile=str(directory / "ca.crt"))

@@ -17,7 +17,7 @@ import structlog
 
 from gpusharing.kube.clock import now_precisely, seconds_since_boot
 from gpusharing.kube.kinds import LEASES
-from gpusharing.kube.lease import Sight, Step, claimed, next_step, released, seen
+from gpusharing.kube.lease import ObservedLease, Step, claimed, next_step, observe, released
 from gpusharing.kube.transport import Api, ApiError, UnreachableError
 
 log = structlog.get_logger(__name__)
@@ -50,7 +50,7 @@ class Elector:
         self._lease = lease
         self._me = me
         self._duration = duration
-        self._sight = Sight(lease=None, since=seconds_since_boot())
+        self._observed = ObservedLease(lease=None, since=seconds_since_boot())
         self._looked_at = float("-inf")
         self._asked_at = float("-inf")
         self._trusted_until = float("-inf")
@@ -85,7 +85,8 @@ class Elector:
     async def fence(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """A middleware for the sessions of whoever leads: a process may be stopped for long, and not know it."""
         if request.method not in _READING and not self.leads:
-            raise aiohttp.ClientConnectionError(f"lease {self._lease} is not held: nothing may be written")
+            refusal = f"this replica does not have lease {self._lease}: writes are not allowed"
+            raise aiohttp.ClientConnectionError(refusal)
         return await handler(request)
 
     async def _take(self) -> None:
@@ -99,7 +100,7 @@ class Elector:
                 problem = ""
             except (ApiError, UnreachableError, TimeoutError) as error:
                 if problem != (problem := _told(error)):
-                    log.warning("lease cannot be taken", lease=str(self._lease), error=problem)
+                    log.warning("lease not acquired", lease=str(self._lease), error=problem)
             await self._pause()
 
     async def _keep(self) -> None:
@@ -111,11 +112,11 @@ class Elector:
                     await self._claim()
             except (ApiError, UnreachableError, TimeoutError):
                 raise LeaseLostError(f"lease {self._lease} could not be renewed in time: {problem}") from None
-            log.info("lease kept: nobody has taken it", lease=str(self._lease))
+            log.info("lease still ours", lease=str(self._lease))
 
     async def _renew_while_trusted(self) -> str:
         """What kept it from being renewed in the end."""
-        problem = "no time to ask for it"
+        problem = "no time left for a request"
         while (left := self._trusted_until - seconds_since_boot()) > 0:
             try:
                 async with asyncio.timeout(left):
@@ -139,7 +140,7 @@ class Elector:
         await self._look()
         if self._next_step() is not Step.KEEP:
             self._trusted_until = float("-inf")
-            raise LeaseLostError(f"lease {self._lease} is held by {self._sight.holder or 'nobody'} now")
+            raise LeaseLostError(f"lease {self._lease} belongs to {self._observed.holder or 'nobody'} now")
 
     async def _release(self) -> None:
         if not self.leads:
@@ -163,16 +164,16 @@ class Elector:
                     raise
                 lease = None
         self._looked_at = seconds_since_boot()
-        self._sight = seen(self._sight, lease, now=self._looked_at)
+        self._observed = observe(self._observed, lease, now=self._looked_at)
 
     async def _claim(self) -> None:
         self._asked_at = seconds_since_boot()
-        await self._write(claimed(self._sight, me=self._me, duration=self._duration, moment=now_precisely()))
+        await self._write(claimed(self._observed, me=self._me, duration=self._duration, moment=now_precisely()))
         self._trusted_until = self._asked_at + self._duration * _TRUSTED
 
     async def _write(self, record: dict[str, object]) -> None:
         """Nobody else's record is overwritten: the write names the version that was seen."""
-        name, before = self._lease.name, self._sight.lease
+        name, before = self._lease.name, self._observed.lease
         metadata = {"resourceVersion": before.metadata.resource_version} if before else {"name": name}
         body = {"metadata": metadata, "spec": record}
         async with self._in_time():
@@ -180,10 +181,10 @@ class Elector:
                 lease = await self._api.merge_patch(LEASES, name, body, namespace=self._lease.namespace)
             else:
                 lease = await self._api.create(LEASES, body, self._lease.namespace)
-        self._sight = seen(self._sight, lease, now=seconds_since_boot())
+        self._observed = observe(self._observed, lease, now=seconds_since_boot())
 
     def _next_step(self) -> Step:
-        return next_step(self._sight, me=self._me, duration=self._duration, now=seconds_since_boot())
+        return next_step(self._observed, me=self._me, duration=self._duration, now=seconds_since_boot())
 
     def _in_time(self) -> asyncio.Timeout:
         return asyncio.timeout(self._duration * _TRUSTED)

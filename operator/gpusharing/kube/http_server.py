@@ -104,7 +104,7 @@ async def _accept(listener: socket.socket, pages: Pages) -> None:
             except OSError as error:
                 # No file descriptors, say. The server of asyncio would try, and complain, ever more often.
                 if can_accept:
-                    log.warning("no connection can be accepted", error=str(error))
+                    log.warning("connections not accepted", error=str(error))
                 can_accept = False
                 await asyncio.sleep(_RETRY)
                 continue
@@ -147,5 +147,5 @@ async def _answer(reader: asyncio.StreamReader, pages: Pages) -> Answer:
     try:
         return await page()
     except Exception:
-        log.exception("page cannot be shown", path=path)
+        log.exception("page failed", path=path)
         return Answer(status=HTTPStatus.INTERNAL_SERVER_ERROR)

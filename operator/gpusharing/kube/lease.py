@@ -1,4 +1,4 @@
-"""Who leads, as a Lease says it: without a clock, and without the network.
+"""Which replica leads according to a Lease: without a clock, and without the network.
 
 The clocks of two machines differ, so the times in a record are for people only. Whoever looks takes the time itself: a
 leader has gone when its record has stayed the same for as long as it promised to renew it.
@@ -19,44 +19,44 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """A Lease as it was seen last, or that there is none."""
+class ObservedLease:
+    """A Lease as it was observed last, or that there is none."""
 
     lease: Lease | None
     since: float
-    """When its record was first seen to be as it is, by the clock of who looks."""
+    """When this record was first observed, by the clock of the observer."""
 
     @property
     def holder(self) -> str:
         return self.lease.spec.holder_identity or "" if self.lease else ""
 
 
-def seen(before: Sight | None, lease: Lease | None, *, now: float) -> Sight:
-    # Whatever else changes on the object, such as a label, is no sign of life.
+def observe(before: ObservedLease | None, lease: Lease | None, *, now: float) -> ObservedLease:
+    # A change of anything else, such as a label, is not a renewal.
     if before is not None and _record(before.lease) == _record(lease):
         return dataclasses.replace(before, lease=lease)
-    return Sight(lease=lease, since=now)
+    return ObservedLease(lease=lease, since=now)
 
 
-def next_step(sight: Sight, *, me: str, duration: int, now: float) -> Step:
-    """`duration`: what counts where the record does not say for how long it holds."""
-    if not sight.holder:
+def next_step(observed: ObservedLease, *, me: str, duration: int, now: float) -> Step:
+    """`duration`: for a record without a duration."""
+    if not observed.holder:
         return Step.TAKE
-    if sight.holder == me:
+    if observed.holder == me:
         return Step.KEEP
-    promised = _record(sight.lease).lease_duration_seconds or duration
-    return Step.TAKE if now - sight.since >= promised else Step.WAIT
+    promised = _record(observed.lease).lease_duration_seconds or duration
+    return Step.TAKE if now - observed.since >= promised else Step.WAIT
 
 
-def claimed(sight: Sight, *, me: str, duration: int, moment: str) -> dict[str, Any]:
-    """The record with which it is taken or kept."""
-    before = _record(sight.lease)
+def claimed(observed: ObservedLease, *, me: str, duration: int, moment: str) -> dict[str, Any]:
+    """The record that takes or renews the Lease."""
+    before = _record(observed.lease)
     transitions = before.lease_transitions or 0
-    if sight.holder == me:
+    if observed.holder == me:
         acquired = before.acquire_time
     else:
         acquired = moment
-        transitions += 1 if sight.lease else 0
+        transitions += 1 if observed.lease else 0
     return {
         "holderIdentity": me,
         "leaseDurationSeconds": duration,
@@ -67,7 +67,7 @@ def claimed(sight: Sight, *, me: str, duration: int, moment: str) -> dict[str, A
 
 
 def released(*, moment: str) -> dict[str, Any]:
-    """What changes when it is given back, so that the next one need not wait."""
+    """The change that releases the Lease, so that the next leader need not wait."""
     return {"holderIdentity": "", "renewTime": moment}
 
 

@@ -148,7 +148,7 @@ class Reflector(Generic[T]):
             try:
                 await self.run()
             except HistoryWentBackError as error:
-                log.error("history went back", kind=self._kind.kind, error=f"{error}; all is read again")  # noqa: TRY400
+                log.error("history went back", kind=self._kind.kind, error=f"{error}; all objects are listed again")  # noqa: TRY400
 
     async def _list(self) -> str:
         before = dict(self._objects)

@@ -20,7 +20,7 @@ class Unreadables:
     def skip(self, kind: str, name: str, problem: Exception | str) -> None:
         self.counts[kind] += 1
         sentence = _sentence(problem) if isinstance(problem, pydantic.ValidationError) else str(problem)
-        log.error("object cannot be read", kind=kind, object=name[:_LONGEST], error=sentence[:_LONGEST])
+        log.error("object unreadable", kind=kind, object=name[:_LONGEST], error=sentence[:_LONGEST])
 
 
 def display_name(value: Any) -> str:

@@ -9,8 +9,7 @@ from gpusharing import sim
 from gpusharing.agent.hardware.mps import processes
 from gpusharing.api import names
 from gpusharing.api.sharing.gpu_status import GpuStatus
-from gpusharing.api.sharing.node_spec import AllocatedDevice, GpuSharing, NodeSharingSpec, PolicyReference
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
+from gpusharing.api.sharing.node_spec import IDLE_WAIT, AllocatedDevice, GpuSharing, NodeSharingSpec, PolicyReference
 from gpusharing.core.timestamps import seconds
 from gpusharing.sim import faults
 from harness.eventually import eventually

@@ -239,14 +239,14 @@ async def test_where_there_can_be_no_wall(
     assert not told.supported
     assert IMPOSSIBLE[change] in (told.reason or "")
     # Not offered, so that nothing is known of it.
-    with pytest.raises(PrepareError, match="gpu-0-timeslicing is not offered any more"):
+    with pytest.raises(PrepareError, match="gpu-0-timeslicing is no longer offered"):
         await agent.preparer.prepare(REF)
     # Preferred: it is as if the policy had not asked for it, but for what is said of it.
     agent.decide(offers(Enforcement.PREFERRED))
     prepared = await agent.preparer.prepare(REF)
     assert (agent.hooks(), agent.limits()) == ({REF.uid: [[]]}, {})
     (ignored,) = prepared.devices[0].settings.ignored
-    assert ignored.startswith("memory 4096Mi: nobody is held to it on this GPU (")
+    assert ignored.startswith("memory 4096Mi: not enforced on this GPU (")
     assert IMPOSSIBLE[change] in ignored
 
 

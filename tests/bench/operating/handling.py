@@ -50,9 +50,11 @@ class Pretending:
         for intent in intents:
             match intent:
                 case ReplaceSpec(before, spec):
-                    self._store.written(NODE_SHARINGS, before.model_copy(update=_written(before, spec=spec)))
+                    self._store.apply_written(NODE_SHARINGS, before.model_copy(update=_written(before, spec=spec)))
                 case PatchStatus(policy, status):
-                    self._store.written(SHARING_POLICIES, policy.model_copy(update=_written(policy, status=status)))
+                    self._store.apply_written(
+                        SHARING_POLICIES, policy.model_copy(update=_written(policy, status=status))
+                    )
 
     def record(self, _: RecordEvent) -> None:
         pass
@@ -137,7 +139,7 @@ def _stock(store: Store, credentials: Credentials) -> kopf.OperatorRegistry:
     for kind in WATCHED:
 
         async def observe(*, event: kopf.RawEvent, kind: Any = kind, **_: Any) -> None:
-            store.heard(kind, event["type"], event["object"])
+            store.apply_event(kind, event["type"], event["object"])
 
         kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(observe)
     return registry

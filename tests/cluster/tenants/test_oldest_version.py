@@ -14,7 +14,7 @@ async def test_guards_and_wall_on_1_36(toolchain: object) -> None:
         assert "namespace other is not one of its tenants (spec.tenants.namespaces); search-mps is" in by_class.says
         by_foreign_class = await bed.other.gets(request("any-gpu"))
         assert "gpusharing-allocation" in by_foreign_class.says
-        assert "device n1/search/gpu-0 is for them" in by_foreign_class.says
+        assert "device n1/search/gpu-0 is reserved for them" in by_foreign_class.says
         too_much = await bed.tenant.gets(request("any-share", **capacity(memory="21Gi")))
         assert "a claim may have at most 20Gi of the memory of a shared GPU" in too_much.says
         (await bed.tenant.gets(request("search-mps"))).must()

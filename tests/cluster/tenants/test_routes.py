@@ -55,19 +55,19 @@ class Try(NamedTuple):
 
 
 STRANGERS = (
-    Try("the policy's class", [request("search-mps")], BY_CLAIMS + STRANGER + "search-mps is for them"),
+    Try("the policy's class", [request("search-mps")], BY_CLAIMS + STRANGER + "search-mps is reserved for them"),
     Try(
         "as an alternative",
         [{"name": "gpu", "firstAvailable": [
             {"name": "a", "deviceClassName": "gpu.nvidia.com"}, {"name": "b", "deviceClassName": "search-mps"}]}],
-        BY_CLAIMS + STRANGER + "search-mps is for them",
+        BY_CLAIMS + STRANGER + "search-mps is reserved for them",
     ),
-    Try("a foreign class", [request("any-gpu")], BY_WALL + STRANGER + f"device {POOL}/gpu-0 is for them"),
+    Try("a foreign class", [request("any-gpu")], BY_WALL + STRANGER + f"device {POOL}/gpu-0 is reserved for them"),
     Try(
         "a foreign class as an alternative",
         [{"name": "gpu", "firstAvailable": [
             {"name": "a", "deviceClassName": "gpu.nvidia.com"}, {"name": "b", "deviceClassName": "any-gpu"}]}],
-        BY_WALL + STRANGER + f"device {POOL}/gpu-0 is for them",
+        BY_WALL + STRANGER + f"device {POOL}/gpu-0 is reserved for them",
     ),
     Try("a class as NVIDIA's chart has it", [request("nvidias")], NO_DEVICE),
     Try("all of a foreign class", [request("any-share", allocationMode="All")], BY_WALL + STRANGER),
@@ -118,7 +118,7 @@ TENANTS = (
         "SharingPolicy search: limits of memory in mpsConfig may be at most 20Gi",
         config({"strategy": "MPS", "mpsConfig": {"defaultPerDevicePinnedMemoryLimit": {"0": "21Gi"}}})),
     Try("strategies mixed", [request("search-timeslicing")],
-        "sharing must have a strategy, and beside it nothing but the config of that strategy",
+        "sharing must have a strategy, and only the config of that strategy",
         config({"strategy": "TimeSlicing", "mpsConfig": {}})),
     Try("another kind of config", [request("search-timeslicing")], "with nothing but sharing",
         config({"strategy": "TimeSlicing"}, kind="ImexConfig")),
@@ -126,9 +126,9 @@ TENANTS = (
         config(None, Sharing={"strategy": "MPS"})),
     Try("a config that is no such thing", [request("search-timeslicing")], "gpusharing-claims", config(7)),
     Try("a toleration of ours", [request("search-mps", tolerations=[{"key": "gpusharing.dev/closing",
-        "operator": "Exists"}])], "only requests with adminAccess may tolerate them by name"),
+        "operator": "Exists"}])], "adminAccess may tolerate taints of gpusharing.dev: remove the toleration"),
     Try("a toleration without end", [request("search-mps", tolerations=[{"operator": "Exists",
-        "effect": "NoExecute"}])], "needs tolerationSeconds of at most 3600"),
+        "effect": "NoExecute"}])], "must have tolerationSeconds of at most 3600"),
 )  # fmt: skip
 
 
@@ -201,7 +201,7 @@ async def test_extended_resources(bed: Bed, resource: str) -> None:
     name = fresh("pod")
     body = pod(name, limits={resource: "1"})
     answer = await bed.other.ask("POST", bed.other.pods(), body)
-    assert (answer.code, BY_PODS + STRANGER + f"{resource} is for them" in answer.says) == (403, True), answer
+    assert (answer.code, BY_PODS + STRANGER + f"{resource} is reserved for them" in answer.says) == (403, True), answer
     (await bed.tenant.ask("POST", bed.tenant.pods(), body)).must()
     assert (await bed.tenant.scheduled(name))["status"] == "True"
     (made,) = await claims(bed.tenant)
@@ -300,7 +300,7 @@ async def test_admin_access_is_not_for_tenants(bed: Bed) -> None:
     namespace = "/api/v1/namespaces/search"
     label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
     (await bed.admin.ask("PATCH", namespace, label)).must()
-    says = "SharingPolicy search: adminAccess is not for tenants"
+    says = "SharingPolicy search: adminAccess is not allowed on devices reserved for tenants: remove it"
     try:
         await is_refused(bed.tenant, Try("", [request("search-mps", adminAccess=True)], BY_CLAIMS + says))
         await is_refused(bed.tenant, Try("", [request("any-whole-gpu", adminAccess=True)], BY_WALL + says))

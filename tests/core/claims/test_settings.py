@@ -118,22 +118,12 @@ def test_whole_gpus(case: Whole) -> None:
         pytest.param([config(gpu_config({"strategy": "TimeSlicing"}))], (), id="the strategy, and no interval"),
         pytest.param(
             [config(SHORT)],
-            (
-                (
-                    "interval Short of the claim: the interval of a shared GPU belongs to the GPU, "
-                    "and policy thirds sets Long"
-                ),
-            ),
+            (("interval Short of the claim: clients of a GPU share one interval, and policy thirds sets Long"),),
             id="another interval is ignored and reported",
         ),
         pytest.param(
             [config(MEDIUM, source="FromClass")],
-            (
-                (
-                    "interval Medium of the class: the interval of a shared GPU belongs to the GPU, "
-                    "and policy thirds sets Long"
-                ),
-            ),
+            (("interval Medium of the class: clients of a GPU share one interval, and policy thirds sets Long"),),
             id="of the class too",
         ),
         pytest.param([config(SHORT), config(interval_config("Long"))], (), id="only of the config that wins"),
@@ -217,7 +207,7 @@ def test_a_preferred_wall_that_cannot_be_is_missed_and_reported() -> None:
     settings = resolve(share_of("8Gi"), [config(SHORT)], offers, THIRDS, memory_wall=IMPOSSIBLE)
     assert settings.memory is None
     assert settings.ignored[1:] == (
-        "memory 8192Mi: nobody is held to it on this GPU (the driver is too old), and policy thirds permits that",
+        "memory 8192Mi: not enforced on this GPU (the driver is too old); policy thirds permits that",
     )
     assert len(settings.ignored) == 2
 
@@ -226,8 +216,8 @@ def test_a_required_wall_that_cannot_be_is_refused() -> None:
     with pytest.raises(SettingsError) as refused:
         resolve(share_of("8Gi"), [], walls(Enforcement.REQUIRED), THIRDS, memory_wall=IMPOSSIBLE)
     assert str(refused.value) == (
-        "request gpu: policy thirds requires that containers are held to their memory of device gpu-0-timeslicing, "
-        "which cannot be done (the driver is too old): delete the pod, so that it is scheduled again"
+        "request gpu: policy thirds requires a memory limit on device gpu-0-timeslicing, which is not supported ("
+        "the driver is too old): delete the pod, so that it is scheduled again"
     )
 
 
@@ -267,32 +257,32 @@ def limited(**limits: Any) -> dict[str, Any]:
         pytest.param(
             SHORT,
             Allowance(gpu_config=()),
-            "sharing.strategy is TimeSlicing, and tenants.allow.gpuConfig has none",
+            "sharing.strategy is TimeSlicing, but tenants.allow.gpuConfig is none",
             id="no strategy",
         ),
         pytest.param(
             MPS,
             Allowance(gpu_config=(Strategy.TIME_SLICING,)),
-            "sharing.strategy is MPS, and tenants.allow.gpuConfig has TimeSlicing",
+            "sharing.strategy is MPS, but tenants.allow.gpuConfig is TimeSlicing",
             id="another strategy",
         ),
         pytest.param(
             SHORT,
             Allowance(intervals=(Interval.DEFAULT, Interval.LONG)),
-            "sharing.timeSlicingConfig.interval is Short, and tenants.allow.intervals has Default, Long",
+            "sharing.timeSlicingConfig.interval is Short, but tenants.allow.intervals is Default, Long",
             id="another interval",
         ),
         pytest.param(TIME_SLICED, Allowance(intervals=()), None, id="an interval that nobody asked for"),
         pytest.param(
             limited(defaultActiveThreadPercentage=51),
             Allowance(max_threads=50),
-            "sharing.mpsConfig.defaultActiveThreadPercentage is 51, and tenants.allow.maxThreads is 50",
+            "sharing.mpsConfig.defaultActiveThreadPercentage is 51, but tenants.allow.maxThreads is 50",
             id="too many threads",
         ),
         pytest.param(
             limited(defaultPinnedDeviceMemoryLimit="21Gi"),
             Allowance(max_memory="20Gi"),
-            "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit is 21Gi, and tenants.allow.maxMemory is 20Gi",
+            "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit is 21Gi, but tenants.allow.maxMemory is 20Gi",
             id="too much memory",
         ),
         pytest.param(
@@ -315,14 +305,14 @@ def test_a_config_asks_for_what_is_allowed(parameters: Any, allow: Allowance, pr
     with pytest.raises(SettingsError) as refused:
         resolved("FromClaim")
     assert str(refused.value) == (
-        f"request gpu: config of the claim: {problem} in policy thirds: ask for what is allowed, or remove it"
+        f"request gpu: config of the claim: {problem} in policy thirds: use an allowed value, or remove the config"
     )
 
 
 def test_mig_devices_are_no_exception() -> None:
     asked = config(gpu_config({"strategy": "TimeSlicing"}, kind="MigDeviceConfig"))
     allow = Allowance(gpu_config=(Strategy.MPS,))
-    with pytest.raises(SettingsError, match="is TimeSlicing, and tenants"):
+    with pytest.raises(SettingsError, match="is TimeSlicing, but tenants"):
         resolve(result("gpu-0-mig-1g10gb-19-0"), [asked], EXCLUSIVE, THIRDS, allow=allow)
 
 
@@ -336,8 +326,8 @@ class Refusal(NamedTuple):
 
 def no_mps(device: str, source: str = "claim") -> str:
     return (
-        f"request gpu: config of the {source}: sharing.strategy is MPS, but device {device} is shared in time "
-        "slices: use TimeSlicing, or remove the config"
+        f"request gpu: config of the {source}: sharing.strategy is MPS, but device {device} is shared by "
+        "time-slicing: use TimeSlicing, or remove the config"
     )
 
 
@@ -345,8 +335,8 @@ NOT_MIG = (
     "request gpu: config of the claim: MigDeviceConfig names this request, but device gpu-0 is not a MIG device: "
     "use GpuConfig"
 )
-GONE = "request gpu: device gpu-0-timeslicing is not offered any more: delete the pod and the claim"
-NO_MPS = "request gpu: device gpu-0-mps is not offered any more: delete the pod and the claim"
+GONE = "request gpu: device gpu-0-timeslicing is no longer offered: delete the pod and the claim"
+NO_MPS = "request gpu: device gpu-0-mps is no longer offered: delete the pod and the claim"
 _LIMIT = "request gpu: config of the claim: sharing.mpsConfig.defaultPinnedDeviceMemoryLimit"
 TOO_LITTLE = f"{_LIMIT} is 1k: must be at least 1Mi"
 NO_AMOUNT = f"{_LIMIT}: 'much' is not a quantity such as 8Gi"
@@ -356,7 +346,7 @@ NOT_SHORT = (
 )
 INSTANCE = "gpu-0-mig-1g10gb-19-0"
 NO_MPS_ON_MIG = (
-    "request gpu: config of the claim: sharing.strategy is MPS, which MIG devices are not shared by yet: remove the "
+    "request gpu: config of the claim: sharing.strategy is MPS, which MIG devices do not support yet: remove the "
     "config, or use an MPS device of a whole GPU"
 )
 ONLY_MIG = (
@@ -367,7 +357,7 @@ SHARED_BY_MPS = Offers(
     mps=MpsOffer(max_clients=4, memory=MpsMemory(default="8192Mi", max="20480Mi"), threads=MpsThreads(default=25))
 )
 MIG_MPS = MIG | {"sharing": {"strategy": "MPS"}}
-UNKNOWN = "request gpu: this driver has no device of the name gpu-0-vgpu: delete the pod, so that it is scheduled again"
+UNKNOWN = "request gpu: gpu-0-vgpu is not a device of this driver: delete the pod, so that it is scheduled again"
 BROKEN = "request gpu: config of the class: parameters must be an object"
 
 

@@ -88,9 +88,9 @@ def test_without_guards_a_policy_with_tenants_says_so_and_opens_no_door() -> Non
     (message,) = (item.message for item in status.conditions if item.type == "Degraded")
     assert message == (
         "ValidatingAdmissionPolicy gpusharing-allocation, ValidatingAdmissionPolicyBinding gpusharing-allocation, "
-        "ValidatingAdmissionPolicy gpusharing-claims and 3 more is not installed as in manifests/base, or the operator "
-        "may not read it: apply manifests/base. Until then the scheduler may give reserved GPUs to anybody, but the "
-        "agents refuse all but tenants, and no new device classes are made"
+        "ValidatingAdmissionPolicy gpusharing-claims and 3 more: missing, changed, or not readable for the operator. "
+        "Apply manifests/base. Until then the scheduler may allocate reserved GPUs to any claim, but agents prepare "
+        "them for tenants only, and no device classes are created"
     )
     # Whoever has no tenants has no need of them.
     open_ = settled(replace(at_first(guards=False), policies={"open": policy("open", classes=Classes())}))

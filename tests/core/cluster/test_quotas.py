@@ -113,7 +113,7 @@ def test_only_the_namespace_that_changes_is_decided_on_again(monkeypatch: pytest
 
     in_namespace = module._in_namespace
     monkeypatch.setattr(module, "_in_namespace", noted)
-    decider, candidates = QuotaDecider(), [examine(SEARCH, minor=MINOR)]
+    decider, policies = QuotaDecider(), [examine(SEARCH, minor=MINOR)]
     namespaces = {name: namespace(name) for name in ("a", "b", "c")}
     existing = {(name, "gpusharing-search"): quota(name) for name in namespaces}
     steps: list[tuple[list[str], Callable[[], object]]] = [
@@ -121,14 +121,14 @@ def test_only_the_namespace_that_changes_is_decided_on_again(monkeypatch: pytest
         ([], lambda: None),
         (["b"], lambda: namespaces.update(b=namespace("b", "ads"))),
         (["c"], lambda: existing.pop(("c", "gpusharing-search"))),
-        (["a", "b", "c"], lambda: candidates.append(examine(policy("other"), minor=MINOR))),
+        (["a", "b", "c"], lambda: policies.append(examine(policy("other"), minor=MINOR))),
     ]
     for decided_on, change in steps:
         change()
         seen.clear()
-        found = decider.decide(candidates, namespaces, existing)
+        found = decider.decide(policies, namespaces, existing)
         assert seen == decided_on
-        assert found == QuotaDecider().decide(candidates, namespaces, existing)
+        assert found == QuotaDecider().decide(policies, namespaces, existing)
 
 
 @pytest.mark.parametrize(

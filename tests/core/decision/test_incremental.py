@@ -44,7 +44,7 @@ from gpusharing.api.dra import DeviceTaintRule, Namespace
 from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.api.sharing.node_spec import NodeSharingSpec, Verdict
+from gpusharing.api.sharing.node_spec import IDLE_WAIT, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
@@ -56,7 +56,6 @@ from gpusharing.core.decision import node_decision
 from gpusharing.core.decision.node_decision import decide_node
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.policies import resolution
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.reasons import DegradedReason
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds
@@ -100,6 +99,14 @@ def with_node(name: str, labels: Mapping[str, str]) -> Step:
     return lambda at: replace(at, nodes={**at.nodes, name: node(name, **labels)})
 
 
+def with_readiness(name: str, not_ready_since: str | None) -> Step:
+    return lambda at: (
+        replace(at, nodes={**at.nodes, name: replace(at.nodes[name], not_ready_since=not_ready_since)})
+        if name in at.nodes
+        else at
+    )
+
+
 def with_namespace(name: str, labels: Mapping[str, str] | None) -> Step:
     namespace = Namespace(metadata=NamespaceMeta(name=name, labels=None if labels is None else dict(labels)))
     return lambda at: replace(at, namespaces={**at.namespaces, name: namespace})
@@ -137,6 +144,7 @@ def step(data: st.DataObject) -> Step:
         lambda: with_sharing(data.draw(name), data),
         lambda: without("node_sharings", data.draw(name)),
         lambda: with_node(data.draw(name), data.draw(st.sampled_from([{}, {"pool": "x"}]))),
+        lambda: with_readiness(data.draw(name), data.draw(st.sampled_from([None, NOW]))),
         lambda: without("nodes", data.draw(name)),
         lambda: lambda at: with_claims(at, data.draw(claims())),
         lambda: without("claims", data.draw(st.sampled_from([("team", "c1"), ("default", "c2")]))),
@@ -174,9 +182,9 @@ def decisions_on_nodes(of: Callable[[], object]) -> list[str]:
     """The nodes that were decided on meanwhile."""
     seen: list[str] = []
 
-    def noted(candidates: Any, view: NodeView, *rest: Any, **named: Any) -> Any:
+    def noted(policies: Any, view: NodeView, *rest: Any, **named: Any) -> Any:
         seen.append(view.name)
-        return decide_node(candidates, view, *rest, **named)
+        return decide_node(policies, view, *rest, **named)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "decide_node", noted)
@@ -374,7 +382,7 @@ def test_a_node_that_cannot_be_decided_on_concerns_nobody_else() -> None:
     statuses = {item.before.metadata.name: item.status for item in pending if isinstance(item, PatchStatus)}
     degraded = {name: condition(status, "Degraded") for name, status in statuses.items()}
     assert degraded["here"].reason == DegradedReason.INTERNAL_ERROR
-    assert degraded["here"].message.startswith("1 node cannot be decided on and stay")
+    assert degraded["here"].message.startswith("the operator cannot decide on 1 node")
     assert degraded["elsewhere"].status is ConditionStatus.FALSE
     assert [late.node for late in statuses["here"].lagging if late.reason is LagReason.UNDECIDED] == ["n2"]
     [failure] = kept.decider.take_failures()

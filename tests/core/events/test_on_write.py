@@ -87,8 +87,8 @@ def test_the_claim_and_its_pods_are_told_and_by_whom() -> None:
     )
     assert to_claim.note == to_pod.note
     assert to_claim.note == (
-        "device n1/gpu-0-timeslicing is no longer offered by SharingPolicy thirds: current users keep it, no new "
-        "claims are admitted; the change takes effect when the last user releases it"
+        "device n1/gpu-0-timeslicing is no longer offered by SharingPolicy thirds: its claims keep it, and it is not "
+        "allocated to new claims; the change takes effect when the last claim releases it"
     )
 
 

@@ -102,11 +102,11 @@ def evicting(at: World) -> World:
         (edited(in_force(0)), []),
         (
             without_policies(in_force(12)),
-            ["12 claims hold devices no longer offered because of SharingPolicy p; current users keep them"],
+            ["12 claims use devices no longer offered because of SharingPolicy p; the claims keep them"],
         ),
         (
             edited(in_force(1)),
-            ["1 claim holds a device no longer offered because of SharingPolicy p; current users keep them"],
+            ["1 claim uses a device no longer offered because of SharingPolicy p; the claims keep them"],
         ),
     ],
     ids=["unused", "deleted", "edited"],

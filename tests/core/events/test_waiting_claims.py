@@ -182,7 +182,7 @@ FOR_SEARCH_ALONE = in_force(policy("p", offers=BOTH, tenants=FOR_SEARCH))
         # What is not in force everywhere may be had as before.
         (edited(in_force(policy("p", offers=BOTH))), {}),
         (edited(in_force(policy("p", offers=BOTH)), offers=BOTH, tenants=FOR_SEARCH), {}),
-        # Nor does it count what a policy says that rests.
+        # Nor does it count what a suspended policy says.
         (edited(in_force(policy("p", offers=BOTH)), rollout=Rollout(paused=True)), {}),
         (edited(in_force(policy("p", offers=BOTH)), offers=BOTH, tenants=FOR_SEARCH, rollout=Rollout(paused=True)), {}),
         # Of a namespace that is not known yet, nobody knows whether it is a tenant.

@@ -34,10 +34,10 @@ def run(
 def decide_on(
     gpus: Sequence[GpuStatus], policies: Sequence[SharingPolicy], *, before: Outcome, labels: Labels = NONE
 ) -> Outcome:
-    candidates = [examine(policy, minor=MINOR) for policy in policies]
+    examined = [examine(policy, minor=MINOR) for policy in policies]
     view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=gpus), labels=labels, claims=())
-    selections = Selector(DRIVER).selections(candidates, view)
-    return assign(candidates, selections=selections, uuids=[gpu.uuid for gpu in gpus], before=before)
+    selections = Selector(DRIVER).selections(examined, view)
+    return assign(examined, selections=selections, uuids=[gpu.uuid for gpu in gpus], before=before)
 
 
 def winners(outcome: Outcome) -> list[str | None]:
@@ -250,7 +250,7 @@ def test_what_is_not_accepted_leaves_the_offers_in_force() -> None:
 
 
 FIRST = policy("a", priority=5)
-RESTING = {
+SUSPENDED = {
     "not accepted": policy("a", generation=2, priority=-5, accepted=False),
     "unreadable": UnreadablePolicy.of({"name": "a", "generation": 2}),
     "paused": policy("a", generation=2, priority=-5, offers=time_slicing(2), rollout=Rollout(paused=True)),
@@ -258,16 +258,16 @@ RESTING = {
 }
 
 
-@pytest.mark.parametrize("resting", RESTING.values(), ids=RESTING)
-def test_what_rests_has_what_it_had_with_the_rank_that_it_had(resting: SharingPolicy) -> None:
+@pytest.mark.parametrize("suspended", SUSPENDED.values(), ids=SUSPENDED)
+def test_suspended_policies_keep_what_they_had_with_the_rank_that_they_had(suspended: SharingPolicy) -> None:
     before = run([FIRST], gpus=2)
     # Neither its new priority, nor its offers, nor its nodes count; and of a new GPU it wants nothing.
-    outcome = run([resting, policy("b", priority=4)], gpus=3, before=before)
+    outcome = run([suspended, policy("b", priority=4)], gpus=3, before=before)
     assert winners(outcome) == ["a", "a", "b"]
     assert [gpu.model_copy(update={"losers": ()}) for gpu in outcome[:2]] == list(before)
     assert losses(outcome) == [[("b", LOWER)], [("b", LOWER)], []]
     # Who outranked it before does so now.
-    assert winners(run([resting, policy("b", priority=6)], gpus=3, before=before)) == ["b", "b", "b"]
+    assert winners(run([suspended, policy("b", priority=6)], gpus=3, before=before)) == ["b", "b", "b"]
 
 
 def test_nor_does_an_edit_that_rests_win_by_its_new_priority() -> None:

@@ -27,9 +27,9 @@ USUAL = (
 @pytest.mark.parametrize(
     ("selectors", "why"),
     [
-        pytest.param(["true", "nonsense"], "selectors[1].cel.expression is right: line 1, column 1: ", id="which one"),
+        pytest.param(["true", "nonsense"], "policy stay unchanged: line 1, column 1: ", id="which one"),
         pytest.param(["device.driver"], "a selector must be true or false", id="no answer of yes or no"),
-        pytest.param([EXPENSIVE], "units, and Kubernetes allows 1,000,000", id="more than the API server takes"),
+        pytest.param([EXPENSIVE], "units, but Kubernetes allows 1,000,000", id="more than the API server takes"),
         pytest.param([COSTLY] * 8, "118,528 units together, and a policy may cost 100,000;", id="too much together"),
     ],
 )
@@ -52,8 +52,8 @@ def test_selectors_are_read_as_the_clusters_kubernetes_reads_them() -> None:
 
 
 def test_whoever_selects_nothing_in_particular_is_accepted() -> None:
-    candidate = examine(policy(), minor=MINOR)
-    assert (candidate.objection, candidate.selectors) == (None, ())
+    examined = examine(policy(), minor=MINOR)
+    assert (examined.objection, examined.selectors) == (None, ())
 
 
 OLD, NEW = (LabelSelector(match_labels={"team": team}) for team in ("old", "new"))

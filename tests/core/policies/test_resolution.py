@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import boards, gpu, gpu_status
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.api.sharing.offers import (
     Enforcement,
@@ -91,9 +91,9 @@ def test_amounts_of_mps(offers: Offers, amounts: tuple[str, str, str]) -> None:
         (mps("8Gi", "1Gi", "48Gi"), "offers.mps.memory.max: 48Gi is more than"),
         (
             shares("10%", "8Gi"),
-            "offers.timeSlicing.memory.min: 8192Mi on this GPU, and default is 4096Mi: give amounts that go together",
+            "offers.timeSlicing.memory.min: 8192Mi on this GPU, but default is 4096Mi: use amounts that fit",
         ),
-        (mps("50%", "1Gi", "8Gi"), "offers.mps.memory.default: 20480Mi on this GPU, and max is 8192Mi"),
+        (mps("50%", "1Gi", "8Gi"), "offers.mps.memory.default: 20480Mi on this GPU, but max is 8192Mi"),
     ],
 )
 def test_what_does_not_fit_is_not_offered(offers: Offers, told: str) -> None:
@@ -112,17 +112,20 @@ def test_what_does_not_fit_is_not_offered(offers: Offers, told: str) -> None:
             shares("25%"),
             Allowance(max_memory="8Gi"),
             (
-                "offers.timeSlicing.memory.default: 10240Mi on this GPU, and tenants.allow.maxMemory is 8Gi: allow "
-                "more, or give less"
+                "offers.timeSlicing.memory.default is 10240Mi on this GPU, but tenants.allow.maxMemory is 8Gi: "
+                "raise the limit, or lower the default"
             ),
         ),
-        (shares("4Gi", "4Gi"), Allowance(max_memory="4095Mi"), "offers.timeSlicing.memory.default: 4096Mi on this GPU"),
+        (shares("4Gi", "4Gi"), Allowance(max_memory="4095Mi"), "offers.timeSlicing.memory.default is 4096Mi on this"),
         (mps("8Gi"), Allowance(max_memory="8Gi", max_threads=25, max_shares=1), None),
-        (mps("8Gi"), Allowance(max_memory="4Gi"), "offers.mps.memory.default: 8192Mi on this GPU, and tenants.allow"),
+        (mps("8Gi"), Allowance(max_memory="4Gi"), "offers.mps.memory.default is 8192Mi on this GPU, but tenants.allow"),
         (
             mps("8Gi"),
             Allowance(max_threads=24),
-            "offers.mps.threads.default: 25, and tenants.allow.maxThreads is 24: allow more, or give less",
+            (
+                "offers.mps.threads.default is 25, but tenants.allow.maxThreads is 24: raise the limit, or lower the "
+                "default"
+            ),
         ),
         # What is not divided gives nobody an amount.
         (Offers(time_slicing=TimeSlicingOffer(max_clients=4)), Allowance(max_memory="1Gi", max_threads=1), None),
@@ -137,7 +140,9 @@ def test_who_does_not_ask_gets_no_more_than_is_allowed(offers: Offers, allow: Al
 
 
 @pytest.mark.parametrize("enforcement", Enforcement)
-@pytest.mark.parametrize("support", [MemoryWallSupport(supported=False, reason="it is too old"), UNTOLD, SUPPORTED])
+@pytest.mark.parametrize(
+    "support", [MemoryWallSupport(supported=False, reason="it is too old"), NOT_REPORTED, SUPPORTED]
+)
 def test_walls_that_are_required_and_cannot_be(enforcement: Enforcement, support: MemoryWallSupport) -> None:
     memory = TimeSlicingMemory(default="8192Mi", enforcement=enforcement)
     offers = Offers(exclusive=ExclusiveOffer(), time_slicing=TimeSlicingOffer(max_clients=4, memory=memory))
@@ -149,8 +154,8 @@ def test_walls_that_are_required_and_cannot_be(enforcement: Enforcement, support
     [refusal] = result.refused
     assert (refusal.sharing, refusal.reason) == ("TimeSlicing", "MemoryWallUnsupported")
     assert refusal.message == (
-        "offers.timeSlicing.memory.enforcement: Required, but containers cannot be held to a part of this GPU's memory "
-        f"({support.reason}): mend that, select other GPUs, or give Preferred"
+        "offers.timeSlicing.memory.enforcement is Required, but memory limits are not supported on this GPU "
+        f"({support.reason}): repair that, select other GPUs, or set Preferred"
     )
     assert resolved(result.offers, memory_wall=support) == Resolution(result.offers)
 
@@ -162,11 +167,11 @@ def test_walls_that_are_required_and_cannot_be(enforcement: Enforcement, support
         (
             MigOffer(profiles=("1g.10gb", "3g.20gb")),
             MigOffer(profiles=("3g.20gb",)),
-            "offers.mig.profiles: the GPU cannot be cut into 1g.10gb: it knows 1g.5gb, 3g.20gb",
+            "offers.mig.profiles: this GPU does not support 1g.10gb; it supports 1g.5gb, 3g.20gb",
         ),
-        (MigOffer(profiles=("7g.40gb",)), None, "offers.mig.profiles: the GPU cannot be cut into 7g.40gb"),
+        (MigOffer(profiles=("7g.40gb",)), None, "offers.mig.profiles: this GPU does not support 7g.40gb"),
         (MigOffer(layout={"1g.5gb": 7}), MigOffer(layout={"1g.5gb": 7}), None),
-        (MigOffer(layout={"1g.5gb": 4, "2g.10gb": 1}), None, "offers.mig.layout: the GPU cannot be cut into 2g.10gb"),
+        (MigOffer(layout={"1g.5gb": 4, "2g.10gb": 1}), None, "offers.mig.layout: this GPU does not support 2g.10gb"),
     ],
 )
 def test_mig_profiles(offer: MigOffer, left: MigOffer | None, told: str | None) -> None:
@@ -179,7 +184,7 @@ def test_mig_profiles(offer: MigOffer, left: MigOffer | None, told: str | None) 
 def test_a_gpu_that_cannot_be_cut() -> None:
     gpu = Reported(memory_mib=GPU, mig=None)
     [refusal] = resolve(Offers(mig=MigOffer(profiles=("1g.5gb",))), gpu=gpu, mig_profiles=()).refused
-    assert refusal.message == "offers.mig.profiles: the GPU cannot be cut into 1g.5gb: it knows none"
+    assert refusal.message == "offers.mig.profiles: this GPU does not support 1g.5gb; it supports none"
 
 
 @pytest.mark.parametrize(
@@ -187,11 +192,11 @@ def test_a_gpu_that_cannot_be_cut() -> None:
     [
         ("H100-80GB", {"1g.10gb": 7}, None),
         ("H100-80GB", {"1g.10gb": 4, "3g.40gb": 1}, None),
-        ("H100-80GB", {"1g.10gb": 8}, "1 x 1g.10gb beside 7 x 1g.10gb"),
-        ("H100-80GB", {"1g.10gb": 5, "3g.40gb": 1}, "1 x 1g.10gb beside 4 x 1g.10gb, 1 x 3g.40gb"),
-        ("H100-80GB", {"3g.40gb": 2, "1g.10gb": 1}, "1 x 1g.10gb beside 2 x 3g.40gb"),
-        ("H100-80GB", {"7g.80gb": 1, "1g.10gb": 2}, "2 x 1g.10gb beside 1 x 7g.80gb"),
-        ("A30", {"4g.24gb": 2}, "1 x 4g.24gb beside 1 x 4g.24gb"),
+        ("H100-80GB", {"1g.10gb": 8}, "1 x 1g.10gb next to 7 x 1g.10gb"),
+        ("H100-80GB", {"1g.10gb": 5, "3g.40gb": 1}, "1 x 1g.10gb next to 4 x 1g.10gb, 1 x 3g.40gb"),
+        ("H100-80GB", {"3g.40gb": 2, "1g.10gb": 1}, "1 x 1g.10gb next to 2 x 3g.40gb"),
+        ("H100-80GB", {"7g.80gb": 1, "1g.10gb": 2}, "2 x 1g.10gb next to 1 x 7g.80gb"),
+        ("A30", {"4g.24gb": 2}, "1 x 4g.24gb next to 1 x 4g.24gb"),
     ],
 )
 def test_layouts_are_tried_out_on_the_model(model: str, layout: dict[str, int], excess: str | None) -> None:
@@ -199,7 +204,7 @@ def test_layouts_are_tried_out_on_the_model(model: str, layout: dict[str, int], 
     offers = Offers(mig=MigOffer(layout=layout))
     result = resolve(offers, gpu=gpu, mig_profiles=boards.profile_names(gpu))
     assert result.offers == (Offers() if excess else offers)
-    told = f"offers.mig.layout: there is no room for {excess} on this GPU: leave it out, or ask for smaller instances"
+    told = f"offers.mig.layout: there is no room for {excess} on this GPU: remove it, or use smaller profiles"
     assert [(refusal.reason, refusal.message) for refusal in result.refused] == (
         [("LayoutDoesNotFit", told)] if excess else []
     )

@@ -8,7 +8,7 @@ import pytest
 
 from building import DRIVER, MINOR, gpu_status, node_sharing, policy
 from gpusharing import cel
-from gpusharing.core.policies.policy import Candidate, examine
+from gpusharing.core.policies.policy import ExaminedPolicy, examine
 from gpusharing.core.policies.selection import Selection, Selector
 from gpusharing.core.state.node_view import NodeView
 
@@ -36,16 +36,16 @@ def view(node: str, *, gpus: int = 8, memory: str = "81559Mi") -> NodeView:
     return NodeView(sharing=node_sharing(node, gpus=reported), labels={}, claims=(), driver=DRIVER)
 
 
-def candidate(*selectors: str) -> Candidate:
+def examined(*selectors: str) -> ExaminedPolicy:
     return examine(policy("one", selectors=selectors), minor=MINOR)
 
 
-def select(asked: Candidate, seen: NodeView, selector: Selector | None = None) -> Mapping[str, Selection]:
+def select(asked: ExaminedPolicy, seen: NodeView, selector: Selector | None = None) -> Mapping[str, Selection]:
     return (selector or Selector(DRIVER)).selections([asked], seen)
 
 
 def test_gpus_of_all_nodes_share_an_answer(evaluations: list[str]) -> None:
-    asked = candidate(HOPPER)
+    asked = examined(HOPPER)
     for node in NODES:
         assert len(select(asked, view(node))["one"].wanted) == 8
     assert evaluations == [HOPPER]
@@ -53,7 +53,7 @@ def test_gpus_of_all_nodes_share_an_answer(evaluations: list[str]) -> None:
 
 def test_a_selector_that_reads_the_uuid_is_asked_for_each_gpu_once(evaluations: list[str]) -> None:
     second = f"device.attributes['{DRIVER}'].uuid == 'GPU-n7-1'"
-    asked, selectors = candidate(second), {node: Selector(DRIVER) for node in NODES}
+    asked, selectors = examined(second), {node: Selector(DRIVER) for node in NODES}
     for _ in range(2):
         wanted = {node: select(asked, view(node), selectors[node])["one"].wanted for node in NODES}
     assert {node: uuids for node, uuids in wanted.items() if uuids} == {"n7": ("GPU-n7-1",)}
@@ -63,20 +63,20 @@ def test_a_selector_that_reads_the_uuid_is_asked_for_each_gpu_once(evaluations: 
 def test_an_edited_policy_and_a_changed_gpu_are_asked_about_anew(evaluations: list[str]) -> None:
     large = f"{NUMBERS}.all(x, device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('60Gi')))"
     selector = Selector(DRIVER)
-    assert select(candidate(large), view("n1"), selector)["one"].wanted
-    assert select(candidate(large, HOPPER), view("n1"), selector)["one"].wanted
-    assert not select(candidate(large), view("n1", memory="40Gi"), selector)["one"].wanted
+    assert select(examined(large), view("n1"), selector)["one"].wanted
+    assert select(examined(large, HOPPER), view("n1"), selector)["one"].wanted
+    assert not select(examined(large), view("n1", memory="40Gi"), selector)["one"].wanted
     assert evaluations == [large, large, HOPPER, large]
 
 
 def test_a_failure_is_told_for_each_gpu_that_has_it() -> None:
-    selection = select(candidate(f"device.attributes['{DRIVER}'].nothing == 1"), view("n1", gpus=2))["one"]
+    selection = select(examined(f"device.attributes['{DRIVER}'].nothing == 1"), view("n1", gpus=2))["one"]
     assert selection == Selection(wanted=(), failed=dict.fromkeys(("GPU-n1-0", "GPU-n1-1"), "no such key: nothing"))
 
 
 def test_a_policy_that_has_gone_is_forgotten() -> None:
     selector = Selector(DRIVER)
-    gone = candidate(HOPPER)
+    gone = examined(HOPPER)
     assert select(gone, view("n1"), selector)["one"].wanted
     remembered = weakref.ref(gone)
     del gone

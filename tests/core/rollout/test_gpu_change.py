@@ -30,7 +30,7 @@ from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Tenants
-from gpusharing.core.policies.policy import Candidate, examine
+from gpusharing.core.policies.policy import ExaminedPolicy, examine
 from gpusharing.core.rollout.gpu_change import GpuChange, NodeRollout, node_rollout
 from gpusharing.core.state.node_view import NodeView
 
@@ -88,7 +88,7 @@ def unhealthy(message: str, reason: str = "HardwareDisobeys") -> Condition:
 
 
 def roll(
-    candidates: Sequence[SharingPolicy],
+    policies: Sequence[SharingPolicy],
     before: Sequence[GpuSharing],
     after: Sequence[GpuSharing],
     *results: AllocationResult,
@@ -105,7 +105,7 @@ def roll(
         labels={},
         claims=claims,
     )
-    examined = {one.metadata.name: examine(one, minor=MINOR) for one in candidates}
+    examined = {one.metadata.name: examine(one, minor=MINOR) for one in policies}
     return node_rollout(examined, view.gpus, {gpu.uuid: gpu for gpu in before}, after)
 
 
@@ -243,7 +243,7 @@ def test_whom_a_change_disturbs(case: Case) -> None:
     assert (found.after.drain is not None) == (case.effect is Effect.EVICTS)
     costs = case.effect in {Effect.EVICTS, Effect.REPARTITIONS}
     if costs and case.before != case.after:
-        assert not found.has_begun
+        assert not found.is_applied
 
 
 def test_a_gpu_of_which_nothing_was_decided_disturbs_nobody_by_being_cut() -> None:
@@ -404,7 +404,7 @@ def test_claims_are_named() -> None:
 
 
 def test_an_unreadable_policy_is_no_candidate_for_a_change() -> None:
-    examined: dict[str, Candidate] = {}
+    examined: dict[str, ExaminedPolicy] = {}
     view = NodeView(
         driver=DRIVER,
         sharing=node_sharing(gpus=[board()], spec=NodeSharingSpec(gpus=(decided(0, OLD),))),

@@ -104,7 +104,7 @@ THREE = Rollout(disruption=Disruption.EVICT, max_unavailable=3)
 def test_three_nodes_at_a_time_in_the_order_of_their_names() -> None:
     at = decided(fleet(THREE))
     assert begun(at) == evicting(at) == NODES[:3]
-    assert condition(at, "Progressing") == ("True", "RollingOut", "3 nodes being changed, and 17 more after them")
+    assert condition(at, "Progressing") == ("True", "RollingOut", "changing 3 nodes, 17 more to follow")
     assert [(late.node, late.reason) for late in status(at).lagging][:4] == [
         ("n00", LagReason.WAITING_FOR_AGENT),
         ("n01", LagReason.WAITING_FOR_AGENT),
@@ -145,8 +145,8 @@ def test_a_node_that_fails_stops_the_rollout_and_a_correction_mends_it() -> None
     assert begun(at) == ["n00"]
     told = "GPU-n00-0 of n00: it does not; GPU-n00-1 of n00: it does not"
     why = "failing nodes use up rollout.maxUnavailable, 19 nodes held back"
-    advice = "Repair them, take them out of spec.nodes, correct the policy, or raise it"
-    stopped = f"rollout stopped: {why}. {advice}: {told}"
+    advice = "Repair the failing nodes, remove them from spec.nodes, correct the policy, or raise maxUnavailable"
+    stopped = f"rollout stopped: {why}. {advice}. Failing: {told}"
     assert condition(at, "Progressing") == ("False", "Stopped", stopped)
     assert condition(at, "Degraded") == ("True", "NodesFailing", f"1 node failing: {told}")
     counts = status(at).nodes
@@ -188,7 +188,8 @@ def test_who_is_not_evicted_is_named_until_he_has_gone(toleration: Mapping[str, 
     at = decided(replace(at, claims={**at.claims, **{key_of(one): one for one in claims}}))
     well = ("False", "NotDegraded", "")
     message = (
-        "Kubernetes evicts nobody who tolerates the taint gpusharing.dev/draining without end: delete the pods of "
+        "claims tolerate taint gpusharing.dev/draining indefinitely, so Kubernetes does not evict their pods; "
+        "delete the pods of "
         "claim default/c-n00 on gpu-0-timeslicing of n00, claim default/c-n01 on gpu-0-timeslicing of n01"
     )
     assert condition(at, "Degraded") == (("True", "EvictionTolerated", message) if stays else well)
@@ -207,7 +208,7 @@ def test_what_fails_takes_up_one_place_of_several() -> None:
         assert len(evicting(at)) <= 3
     assert begun(at) == NODES
     assert condition(at, "Progressing")[1] == "Waiting"
-    assert condition(at, "Ready")[2].startswith("1 of 20 nodes not there yet: n01: GPU-n01-0: it does not")
+    assert condition(at, "Ready")[2].startswith("not in force on 1 of 20 nodes yet: n01: GPU-n01-0: it does not")
 
 
 def test_those_who_wait_for_idle_gpus_hold_nobody_up() -> None:
@@ -219,6 +220,19 @@ def test_those_who_wait_for_idle_gpus_hold_nobody_up() -> None:
     at = decided(agents_act(at))
     assert {late.reason for late in status(at).lagging} == {LagReason.IN_USE}
     assert len(at.claims) == 20
+
+
+def test_a_node_that_is_not_ready_is_named_as_such() -> None:
+    at = decided(fleet(Rollout(disruption=Disruption.EVICT, max_unavailable=1)))
+    before = status(at).lagging[0]
+    assert (before.node, before.reason) == ("n00", LagReason.WAITING_FOR_AGENT)
+    dead = decided(replace(at, nodes={**at.nodes, "n00": replace(at.nodes["n00"], not_ready_since=NOW)}))
+    first = status(dead).lagging[0]
+    assert (first.node, first.reason) == ("n00", LagReason.NODE_NOT_READY)
+    assert NOW in first.message
+    # It goes on counting as one that is changed, and the others wait for it.
+    assert begun(dead) == ["n00"]
+    assert status(decided(replace(dead, nodes=at.nodes))).lagging[0] == before
 
 
 def test_never_leaves_gpus_in_use_as_they_were_until_they_are_idle() -> None:
@@ -251,7 +265,7 @@ def test_paused_and_planned_change_nothing_and_a_plan_tells_what_would() -> None
             {"uuid": "GPU-n00-1", "from": "a", "to": "a", "effect": "None", "claims": []},
         ],
     }
-    would = "40 GPUs of 20 nodes would change: to have it so, set rollout.mode to Apply"
+    would = "40 GPUs on 20 nodes would change; set rollout.mode to Apply to roll this out"
     assert condition(at, "Progressing") == ("False", "Plan", would)
     assert condition(at, "Ready") == ("False", "Plan", would)
     # What it said comes true.

@@ -34,6 +34,7 @@ from gpusharing.core.intents import PatchStatus
 from gpusharing.core.reasons import ConditionType
 
 THIRDS = policy("thirds", generation=3)
+NOT_APPLIED = "not in force on 1 of 1 node yet: n1: the agent has not applied the change yet"
 RIVAL = policy("rival", priority=10)
 
 FIVE_WHOLE = [f"gpu-{slot}" for slot in range(5)]
@@ -100,7 +101,7 @@ class Case(NamedTuple):
 def progressing(ready: tuple[str, str, str]) -> tuple[str, str, str]:
     match ready:
         case (_, "WaitingForNodes", message):
-            return "True", "Waiting", message.partition(" not there yet: ")[2]
+            return "True", "Waiting", message.partition(" yet: ")[2]
         case (_, "NotAccepted", message):
             return "False", "Stopped", message
         case _:
@@ -164,7 +165,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
         pytest.param(
             Case(
                 world(policies=[THIRDS], node_sharings=[node_sharing()]),
-                ready=("False", "WaitingForNodes", "1 of 1 node not there yet: n1: its agent has not acted yet"),
+                ready=("False", "WaitingForNodes", NOT_APPLIED),
                 nodes=(1, 0),
                 gpus=(1, 0),
                 clients=(0, 4),
@@ -174,7 +175,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
         pytest.param(
             Case(
                 world(policies=[THIRDS], node_sharings=[unseen(node_with("n1", [THIRDS], [None]))]),
-                ready=("False", "WaitingForNodes", "1 of 1 node not there yet: n1: its agent has not acted yet"),
+                ready=("False", "WaitingForNodes", NOT_APPLIED),
                 nodes=(1, 0),
                 gpus=(1, 0),
                 clients=(0, 4),
@@ -193,8 +194,8 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    ("1 of 2 nodes not there yet: n2: GPU-n2-1, GPU-n2-2, GPU-n2-3 and 1 more in use: "
-                    "what is offered changes when the last claim has gone"),
+                    ("not in force on 1 of 2 nodes yet: n2: GPU-n2-1, GPU-n2-2, GPU-n2-3 and 1 more in use: "
+                    "the change takes effect when the last claim is released"),
                 ),
                 nodes=(2, 1),
                 gpus=(7, 0),
@@ -208,7 +209,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    "1 of 1 node not there yet: n1: GPU-n1-1 withdrawing what was offered before",
+                    "not in force on 1 of 1 node yet: n1: GPU-n1-1 withdrawing devices that are no longer offered",
                 ),
                 nodes=(1, 0),
                 gpus=(2, 0),
@@ -219,7 +220,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
         pytest.param(
             Case(
                 world(policies=[EDITED], node_sharings=[node_with("n1", [EDITED], [THIRDS], ["gpu-0-timeslicing"])]),
-                ready=("False", "WaitingForNodes", "1 of 1 node not there yet: n1: its agent has not acted yet"),
+                ready=("False", "WaitingForNodes", NOT_APPLIED),
                 nodes=(1, 0),
                 gpus=(1, 0),
                 clients=(0, 1),
@@ -232,7 +233,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    "1 of 1 node not there yet: n1: GPU-n1-0 withdrawing what was offered before",
+                    "not in force on 1 of 1 node yet: n1: GPU-n1-0 withdrawing devices that are no longer offered",
                 ),
                 nodes=(1, 0),
                 gpus=(1, 0),
@@ -243,7 +244,11 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
         pytest.param(
             Case(
                 world(policies=[THIRDS, RIVAL], node_sharings=[node_with("n1", [RIVAL, RIVAL])]),
-                ready=("False", "LostAllGpus", "other policies won 2 GPUs that it wants: see Conflicted"),
+                ready=(
+                    "False",
+                    "LostAllGpus",
+                    "other policies won every GPU that this policy selects (2): see condition Conflicted",
+                ),
                 conflicted=(
                     "True",
                     "LostGpus",
@@ -274,9 +279,10 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 accepted=(
                     "False",
                     "InvalidSelector",
-                    ("GPUs that this policy shares already stay as they are until "
-                    "spec.gpus.selectors[0].cel.expression is right: "
-                    "line 1, column 1: there is no 'nonsense'\nnonsense\n^"),
+                    (
+                        "spec.gpus.selectors[0].cel.expression is not valid; until it is corrected, the GPUs of this "
+                        "policy stay unchanged: line 1, column 1: there is no 'nonsense'\nnonsense\n^"
+                    ),
                 ),
                 ready=("False", "NotAccepted", "see condition Accepted"),
                 nodes=(1, 1),
@@ -294,7 +300,10 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "NoMatchingGpus",
-                    "no GPU of the 1 node in spec.nodes matches spec.gpus.selectors",
+                    (
+                        "no GPU on 1 node of spec.nodes matches spec.gpus.selectors: compare the selectors with "
+                        "status.gpus[].attributes of the NodeSharings"
+                    ),
                 ),
                 nodes=(1, 0),
             ),
@@ -310,7 +319,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 degraded=(
                     "True",
                     "SelectorError",
-                    ("a selector has no answer for 2 GPUs, which stay as they are: "
+                    ("a selector fails on 2 GPUs, which stay unchanged: "
                     "GPU-n1-0 of n1: no such key: nvlink; GPU-n1-1 of n1: no such key: nvlink"),
                 ),
                 nodes=(1, 1),
@@ -466,4 +475,4 @@ def test_counters_on_many_nodes_are_slow_before_1_37(minor: int, nodes: int, off
     found = conditions(status_of("many", replace(at, minor=minor)))["Degraded"]
     assert found[1] == reason
     if reason == "SlowScheduler":
-        assert "21 nodes offer GPUs in modes that exclude each other: upgrade to 1.37" in found[2]
+        assert "as on 21 nodes of this policy: upgrade to 1.37" in found[2]

@@ -180,8 +180,8 @@ def test_without_taint_rules_people_have_to_act() -> None:
     [loss] = losses(view(EARLY, later, rules=None)).values()
     assert loss.evicted_from == frozenset()
     assert loss.reason == (
-        "device n1/gpu-0 cannot be had beside n1/gpu-0-timeslicing, which claim default/early holds on the same GPU: "
-        "delete pods p1, p2 of namespace team"
+        "device n1/gpu-0 conflicts with n1/gpu-0-timeslicing on the same GPU, which is allocated to claim "
+        "default/early: delete pods p1, p2 in namespace team"
     )
 
 

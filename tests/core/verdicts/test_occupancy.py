@@ -6,10 +6,9 @@ from building import DRIVER, LATER, NOW, claim, decided, gpu_status, node_sharin
 from building.from_nothing import decide
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.sharing.gpu_status import MemoryWallSupport, PublishedDevice
-from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.node_spec import IDLE_WAIT, GpuSharing
 from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds
 from gpusharing.core.verdicts.occupancy import next_approval, with_occupancy
@@ -114,5 +113,5 @@ def test_offers_are_resolved_for_each_gpu_and_the_policy_says_what_was_refused()
     [degraded] = [condition for condition in status.conditions if condition.type == "Degraded"]
     assert (degraded.status, degraded.reason) == ("True", "MemoryTooSmall")
     assert "offers.timeSlicing.memory.default: 16Gi is more than the 8192Mi" in degraded.message
-    assert "GPU-old of n1: offers.timeSlicing.memory.enforcement: Required, but containers cannot" in degraded.message
+    assert "GPU-old of n1: offers.timeSlicing.memory.enforcement is Required, but memory limits" in degraded.message
     assert "(R580 is old)" in degraded.message

@@ -20,7 +20,7 @@ NAMESPACES: Final = {"mine": {"team": "search"}, "other": {"team": "ads"}, "plai
 
 NOT_A_TENANT: Final = (
     "SharingPolicy search: namespace {} is not one of its tenants (spec.tenants.namespaces: team=search), and device "
-    "{} is for them alone"
+    "{} is reserved for them"
 )
 
 
@@ -82,7 +82,7 @@ def test_an_unknown_namespace_is_no_tenant_and_no_stranger() -> None:
 
 def test_nobody_is_a_tenant_of_a_policy_that_does_not_exist() -> None:
     assert said("mine", [result(pool="n1/search")], gpu(None), policies={}) == [
-        "device n1/search/gpu-0 is for the tenants of SharingPolicy search alone, which does not exist"
+        "device n1/search/gpu-0 is reserved for tenants of SharingPolicy search, but that policy does not exist"
     ]
 
 
@@ -90,8 +90,8 @@ def test_admin_access_is_for_nobody_on_what_is_for_tenants() -> None:
     looks = [result(pool="n1/search", admin_access=True)]
     [told] = said("mine", looks, gpu(SEARCH, restricted=True))
     assert told == (
-        "SharingPolicy search: device n1/search/gpu-0: adminAccess goes around what each of its tenants may have "
-        "(spec.tenants): ask without it"
+        "SharingPolicy search: device n1/search/gpu-0: adminAccess is not allowed on devices reserved for "
+        "tenants (spec.tenants): remove it from the request"
     )
     assert said("mine", [result(admin_access=True)], gpu(SEARCH)) == []
 
@@ -127,14 +127,14 @@ def test_a_claim_has_no_more_of_a_device_than_the_policy_allows(
     allow: Allowance | None, results: Sequence[AllocationResult], field: str | None
 ) -> None:
     told = said("plain", results, gpu(SEARCH, allow=allow))
-    assert [text.partition("spec.tenants.allow.")[2].partition(")")[0] for text in told] == ([field] if field else [])
+    assert [text.partition("spec.tenants.allow.")[2].partition(" ")[0] for text in told] == ([field] if field else [])
 
 
 def test_the_message_says_which_policy_allows_how_much() -> None:
     [told] = said("mine", shares("gpu-0-mps", {"threads": "60"}), gpu(SEARCH, allow=Allowance(max_threads=50)))
     assert told == (
-        "SharingPolicy search: a claim gets at most 50 of the threads of a device (spec.tenants.allow.maxThreads), and "
-        "was allocated more of n1/gpu-0-mps"
+        "SharingPolicy search: the claim was allocated more threads of device n1/gpu-0-mps than "
+        "spec.tenants.allow.maxThreads permits (50)"
     )
 
 

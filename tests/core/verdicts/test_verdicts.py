@@ -122,7 +122,7 @@ def test_what_many_requests_are_refused_for_is_said_once() -> None:
     [entry] = entries([item], MEDIUM)
     assert entry.reason == (
         "requests r0, r1, r2 and 29 more: config of the claim: sharing.strategy is MPS, but device gpu-0-timeslicing "
-        "is shared in time slices: use TimeSlicing, or remove the config"
+        "is shared by time-slicing: use TimeSlicing, or remove the config"
     )
 
 
@@ -240,7 +240,7 @@ def test_who_is_no_tenant_is_denied_and_told_what_to_do() -> None:
     assert entry.verdict is Verdict.DENIED
     assert entry.reason == (
         "SharingPolicy search: namespace other is not one of its tenants (spec.tenants.namespaces: team=search), and "
-        "device n1/search/gpu-0 is for them alone; delete pod p1 of namespace other"
+        "device n1/search/gpu-0 is reserved for them; delete pod p1 in namespace other"
     )
 
 
@@ -363,7 +363,7 @@ def test_a_claim_is_denied_what_the_policy_does_not_allow_and_keeps_what_it_allo
 
     denied, allowed = told(Interval.LONG), told(Interval.SHORT)
     assert (denied.verdict, allowed.verdict) == (Verdict.DENIED, Verdict.ALLOWED)
-    assert "is Short, and tenants.allow.intervals has Long in policy thirds" in (denied.reason or "")
+    assert "is Short, but tenants.allow.intervals is Long in policy thirds" in (denied.reason or "")
     assert told(Interval.LONG, before=[allowed]) == allowed
 
 

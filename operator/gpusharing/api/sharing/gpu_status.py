@@ -77,7 +77,7 @@ class MemoryWallSupport(Numerous):
     """Why memory limits are not supported."""
 
 
-UNTOLD: Final = MemoryWallSupport(
+NOT_REPORTED: Final = MemoryWallSupport(
     supported=False, reason="the agent of the node has not reported whether the driver supports memory limits"
 )
 
@@ -109,7 +109,7 @@ class GpuStatus(Numerous):
     """The time slice of this GPU. Absent: the GPU has no such setting."""
     compute_mode: Literal["Default", "ExclusiveThread", "Prohibited", "ExclusiveProcess"] | None = None
     """The compute mode of this GPU."""
-    memory_wall: MemoryWallSupport = UNTOLD
+    memory_wall: MemoryWallSupport = NOT_REPORTED
     """Whether the driver can limit the memory of each container on this GPU."""
     published: Annotated[tuple[PublishedDevice, ...], Field(max_length=256)] = ()
     """The devices of this GPU in the ResourceSlices of the node."""

@@ -48,6 +48,11 @@ class RefusalReason(StrEnum):
     """The operator cannot decide on this offer, because of a bug."""
 
 
+IDLE_WAIT: Final = 3600.0
+"""Seconds for which an idle GPU's device has to be closing before the operator may approve and the agent may withdraw
+it."""
+
+
 class Refusal(Numerous):
     sharing: names.Sharing
     """The mode in which the GPU is not offered: Exclusive, TimeSlicing, MPS or MIG."""

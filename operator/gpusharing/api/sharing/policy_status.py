@@ -42,6 +42,8 @@ class LagReason(StrEnum):
 
     UNDECIDED = "Undecided"
     """The operator cannot decide on the node, because of a bug. Its NodeSharing spec stays unchanged."""
+    NODE_NOT_READY = "NodeNotReady"
+    """Kubernetes reports the node as NotReady, so its agent cannot act."""
     FAILING = "Failing"
     """A GPU is unhealthy, or a setting of this policy failed on it."""
     HELD_BACK = "HeldBack"

@@ -36,11 +36,11 @@ async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -
 async def look(api: Api, store: Store, kind: Kind[Any]) -> None:
     before = store.known(kind)
     listed, version = await api.identities(kind)
-    store.only(kind, {identity.uid for identity in listed}, as_of=version, before=before)
-    if store.behind(kind, listed, before=before):
+    store.remove_unlisted(kind, {identity.uid for identity in listed}, as_of=version, before=before)
+    if store.find_outdated(kind, listed, before=before):
         await asyncio.sleep(_LATE)
-        for missed in store.behind(kind, listed, before=before):
+        for missed in store.find_outdated(kind, listed, before=before):
             await read_again(api, store, kind, missed.name, missed.namespace)
             # What cannot be read has not been missed: the store has said so.
-            if not store.behind(kind, [missed], before=before):
-                log.info("a change was missed", kind=kind.kind, object=missed.display_name)
+            if not store.find_outdated(kind, [missed], before=before):
+                log.info("missed change found", kind=kind.kind, object=missed.display_name)

@@ -31,5 +31,5 @@ async def follow(
 ) -> None:
     """Until HistoryWentBackError. `version`: of the list that the store has taken in."""
     lists = partial(listing.take_in, api, store, kind)
-    takes_in = partial(session.hand_on if kind in HANDLED else store.heard, kind)
+    takes_in = partial(session.hand_on if kind in HANDLED else store.apply_event, kind)
     await reflector.follow(api, kind, version, watch=watches.add(kind), lists=lists, takes_in=takes_in)

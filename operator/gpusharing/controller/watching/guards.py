@@ -37,9 +37,9 @@ async def _read(api: Api, store: Store, kind: Kind[Any], name: str) -> None:
         # The policies that need it will say so; nobody else has to wait for it.
         if error.status not in _ABSENT:
             raise
-        log.info("no guard", kind=kind.kind, name=name, error=str(error))
+        log.info("guard missing", kind=kind.kind, name=name, error=str(error))
     else:
-        store.found(kind, name, found)
+        store.apply_named(kind, name, found)
 
 
 def following(api: Api, store: Store, watches: Watches) -> list[Coroutine[Any, Any, None]]:
@@ -55,7 +55,7 @@ async def _follow(api: Api, store: Store, kind: Kind[Any], name: str, watches: W
         api,
         kind,
         watches=watches,
-        on_change=lambda: store.found(kind, name, reflector.get(name)),
+        on_change=lambda: store.apply_named(kind, name, reflector.get(name)),
         field_selector=f"metadata.name={name}",
     )
     await reflector.run()

@@ -22,7 +22,7 @@ async def prime(api: Api, store: Store, watched: Collection[Kind[Any]]) -> Mappi
         if isinstance(outcome, BaseException):
             raise outcome
         versions[kind] = outcome
-    log.info("listed", **{kind.plural: store.count(kind) for kind in watched})
+    log.info("objects listed", **{kind.plural: store.count(kind) for kind in watched})
     return versions
 
 
@@ -34,10 +34,10 @@ async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
     async for page in api.pages(kind.as_json()):
         for item in page.items:
             uids.add(item["metadata"]["uid"])
-            store.seen(kind, item)
+            store.apply(kind, item)
         version = page.resource_version
         del page
-    store.only(kind, uids, as_of=version, before=before)
+    store.remove_unlisted(kind, uids, as_of=version, before=before)
     return version
 
 
@@ -53,4 +53,4 @@ async def read_again(api: Api, store: Store, kind: Kind[Any], name: str, namespa
     except ApiError as error:
         if error.status != 404:
             raise
-    store.answered(kind, (namespace, name), value, before=before)
+    store.apply_answer(kind, (namespace, name), value, before=before)

@@ -1,4 +1,4 @@
-"""What the operator knows of the cluster: immutable objects by kind, fed by watches and by its own writes.
+"""The objects of the cluster as the operator knows them: immutable, by kind, from watches and its own writes.
 
 Events of one name can come out of order: Kopf handles each uid in a task of its own, so that the end of an object may
 come after the beginning of its successor, and what a write returned may come before or after its event.
@@ -52,31 +52,31 @@ class Store:
     def count(self, kind: Kind[Any]) -> int:
         return len(self._objects[kind])
 
-    def heard(self, kind: Kind[Any], event: str | None, value: Mapping[str, Any]) -> None:
-        """Takes in what a watch tells. None: Kopf's name for what was there when it began."""
+    def apply_event(self, kind: Kind[Any], event: str | None, value: Mapping[str, Any]) -> None:
+        """Applies an event of a watch. None: Kopf's type for objects that existed when the watch began."""
         match event:
             case "BOOKMARK":
                 pass
             case "DELETED":
-                self.gone(kind, value)
+                self.remove(kind, value)
             case _:
-                self.seen(kind, value)
+                self.apply(kind, value)
 
     def known(self, kind: Kind[T]) -> Mapping[_Key, T]:
-        """What is known now; it stays so, whatever comes later."""
+        """A copy of the objects of a kind."""
         return dict(self._objects[kind])
 
-    def seen(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
-        """Takes in an object as it was listed or watched."""
+    def apply(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
+        """Applies a listed or watched object, unless it is old."""
         if not self._is_old(kind, value):
             # Lists come twice, and what we wrote ourselves comes back: it need not be read.
             self._read(kind, value)
 
-    def answered(
+    def apply_answer(
         self, kind: Kind[Any], key: _Key, value: Mapping[str, Any] | None, *, before: Mapping[_Key, Any]
     ) -> None:
-        """Takes in what a GET has found, or that it has found nothing, whatever the versions say. `before`: what was
-        known when it was asked. What came since is newer."""
+        """Applies the result of a GET (None: not found), whatever the versions say. `before`: the objects when it was
+        sent. An object that has changed since is newer."""
         if self._objects[kind].get(key) is not before.get(key):
             return
         if value is not None:
@@ -95,8 +95,8 @@ class Store:
             item = kind.unreadable(value["metadata"])
         self._put(kind, self._with_known_parts(kind, item))
 
-    def found(self, kind: Kind[T], name: str, item: T | None) -> None:
-        """Takes in a cluster-scoped object that was asked for by name."""
+    def apply_named(self, kind: Kind[T], name: str, item: T | None) -> None:
+        """Applies a cluster-scoped object that was read by name. None: it does not exist."""
         known = self._objects[kind].get(("", name))
         if item is None:
             if known is not None:
@@ -104,37 +104,39 @@ class Store:
         elif known is None or _version(_metadata(item)) > _version(known.metadata):
             self._put(kind, item)
 
-    def written(self, kind: Kind[T], item: T) -> None:
-        """Takes in what a write of our own returned, so that the next decision does not repeat it."""
+    def apply_written(self, kind: Kind[T], item: T) -> None:
+        """Applies the result of our own write, so that the next decision does not repeat the write."""
         metadata = _metadata(item)
         known = self._objects[kind].get(_key(metadata))
         # An object that has gone meanwhile stays gone.
         if known is not None and known.metadata.uid == metadata.uid and _version(metadata) > _version(known.metadata):
             self._put(kind, item)
 
-    def created(self, kind: Kind[T], item: T) -> None:
-        """Takes in what we have made ourselves: its event may be a while."""
+    def apply_created(self, kind: Kind[T], item: T) -> None:
+        """Applies an object that we have created: its event may come late."""
         if kind in self._objects and _key(_metadata(item)) not in self._objects[kind]:
             self._put(kind, item)
 
-    def gone(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
-        """Forgets an object that was deleted."""
+    def remove(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
+        """Removes a deleted object."""
         metadata = value["metadata"]
         key = metadata.get("namespace", ""), metadata["name"]
         known = self._objects[kind].get(key)
         if known is not None and known.metadata.uid == metadata["uid"]:
             self._forget(kind, key)
 
-    def only(self, kind: Kind[Any], uids: AbstractSet[str], *, as_of: str, before: Mapping[_Key, Any]) -> None:
-        """Forgets what a complete list does not have, unless it is newer than the list. `before`: what was known when
-        the list was asked for. None of that is newer, whatever its version: history may have gone back."""
+    def remove_unlisted(
+        self, kind: Kind[Any], uids: AbstractSet[str], *, as_of: str, before: Mapping[_Key, Any]
+    ) -> None:
+        """Removes objects that a complete list does not have, unless they are newer than it. `before`: the objects
+        when the list was requested. None of them is newer, whatever its version: history may have gone back."""
         lost = [
             key
             for key, item in self._objects[kind].items()
             if item.metadata.uid not in uids and (item is before.get(key) or _version(item.metadata) <= int(as_of))
         ]
         for key in lost:
-            log.info("a deletion was missed", kind=kind.kind, object="/".join(filter(None, key)))
+            log.info("missed deletion found", kind=kind.kind, object="/".join(filter(None, key)))
             self._forget(kind, key)
 
     def _is_old(self, kind: Kind[Any], value: Mapping[str, Any]) -> bool:
@@ -142,9 +144,11 @@ class Store:
         known = self._objects[kind].get((metadata.get("namespace", ""), metadata["name"]))
         return known is not None and int(metadata["resourceVersion"]) <= _version(known.metadata)
 
-    def behind(self, kind: Kind[Any], listed: Iterable[Identity], *, before: Mapping[_Key, Any]) -> list[Identity]:
-        """What of a list is not known here, or only in an older version; or, of what was known `before` the list was
-        asked for, in a newer one: that is of another history."""
+    def find_outdated(
+        self, kind: Kind[Any], listed: Iterable[Identity], *, before: Mapping[_Key, Any]
+    ) -> list[Identity]:
+        """Objects of a list that are unknown or older here. Or newer, if known `before` the list was requested: then
+        they are of another history."""
         objects = self._objects[kind]
 
         def is_missed(identity: Identity) -> bool:

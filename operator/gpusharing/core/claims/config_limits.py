@@ -48,8 +48,8 @@ def _is_more(asked: str, allowed: str) -> bool:
 
 def _not_among(field: str, asked: str, allowed: Sequence[StrEnum], name: str) -> str:
     told = ", ".join(allowed) or "none"
-    return f"{field} is {asked}, and tenants.allow.{name} has {told}"
+    return f"{field} is {asked}, but tenants.allow.{name} is {told}"
 
 
 def _over(field: str, asked: object, allowed: object, name: str) -> str:
-    return f"sharing.mpsConfig.{field} is {asked}, and tenants.allow.{name} is {allowed}"
+    return f"sharing.mpsConfig.{field} is {asked}, but tenants.allow.{name} is {allowed}"

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, TypeVar
 from gpusharing.api import names, nvidia
 from gpusharing.api.dra import AllocationConfig, AllocationResult
 from gpusharing.api.sharing.device_settings import DeviceSettings, MemorySettings, MpsSettings, SettingSources
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import Enforcement, Interval, Offers, TimeSlicingMemory
 from gpusharing.api.sharing.tenants import Allowance
@@ -36,7 +36,7 @@ def resolve(
     policy: PolicyReference | None,
     *,
     allow: Allowance | None = None,
-    memory_wall: MemoryWallSupport = UNTOLD,
+    memory_wall: MemoryWallSupport = NOT_REPORTED,
 ) -> DeviceSettings:
     """`allow`: what the policy lets claims ask for, and `memory_wall`: whether the GPU can have any."""
 
@@ -55,7 +55,7 @@ def resolve(
             return _mig(result, asked(nvidia.MigDeviceConfig))
         case None:
             raise SettingsError(
-                f"this driver has no device of the name {result.device}: delete the pod, so that it is scheduled again",
+                f"{result.device} is not a device of this driver: delete the pod, so that it is scheduled again",
                 request=result.request,
             )
 
@@ -68,7 +68,7 @@ def _allowed(
         return asked
     if problem := config_limits.objection(asked[0], allow):
         raise SettingsError(
-            f"config of the {asked[1]}: {problem} in policy {policy.name}: ask for what is allowed, or remove it",
+            f"config of the {asked[1]}: {problem} in policy {policy.name}: use an allowed value, or remove the config",
             request=result.request,
         )
     return asked
@@ -88,7 +88,7 @@ def _time_sliced(
     if asked and wanted not in {None, offer.interval}:
         ignored = (
             (
-                f"interval {wanted} of the {asked[1]}: the interval of a shared GPU belongs to the GPU, "
+                f"interval {wanted} of the {asked[1]}: clients of a GPU share one interval, "
                 f"and policy {policy.name} sets {offer.interval}"
             ),
         )
@@ -119,14 +119,11 @@ def _walled(
         return settings.model_copy(update={"memory": wall, "sources": sources})
     if memory.enforcement is Enforcement.REQUIRED:
         raise SettingsError(
-            f"policy {policy.name} requires that containers are held to their memory of "
-            f"device {result.device}, which cannot be done ({support.reason}): delete the pod, so that it is scheduled "
-            "again",
+            f"policy {policy.name} requires a memory limit on device {result.device}, which is not supported "
+            f"({support.reason}): delete the pod, so that it is scheduled again",
             request=result.request,
         )
-    unheld = (
-        f"memory {limit}Mi: nobody is held to it on this GPU ({support.reason}), and policy {policy.name} permits that"
-    )
+    unheld = f"memory {limit}Mi: not enforced on this GPU ({support.reason}); policy {policy.name} permits that"
     return settings.model_copy(update={"ignored": (*settings.ignored, unheld)})
 
 
@@ -152,8 +149,8 @@ def _mps(
         )
     ignored: tuple[str, ...] = ()
     if asked and sharing and sharing.mps_config:
-        because = "the limits on a shared GPU are the memory and threads that the claim was allocated"
-        ignored = (f"mpsConfig of the {asked[1]}: {because}, which it asks for as capacity",)
+        because = "on a shared GPU the limits are the memory and threads that the claim was allocated"
+        ignored = (f"mpsConfig of the {asked[1]}: {because}; ask for them by capacity.requests",)
     memory = _consumed(result, "memory", quantities.whole_mebibytes)
     threads = _consumed(result, "threads", quantities.whole)
     # What was allocated before the policy allowed less, holds.
@@ -185,8 +182,8 @@ def _consumed(result: AllocationResult, capacity: str, read: Callable[[str], int
 def _mig(result: AllocationResult, asked: Asked[nvidia.MigDeviceConfig]) -> DeviceSettings:
     if asked and asked[0].sharing and asked[0].sharing.strategy == "MPS":
         raise SettingsError(
-            f"config of the {asked[1]}: sharing.strategy is MPS, which MIG devices are not "
-            "shared by yet: remove the config, or use an MPS device of a whole GPU",
+            f"config of the {asked[1]}: sharing.strategy is MPS, which MIG devices do not "
+            "support yet: remove the config, or use an MPS device of a whole GPU",
             request=result.request,
         )
     return DeviceSettings(request=result.request, device=result.device)
@@ -250,7 +247,7 @@ def _configured_mps(result: AllocationResult, config: nvidia.MpsConfig, source: 
 
 def _no_offer(result: AllocationResult) -> SettingsError:
     return SettingsError(
-        f"device {result.device} is not offered any more: delete the pod and the claim", request=result.request
+        f"device {result.device} is no longer offered: delete the pod and the claim", request=result.request
     )
 
 
@@ -261,7 +258,7 @@ def _interval(result: AllocationResult, asked: tuple[nvidia.GpuConfig, str]) -> 
     if config.sharing.strategy == "MPS":
         raise SettingsError(
             f"config of the {source}: sharing.strategy is MPS, but device {result.device} "
-            f"is shared in time slices: use TimeSlicing, or remove the config",
+            f"is shared by time-slicing: use TimeSlicing, or remove the config",
             request=result.request,
         )
     return config.sharing.time_slicing_config.interval if config.sharing.time_slicing_config else None

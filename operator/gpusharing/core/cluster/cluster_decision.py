@@ -11,7 +11,7 @@ from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, update_guard
 from gpusharing.core.cluster.quotas import QuotaDecider, Quotas
 from gpusharing.core.intents import Intent
 from gpusharing.core.memo import Memo
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.reasons import Complaint
 from gpusharing.core.state.cluster_state import Setup
 
@@ -20,7 +20,7 @@ from gpusharing.core.state.cluster_state import Setup
 class Cluster:
     """What that is decided on. Neither nodes nor claims are in it: they change all the time."""
 
-    candidates: Sequence[Candidate]
+    policies: Sequence[ExaminedPolicy]
     """In the order of their names."""
     classes: Mapping[str, DeviceClass]
     namespaces: Mapping[str, Namespace]
@@ -46,7 +46,7 @@ class ClusterDecision:
         )
 
 
-_OfPolicies = tuple[tuple[Candidate, ...], Mapping[str, DeviceClass], Guards, Bindings, str]
+_OfPolicies = tuple[tuple[ExaminedPolicy, ...], Mapping[str, DeviceClass], Guards, Bindings, str]
 
 
 class ClusterDecider:
@@ -60,7 +60,7 @@ class ClusterDecider:
         decided = self._of_policies.one(
             _classes_and_guards,
             (
-                tuple(cluster.candidates),
+                tuple(cluster.policies),
                 # Copies: the caller's mappings may change under it.
                 dict(cluster.classes),
                 dict(cluster.guards),
@@ -68,7 +68,7 @@ class ClusterDecider:
                 cluster.setup.driver,
             ),
         )
-        quotas = self._quotas.decide(cluster.candidates, cluster.namespaces, cluster.quotas)
+        quotas = self._quotas.decide(cluster.policies, cluster.namespaces, cluster.quotas)
         return ClusterDecision(
             intents=[*decided.intents, *quotas.intents],
             complaints=_joined(decided.complaints, quotas.complaints),
@@ -77,9 +77,9 @@ class ClusterDecider:
 
 
 def _classes_and_guards(things: _OfPolicies) -> ClusterDecision:
-    candidates, classes, guards, bindings, driver = things
-    planned = plan_classes(candidates, classes)
-    update = update_guards(candidates, planned.classes, guards, bindings)
+    policies, classes, guards, bindings, driver = things
+    planned = plan_classes(policies, classes)
+    update = update_guards(policies, planned.classes, guards, bindings)
     return ClusterDecision(
         # Nobody is let in before the guards know of it.
         intents=[*update.intents, *class_intents(planned, driver, guards_pending=update.pending)],

@@ -18,7 +18,7 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Quota
 from gpusharing.core.cluster import ownership
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
-from gpusharing.core.policies.policy import Candidate, rank
+from gpusharing.core.policies.policy import ExaminedPolicy, rank
 from gpusharing.core.reasons import Complaint, DegradedReason
 
 _FIELDS: Final = {
@@ -63,28 +63,28 @@ def for_mode(given: Offers | Quota | ExtendedResources, sharing: Sharing) -> Any
     return getattr(given, _FIELDS[sharing])
 
 
-def plan_classes(candidates: Sequence[Candidate], existing: Mapping[str, DeviceClass]) -> PlannedClasses:
+def plan_classes(policies: Sequence[ExaminedPolicy], existing: Mapping[str, DeviceClass]) -> PlannedClasses:
     """The classes of suspended policies stay as they are."""
     planned: list[PolicyClass] = []
     unwanted: list[DeviceClass] = []
     complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
     # An extended resource goes to the policy of the highest rank.
-    for candidate in sorted(candidates, key=rank):
-        if candidate.rests:
+    for examined in sorted(policies, key=rank):
+        if examined.is_suspended:
             continue
         for sharing in Sharing:
             found = PolicyClass(
-                policy=candidate.policy,
+                policy=examined.policy,
                 sharing=sharing,
-                before=existing.get(names.policy_class(candidate.name, sharing)),
+                before=existing.get(names.policy_class(examined.name, sharing)),
             )
-            is_ours = found.before is not None and ownership.is_ours(found.before.metadata, candidate.policy)
-            is_offered = for_mode(candidate.policy.spec.offers, sharing) is not None
-            if not candidate.policy.spec.classes.create:
+            is_ours = found.before is not None and ownership.is_ours(found.before.metadata, examined.policy)
+            is_offered = for_mode(examined.policy.spec.offers, sharing) is not None
+            if not examined.policy.spec.classes.create:
                 unwanted += [found.before] if found.before and is_ours else []
             elif found.before is not None and not is_ours:
                 if is_offered:
-                    complaints[candidate.name].append(_not_ours(found))
+                    complaints[examined.name].append(_not_ours(found))
             elif is_offered or is_ours:
                 planned.append(found)
     classes = tuple(_with_resources(planned, existing, complaints))

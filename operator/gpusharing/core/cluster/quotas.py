@@ -14,7 +14,7 @@ from gpusharing.core.cluster import ownership
 from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.memo import Memo
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.core.text import listed
 
@@ -56,15 +56,15 @@ class QuotaDecider:
     """Remembers the decision on each namespace: there are hundreds, and one changes at a time."""
 
     def __init__(self) -> None:
-        self._limited: Final[Memo[tuple[tuple[Candidate, ...]], tuple[_Limited, ...]]] = Memo()
+        self._limited: Final[Memo[tuple[tuple[ExaminedPolicy, ...]], tuple[_Limited, ...]]] = Memo()
         self._grouped: Final[Memo[tuple[Quotas], Mapping[str, tuple[ResourceQuota, ...]]]] = Memo()
         self._found: Final[Memo[_InNamespace, _Found]] = Memo()
 
     def decide(
-        self, candidates: Sequence[Candidate], namespaces: Mapping[str, Namespace], existing: Quotas
+        self, policies: Sequence[ExaminedPolicy], namespaces: Mapping[str, Namespace], existing: Quotas
     ) -> QuotaDecision:
         """The quotas of suspended policies stay as they are."""
-        limited = self._limited.one(_limits, (tuple(candidates),))
+        limited = self._limited.one(_limits, (tuple(policies),))
         # A copy: the caller's mapping may change under it.
         quotas = self._grouped.one(_by_namespace, (dict(existing),))
         things = {
@@ -80,12 +80,12 @@ class QuotaDecider:
         return QuotaDecision(intents, {policy: [_not_ours(policy, named)] for policy, named in not_ours.items()})
 
 
-def _limits(things: tuple[tuple[Candidate, ...]]) -> tuple[_Limited, ...]:
-    [candidates] = things
+def _limits(things: tuple[tuple[ExaminedPolicy, ...]]) -> tuple[_Limited, ...]:
+    [policies] = things
     return tuple(
-        _Limited(candidate.policy, _hard(candidate.policy))
-        for candidate in candidates
-        if not candidate.rests and not candidate.policy.metadata.deletion_timestamp
+        _Limited(examined.policy, _hard(examined.policy))
+        for examined in policies
+        if not examined.is_suspended and not examined.policy.metadata.deletion_timestamp
     )
 
 

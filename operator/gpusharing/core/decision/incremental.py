@@ -20,7 +20,7 @@ from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider, Cl
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
 from gpusharing.core.events.waiting_claims import Why, explain, policy_of_class, waiting_events
 from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Target
-from gpusharing.core.policies.policy import Candidate, Candidates, broken, examine
+from gpusharing.core.policies.policy import ExaminedPolicies, ExaminedPolicy, broken, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
 from gpusharing.core.state.cluster_state import Changes, ClusterState, Key, Setup, WaitingGroup
 from gpusharing.core.state.node_view import NodeView
@@ -67,7 +67,7 @@ class Decider:
     def __init__(self, setup: Setup) -> None:
         self.state = ClusterState(setup)
         self._setup = setup
-        self._candidates = Candidates()
+        self._policies = ExaminedPolicies()
         self._nodes: dict[str, _Node] = {}
         self._parts: defaultdict[str, dict[str, Part]] = defaultdict(dict)
         """By policy and node."""
@@ -138,7 +138,7 @@ class Decider:
         edited = self._examine(changes.policies)
         yield
         due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
-        moved = {candidate.name for candidate in edited}
+        moved = {examined.name for examined in edited}
         for name in due:
             moved |= self._propose(name)
             yield
@@ -195,7 +195,7 @@ class Decider:
         if policy is None:
             return None
         namespace = self.state.get(Namespace, ("", group.namespace))
-        return explain(group, self._candidates.by_name[policy.metadata.name], self._status_of(policy), namespace)
+        return explain(group, self._policies.by_name[policy.metadata.name], self._status_of(policy), namespace)
 
     def _status_of(self, policy: SharingPolicy) -> SharingPolicyStatus:
         """As it is, or is to be written."""
@@ -204,22 +204,22 @@ class Decider:
 
     def _fold(self, policy: SharingPolicy, now: str) -> None:
         name = policy.metadata.name
-        candidate = replace(self._candidates.by_name[name], policy=policy)
+        examined = replace(self._policies.by_name[name], policy=policy)
         status = policy_status(
-            candidate,
+            examined,
             fold(self._contributions[name]),
             self._cluster.complaints.get(name, ()),
-            untold=name in self._cluster.guards_pending,
+            guards_pending=name in self._cluster.guards_pending,
             minor=self._setup.minor,
             now=now,
         )
-        if candidate.is_readable and status != policy.status:
+        if examined.is_readable and status != policy.status:
             self._statuses[name] = PatchStatus(policy, status)
 
-    def _examine(self, names: Iterable[str]) -> list[Candidate]:
+    def _examine(self, names: Iterable[str]) -> list[ExaminedPolicy]:
         """Takes in policies; those because of which nodes have to be decided on again, as they were and as they are."""
-        edited: list[Candidate] = []
-        by_name = dict(self._candidates.by_name)
+        edited: list[ExaminedPolicy] = []
+        by_name = dict(self._policies.by_name)
         for name in names:
             before, policy = by_name.get(name), self.state.get(SharingPolicy, ("", name))
             if before and policy and _says_the_same(before, policy):
@@ -234,10 +234,10 @@ class Decider:
                 by_name[name] = self._examined(policy)
                 edited.append(by_name[name])
         if edited:
-            self._candidates = Candidates(by_name.values())
+            self._policies = ExaminedPolicies(by_name.values())
         return edited
 
-    def _examined(self, policy: SharingPolicy) -> Candidate:
+    def _examined(self, policy: SharingPolicy) -> ExaminedPolicy:
         try:
             return examine(policy, minor=self._setup.minor)
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
@@ -250,20 +250,20 @@ class Decider:
             due.add(heapq.heappop(self._moments)[1])
         return due & self._nodes.keys()
 
-    def _concerned(self, edited: Sequence[Candidate]) -> set[str]:
+    def _concerned(self, edited: Sequence[ExaminedPolicy]) -> set[str]:
         if not edited:
             return set()
         undecided = {name for kind, name in self._failures if kind == "NodeSharing"}
         return undecided | {
-            name for name, node in self._nodes.items() if any(self._concerns(candidate, node) for candidate in edited)
+            name for name, node in self._nodes.items() if any(self._concerns(examined, node) for examined in edited)
         }
 
-    def _concerns(self, candidate: Candidate, node: _Node) -> bool:
+    def _concerns(self, examined: ExaminedPolicy, node: _Node) -> bool:
         return (
-            node.view.name in self._contributions.get(candidate.name, ())
-            or candidate.policy.spec.nodes.matches(node.view.labels)
-            or any(gpu.policy and gpu.policy.name == candidate.name for gpu in node.view.sharing.spec.gpus)
-            or any(candidate.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
+            node.view.name in self._contributions.get(examined.name, ())
+            or examined.policy.spec.nodes.matches(node.view.labels)
+            or any(gpu.policy and gpu.policy.name == examined.name for gpu in node.view.sharing.spec.gpus)
+            or any(examined.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
         )
 
     def _propose(self, name: str) -> set[str]:
@@ -275,7 +275,7 @@ class Decider:
         node = self._nodes.get(name)
         memo = node.memo if node else NodeMemo(self._setup.driver)
         try:
-            proposal = propose(self._candidates, view, memo)
+            proposal = propose(self._policies, view, memo)
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this node alone)
             self._cannot_decide(view, error)
             return self._put_parts(name, {})
@@ -283,15 +283,15 @@ class Decider:
         return self._put_parts(name, parts(proposal.rollout, proposal.wanted.selected_by))
 
     def _put_parts(self, node: str, after: Mapping[str, Part]) -> set[str]:
-        return _exchange(self._parts, node, {name: part for name, part in after.items() if name in self._candidates})
+        return _exchange(self._parts, node, {name: part for name, part in after.items() if name in self._policies})
 
     def _hold_back(self, policies: Iterable[str]) -> set[str]:
         """Nodes on which one of these policies may begin now, or may not any more."""
         turned: set[str] = set()
         for name in policies:
             before = self._held_back.pop(name, frozenset())
-            if name in self._candidates:
-                rollout = self._candidates.by_name[name].policy.spec.rollout
+            if name in self._policies:
+                rollout = self._policies.by_name[name].policy.spec.rollout
                 self._held_back[name] = held_back(rollout, self._parts[name])
             turned |= before ^ self._held_back.get(name, frozenset())
         return turned & self._nodes.keys()
@@ -306,7 +306,7 @@ class Decider:
         asking = node.proposal.rollout.asking
         try:
             decision = decide_node(
-                self._candidates,
+                self._policies,
                 node.view,
                 node.proposal,
                 self._setup,
@@ -326,7 +326,7 @@ class Decider:
         self._contribute(name, decision.contributions)
 
     def _contribute(self, node: str, after: Mapping[str, Contribution]) -> None:
-        known = {name: one for name, one in after.items() if name in self._candidates}
+        known = {name: one for name, one in after.items() if name in self._policies}
         self._unfolded |= _exchange(self._contributions, node, known)
 
     def _forget(self, name: str) -> None:
@@ -343,9 +343,9 @@ class Decider:
         self._contribute(
             view.name,
             {
-                candidate.name: _undecided(view.name, error)
-                for candidate in self._candidates.in_order
-                if candidate.policy.spec.nodes.matches(view.labels)
+                examined.name: _undecided(view.name, error)
+                for examined in self._policies.in_order
+                if examined.policy.spec.nodes.matches(view.labels)
             },
         )
 
@@ -366,7 +366,7 @@ class Decider:
         try:
             self._cluster = self._cluster_decider.decide(
                 Cluster(
-                    candidates=self._candidates.in_order,
+                    policies=self._policies.in_order,
                     classes=self.state.by_name(DeviceClass),
                     namespaces=self.state.by_name(Namespace),
                     guards=self.state.by_name(ValidatingAdmissionPolicy),
@@ -382,7 +382,7 @@ class Decider:
         self._unfolded |= before.differs_for(self._cluster)
 
 
-def _says_the_same(before: Candidate, after: SharingPolicy) -> bool:
+def _says_the_same(before: ExaminedPolicy, after: SharingPolicy) -> bool:
     """Its status is our own doing, but has the tenants of a suspended policy."""
     metadata = replace(after.metadata, resource_version=before.policy.metadata.resource_version)
     return (
@@ -393,7 +393,8 @@ def _says_the_same(before: Candidate, after: SharingPolicy) -> bool:
 
 
 def _undecided(node: str, error: Exception) -> Contribution:
-    lagging = LaggingNode(node=node, reason=LagReason.UNDECIDED, message="cannot be decided on: see Degraded")
+    message = "the operator cannot decide on it: see condition Degraded"
+    lagging = LaggingNode(node=node, reason=LagReason.UNDECIDED, message=message)
     return Contribution(selected=True, undecided=f"{node}: {type(error).__name__}", lagging=lagging)
 
 

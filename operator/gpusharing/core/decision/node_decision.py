@@ -19,7 +19,7 @@ from gpusharing.core.events.on_write import notices
 from gpusharing.core.intents import Intent, RecordEvent
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.assignment import assign
-from gpusharing.core.policies.policy import Candidates
+from gpusharing.core.policies.policy import ExaminedPolicies
 from gpusharing.core.policies.resolution import resolve
 from gpusharing.core.policies.selection import Selection, Selector
 from gpusharing.core.rollout.gpu_change import ChangeMemo, NodeRollout, node_rollout
@@ -41,7 +41,7 @@ _MOST_GPUS: Final = 64
 class _Case(NamedTuple):
     """All that policies decide on: neither claims nor other nodes."""
 
-    candidates: Candidates
+    policies: ExaminedPolicies
     labels: Mapping[str, str]
     gpus: tuple[GpuStatus, ...]
     models: tuple[GpuModel, ...]
@@ -99,22 +99,22 @@ class NodeMemo:
         self.parts: ContributionMemo = Memo()
 
 
-def propose(candidates: Candidates, view: NodeView, memo: NodeMemo) -> Proposal:
+def propose(policies: ExaminedPolicies, view: NodeView, memo: NodeMemo) -> Proposal:
     before = memo.written.map(_without_holders, {gpu.uuid: (gpu,) for gpu in view.sharing.spec.gpus})
     case = _Case(
-        candidates=candidates,
+        policies=policies,
         labels=view.labels,
         gpus=tuple([gpu.status for gpu in view.gpus.values()]),
         models=view.sharing.status.models,
         written=tuple(before),
     )
     wanted = memo.wanted.one(lambda case: _wanted(case, view, memo.selector), case)
-    rollout = node_rollout(candidates.by_name, view.gpus, {gpu.uuid: gpu for gpu in before}, wanted.gpus, memo.changes)
+    rollout = node_rollout(policies.by_name, view.gpus, {gpu.uuid: gpu for gpu in before}, wanted.gpus, memo.changes)
     return Proposal(wanted=wanted, rollout=rollout)
 
 
 def decide_node(
-    candidates: Candidates,
+    policies: ExaminedPolicies,
     view: NodeView,
     proposal: Proposal,
     setup: Setup,
@@ -131,7 +131,7 @@ def decide_node(
         *_missing(view),
     )
     lost = losses(view)
-    registry = Registry(candidates.tenants, view.namespaces)
+    registry = Registry(policies.tenants, view.namespaces)
     claims = claim_entries(view, admitted, registry, lost, memo.entries)
     spec = fitted(NodeSharingSpec(gpus=gpus, claims=claims), view)
     if spec == written:
@@ -143,13 +143,13 @@ def decide_node(
         held_back=held_back,
         selected_by=wanted.selected_by,
         selections=wanted.selections,
-        plans=_plans(candidates, view, wanted, gpus) if wanted.if_applied else {},
+        plans=_plans(policies, view, wanted, gpus) if wanted.if_applied else {},
     )
     return NodeDecision(
         spec=spec,
-        contributions=contributions(candidates.by_name, view, decided, memo.parts),
+        contributions=contributions(policies.by_name, view, decided, memo.parts),
         until=next_approval(view.sharing.status.gpus, idle_wait=setup.idle_wait, now=now),
-        notices=notices(view, spec, candidates.readable),
+        notices=notices(view, spec, policies.readable),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}),
     )
 
@@ -159,22 +159,22 @@ def _without_holders(things: tuple[GpuSharing]) -> GpuSharing:
 
 
 def _wanted(case: _Case, view: NodeView, selector: Selector) -> Wanted:
-    candidates = case.candidates
-    selections = selector.selections(candidates.in_order, view)
-    suspended = [one for one in candidates.in_order if one.rests and one.objection is None]
+    policies = case.policies
+    selections = selector.selections(policies.in_order, view)
+    suspended = [one for one in policies.in_order if one.is_suspended and one.objection is None]
     return Wanted(
-        gpus=_assigned(candidates, case, selections),
+        gpus=_assigned(policies, case, selections),
         selections=selections,
         selected_by=frozenset(
-            one.name for one in candidates.in_order if case.gpus and one.policy.spec.nodes.matches(case.labels)
+            one.name for one in policies.in_order if case.gpus and one.policy.spec.nodes.matches(case.labels)
         ),
-        if_applied={one.name: _assigned(candidates.replacing(applied(one)), case, selections) for one in suspended},
+        if_applied={one.name: _assigned(policies.replacing(applied(one)), case, selections) for one in suspended},
     )
 
 
-def _assigned(candidates: Candidates, case: _Case, selections: Mapping[str, Selection]) -> tuple[GpuSharing, ...]:
+def _assigned(policies: ExaminedPolicies, case: _Case, selections: Mapping[str, Selection]) -> tuple[GpuSharing, ...]:
     uuids = [gpu.uuid for gpu in case.gpus]
-    won = assign(candidates.in_order, selections=selections, uuids=uuids, before=case.written)
+    won = assign(policies.in_order, selections=selections, uuids=uuids, before=case.written)
     before = {gpu.uuid: gpu for gpu in case.written}
     return tuple(
         _resolved(gpu, status, case.models, before.get(gpu.uuid)) for gpu, status in zip(won, case.gpus, strict=True)
@@ -201,7 +201,7 @@ def _resolved(gpu: GpuSharing, status: GpuStatus, models: Sequence[GpuModel], be
 
 def _closed(gpu: GpuSharing, before: GpuSharing | None, error: Exception) -> GpuSharing:
     """A failure opens nothing: the GPU offers what its policy had in force on it, or nothing."""
-    message = f"the operator cannot resolve this offer ({type(error).__name__}): report it; the GPU stays as it was"
+    message = f"the operator cannot resolve this offer ({type(error).__name__}): report it; the GPU stays unchanged"
     refused = tuple(
         Refusal(sharing=sharing, reason=RefusalReason.INTERNAL_ERROR, message=message)
         for sharing in Sharing
@@ -212,12 +212,12 @@ def _closed(gpu: GpuSharing, before: GpuSharing | None, error: Exception) -> Gpu
 
 
 def _plans(
-    candidates: Candidates, view: NodeView, wanted: Wanted, decided: Sequence[GpuSharing]
+    policies: ExaminedPolicies, view: NodeView, wanted: Wanted, decided: Sequence[GpuSharing]
 ) -> Mapping[str, NodePlan]:
     """Of the policies that are suspended; `decided` is what is written now."""
     plans = {
         name: node_plan(
-            candidates.replacing(applied(candidates.by_name[name])).by_name, view, decided, wanted.gpus, if_applied
+            policies.replacing(applied(policies.by_name[name])).by_name, view, decided, wanted.gpus, if_applied
         )
         for name, if_applied in wanted.if_applied.items()
     }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import Enforcement, ExclusiveOffer, Offers
 from gpusharing.api.sharing.tenants import Allowance
@@ -30,7 +30,7 @@ class OfferedGpu:
     """Whether MIG mode is on at the moment."""
     instances: tuple[MigInstance, ...] = ()
     """MIG instances that are not made for claims: those of a static layout, and those that others made."""
-    memory_wall: MemoryWallSupport = UNTOLD
+    memory_wall: MemoryWallSupport = NOT_REPORTED
     """Whether the driver can hold containers to a part of its memory."""
 
     unhealthy: str | None = None

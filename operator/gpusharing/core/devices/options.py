@@ -38,7 +38,7 @@ def of_device(gpu: Gpu, device: str) -> Option:
     """The option behind a device that was published earlier."""
     name = names.read_device(device)
     if name is None or name.slot != gpu.slot:
-        raise ValueError(f"{device} is no device of GPU {gpu.slot}")
+        raise ValueError(f"{device} is not a device of GPU {gpu.slot}")
     return Option(device, name.sharing, draw_of_place(gpu, name.place) if name.place else counters.whole(gpu))
 
 

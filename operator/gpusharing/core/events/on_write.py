@@ -80,8 +80,8 @@ def _change(hold: Hold, gpu: GpuView, before: GpuSharing, after: GpuSharing) -> 
     elif is_offered(hold.place, before, gpu.status, gpu.models):
         action = "Drain"
         note = (
-            f"{no_longer}: current users keep it, no new claims are admitted; the change takes effect when the last "
-            "user releases it"
+            f"{no_longer}: its claims keep it, and it is not allocated to new claims; the change takes effect when "
+            "the last claim releases it"
         )
     else:
         return

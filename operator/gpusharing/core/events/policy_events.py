@@ -52,8 +52,8 @@ def draining_events(specs: Iterable[ReplaceSpec], policies: Mapping[str, ObjectM
 def _of_claims(
     event: RecordEvent, policy: PolicyReference, policies: Mapping[str, ObjectMeta], count: int
 ) -> RecordEvent:
-    holders = f"{count} claims hold devices" if count > 1 else "1 claim holds a device"
-    effect = "pods using them are being evicted" if event.warning else "current users keep them"
+    holders = f"{count} claims use devices" if count > 1 else "1 claim uses a device"
+    effect = "pods using them are being evicted" if event.warning else "the claims keep them"
     return replace(
         event,
         target=Target.SHARING_POLICY,

@@ -17,7 +17,7 @@ from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.events import pods
 from gpusharing.core.intents import RecordEvent, Target
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.state.cluster_state import WaitingGroup
 from gpusharing.core.verdicts.tenancy import in_words
 
@@ -29,11 +29,11 @@ class Why(NamedTuple):
 
 
 def explain(
-    group: WaitingGroup, candidate: Candidate, status: SharingPolicyStatus, namespace: Namespace | None
+    group: WaitingGroup, examined: ExaminedPolicy, status: SharingPolicyStatus, namespace: Namespace | None
 ) -> Why | None:
-    """`candidate` and `status`: of the policy whose class it is. None: nothing certain keeps these claims waiting."""
-    return _why_nobody_is_served(group.device_class, candidate, status) or _why_strangers_are_not(
-        group, candidate, status, namespace
+    """`examined` and `status`: of the policy whose class it is. None: nothing certain keeps these claims waiting."""
+    return _why_nobody_is_served(group.device_class, examined, status) or _why_strangers_are_not(
+        group, examined, status, namespace
     )
 
 
@@ -56,43 +56,43 @@ def policy_of_class(device_class: DeviceClass) -> str | None:
     return next((owner.name for owner in owners if owner.kind == Target.SHARING_POLICY), None)
 
 
-def _why_nobody_is_served(name: str, candidate: Candidate, status: SharingPolicyStatus) -> Why | None:
-    meant = _meant(name, candidate)
+def _why_nobody_is_served(name: str, examined: ExaminedPolicy, status: SharingPolicyStatus) -> Why | None:
+    meant = _meant(name, examined)
     ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
     if status.gpus is not None and not status.gpus.won and ready and ready.status is ConditionStatus.FALSE:
         # Its message has counts.
         note = f"{meant}, which has none ({ready.reason}): its condition Ready says what to do"
         return Why("PolicyHasNoGpus", note, f"{name} {ready.reason}")
-    way = next((way for way in Sharing if names.policy_class(candidate.name, way) == name), None)
-    if way and _is_wholly_in_force(candidate, status) and for_mode(candidate.policy.spec.offers, way) is None:
+    way = next((way for way in Sharing if names.policy_class(examined.name, way) == name), None)
+    if way and _is_wholly_in_force(examined, status) and for_mode(examined.policy.spec.offers, way) is None:
         note = (
-            f"device class {name} requests {way} on GPUs of SharingPolicy {candidate.name}, which does not offer {way}"
+            f"device class {name} requests {way} on GPUs of SharingPolicy {examined.name}, which does not offer {way}"
         )
         return Why("ModeNotOffered", f"{note}; use one of the modes in spec.offers", name)
     return None
 
 
 def _why_strangers_are_not(
-    group: WaitingGroup, candidate: Candidate, status: SharingPolicyStatus, namespace: Namespace | None
+    group: WaitingGroup, examined: ExaminedPolicy, status: SharingPolicyStatus, namespace: Namespace | None
 ) -> Why | None:
     """Their claims were made when the namespace was a tenant, or went around the guards."""
-    tenants = candidate.policy.spec.tenants.namespaces
-    if tenants == LabelSelector() or not _is_wholly_in_force(candidate, status):
+    tenants = examined.policy.spec.tenants.namespaces
+    if tenants == LabelSelector() or not _is_wholly_in_force(examined, status):
         return None
     labels = namespace.metadata.labels if namespace else None
     if labels is None or tenants.matches(labels):
         return None
     described = f"is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
-    note = f"{_meant(group.device_class, candidate)}, and namespace {group.namespace} {described}"
+    note = f"{_meant(group.device_class, examined)}, and namespace {group.namespace} {described}"
     return Why("NotATenant", note, group.device_class)
 
 
-def _meant(name: str, candidate: Candidate) -> str:
-    return f"device class {name} is for GPUs of SharingPolicy {candidate.name}"
+def _meant(name: str, examined: ExaminedPolicy) -> str:
+    return f"device class {name} is for GPUs of SharingPolicy {examined.name}"
 
 
-def _is_wholly_in_force(candidate: Candidate, status: SharingPolicyStatus) -> bool:
+def _is_wholly_in_force(examined: ExaminedPolicy, status: SharingPolicyStatus) -> bool:
     """As it is now, on each of its nodes."""
     ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
-    is_of_now = status.observed_generation == candidate.policy.metadata.generation
-    return not candidate.rests and is_of_now and ready is not None and ready.status is ConditionStatus.TRUE
+    is_of_now = status.observed_generation == examined.policy.metadata.generation
+    return not examined.is_suspended and is_of_now and ready is not None and ready.status is ConditionStatus.TRUE

@@ -8,7 +8,7 @@ from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.node_spec import GpuSharing, Loser, LossReason, PolicyReference
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Allowance
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.policies.selection import Selection
 
 _NOTHING = Selection(failed={})
@@ -37,7 +37,7 @@ class Contest:
 
 
 def assign(
-    candidates: Sequence[Candidate],
+    policies: Sequence[ExaminedPolicy],
     *,
     selections: Mapping[str, Selection],
     uuids: Sequence[str],
@@ -49,10 +49,10 @@ def assign(
     GPUs stay put.
     """
     contest = Contest(uuids, {gpu.uuid: gpu for gpu in before}, {}, {uuid: [] for uuid in uuids}, {})
-    policies = {candidate.name: candidate.policy for candidate in candidates}
-    wanting = {_rank(candidate.policy): candidate for candidate in candidates if not candidate.rests}
-    resting = {candidate.name: candidate.policy for candidate in candidates if candidate.rests}
-    stays = _by_rank(contest, resting)
+    by_name = {examined.name: examined.policy for examined in policies}
+    wanting = {_rank(examined.policy): examined for examined in policies if not examined.is_suspended}
+    suspended = {examined.name: examined.policy for examined in policies if examined.is_suspended}
+    stays = _by_rank(contest, suspended)
     untouched: set[str] = set()
     for rank in sorted(wanting.keys() | stays.keys()):
         # A mistake never opens the fleet: what such a policy had stays its own, and it wants nothing else.
@@ -66,17 +66,17 @@ def assign(
     return tuple(
         _untouched(uuid, contest)
         if uuid in untouched
-        else _entry(uuid, policies[winner.name] if (winner := contest.winners.get(uuid)) else None, contest)
+        else _entry(uuid, by_name[winner.name] if (winner := contest.winners.get(uuid)) else None, contest)
         for uuid in uuids
     )
 
 
-def _by_rank(contest: Contest, resting: Mapping[str, SharingPolicy]) -> dict[Rank, list[str]]:
+def _by_rank(contest: Contest, suspended: Mapping[str, SharingPolicy]) -> dict[Rank, list[str]]:
     """What policies had that want nothing new, by the rank with which they won it: not even a new priority counts."""
     found: dict[Rank, list[str]] = {}
     for uuid in contest.uuids:
         entry = contest.previous.get(uuid)
-        if entry and entry.policy and (policy := resting.get(entry.policy.name)):
+        if entry and entry.policy and (policy := suspended.get(entry.policy.name)):
             priority = policy.spec.priority if entry.priority is None else entry.priority
             found.setdefault(Rank(-priority, policy.metadata.name), []).append(uuid)
     return found

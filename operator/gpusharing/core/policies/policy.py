@@ -36,22 +36,22 @@ class Objection(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """A policy that has been looked at."""
+class ExaminedPolicy:
+    """A policy with its selectors compiled, or with the objection to it."""
 
     policy: SharingPolicy
     selectors: tuple[cel.Program, ...] = ()
     objection: Objection | None = None
-    """The first thing that stands against it; None if it is accepted."""
+    """The first reason not to accept it; None if it is accepted."""
 
     @cached_property
     def tenants(self) -> LabelSelector | None:
-        """Namespaces that its devices are for. None: nobody can tell. While it rests, an edit does not count: admission
-        goes by what the policy said before, too."""
+        """The namespaces of its tenants. None: not known. An edit of a suspended policy does not count: the guards use
+        its last spec, too."""
         last = self.policy.status.last_ready
         if not self.is_readable:
             return None
-        if not self.rests or last is None:
+        if not self.is_suspended or last is None:
             return self.policy.spec.tenants.namespaces
         try:
             return Tenants.model_validate(last.spec.get("tenants", {})).namespaces
@@ -60,7 +60,7 @@ class Candidate:
 
     @cached_property
     def answers(self) -> Answers:
-        """What its selectors answer, for all nodes."""
+        """The answers of its selectors on all nodes."""
         return Answers(self.selectors)
 
     @property
@@ -73,80 +73,80 @@ class Candidate:
         return self.objection is None or self.objection.reason is not ObjectionReason.UNREADABLE
 
     @property
-    def rests(self) -> bool:
-        """What it has stays as it is, and it wants nothing else."""
+    def is_suspended(self) -> bool:
+        """Its GPUs stay unchanged, and it gets no other GPUs."""
         rollout = self.policy.spec.rollout
         return self.objection is not None or rollout.paused or rollout.mode is RolloutMode.PLAN
 
 
-def rank(candidate: Candidate) -> tuple[int, str]:
-    """Sorts the policy first that gets what only one can have."""
-    return -candidate.policy.spec.priority, candidate.name
+def rank(examined: ExaminedPolicy) -> tuple[int, str]:
+    """Sorts the policy first that wins a GPU, or a name, which only one policy can have."""
+    return -examined.policy.spec.priority, examined.name
 
 
-class Candidates:
-    """All policies, in the order of their names. Made anew when one of them changes, and never changed."""
+class ExaminedPolicies:
+    """All policies, in the order of their names. Immutable: an edit makes a new one."""
 
-    def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
-        self.in_order: Final = tuple(sorted(candidates, key=lambda candidate: candidate.name))
-        self.by_name: Final[Mapping[str, Candidate]] = {candidate.name: candidate for candidate in self.in_order}
+    def __init__(self, policies: Iterable[ExaminedPolicy] = ()) -> None:
+        self.in_order: Final = tuple(sorted(policies, key=lambda examined: examined.name))
+        self.by_name: Final[Mapping[str, ExaminedPolicy]] = {examined.name: examined for examined in self.in_order}
         self.readable: Final[Mapping[str, SharingPolicy]] = {
-            candidate.name: candidate.policy for candidate in self.in_order if candidate.is_readable
+            examined.name: examined.policy for examined in self.in_order if examined.is_readable
         }
         self.tenants: Final[Mapping[str, LabelSelector]] = {
-            candidate.name: candidate.tenants for candidate in self.in_order if candidate.tenants is not None
+            examined.name: examined.tenants for examined in self.in_order if examined.tenants is not None
         }
 
     def __contains__(self, name: object) -> bool:
         return name in self.by_name
 
-    def replacing(self, candidate: Candidate) -> "Candidates":
+    def replacing(self, examined: ExaminedPolicy) -> "ExaminedPolicies":
         """With this one in the place of the one of its name."""
-        return Candidates({**self.by_name, candidate.name: candidate}.values())
+        return ExaminedPolicies({**self.by_name, examined.name: examined}.values())
 
 
-def examine(policy: SharingPolicy, *, minor: int) -> Candidate:
+def examine(policy: SharingPolicy, *, minor: int) -> ExaminedPolicy:
     """`minor` is that of the Kubernetes whose scheduler is to read the same expressions in the same way."""
     if isinstance(policy, UnreadablePolicy):
-        return Candidate(policy=policy, objection=Objection(ObjectionReason.UNREADABLE, "see the operator's log"))
+        return ExaminedPolicy(policy=policy, objection=Objection(ObjectionReason.UNREADABLE, "see the operator's log"))
     programs: list[cel.Program] = []
     for index, selector in enumerate(policy.spec.gpus.selectors):
         try:
             program = cel.compile(selector.cel.expression, minor)
         except cel.CompileError as error:
-            return Candidate(policy=policy, objection=_invalid_selector(index, error.explained()))
+            return ExaminedPolicy(policy=policy, objection=_invalid_selector(index, error.explained()))
         if program.max_cost > cel.COST_LIMIT:
             # As the API server refuses it in a DeviceClass.
-            excess = f"it may cost {program.max_cost:,} units, and Kubernetes allows {cel.COST_LIMIT:,}"
-            return Candidate(policy=policy, objection=_invalid_selector(index, excess))
+            excess = f"it may cost {program.max_cost:,} units, but Kubernetes allows {cel.COST_LIMIT:,}"
+            return ExaminedPolicy(policy=policy, objection=_invalid_selector(index, excess))
         programs.append(program)
     together = sum(program.max_cost for program in programs)
     if together > MOST_COST:
-        return Candidate(policy=policy, objection=_too_costly(together))
-    return Candidate(policy=policy, selectors=tuple(programs))
+        return ExaminedPolicy(policy=policy, objection=_too_costly(together))
+    return ExaminedPolicy(policy=policy, selectors=tuple(programs))
 
 
-def broken(policy: SharingPolicy, error: Exception) -> Candidate:
+def broken(policy: SharingPolicy, error: Exception) -> ExaminedPolicy:
     """A policy that makes decisions fail: it is suspended."""
     message = (
-        "GPUs that this policy shares already stay as they are: the operator cannot decide on it "
-        f"({type(error).__name__}); see the operator's log, and report it"
+        f"the operator cannot decide on this policy ({type(error).__name__}); its GPUs stay unchanged: see the "
+        "operator's log, and report it"
     )
-    return Candidate(policy=policy, objection=Objection(ObjectionReason.INTERNAL_ERROR, message))
+    return ExaminedPolicy(policy=policy, objection=Objection(ObjectionReason.INTERNAL_ERROR, message))
 
 
 def _invalid_selector(index: int, why: str) -> Objection:
     message = (
-        f"GPUs that this policy shares already stay as they are until spec.gpus.selectors[{index}].cel.expression is "
-        f"right: {why}"
+        f"spec.gpus.selectors[{index}].cel.expression is not valid; until it is corrected, the GPUs of this policy "
+        f"stay unchanged: {why}"
     )
     return Objection(ObjectionReason.INVALID_SELECTOR, message)
 
 
 def _too_costly(together: int) -> Objection:
     message = (
-        "GPUs that this policy shares already stay as they are until spec.gpus.selectors costs less: the expressions "
-        f"may cost {together:,} units together, and a policy may cost {MOST_COST:,}; remove expressions, or replace "
-        "loops (all, exists, map) by comparisons"
+        "spec.gpus.selectors costs too much; until it is corrected, the GPUs of this policy stay unchanged: the "
+        f"expressions may cost {together:,} units together, and a policy may cost {MOST_COST:,}; remove expressions, "
+        "or replace loops (all, exists, map) by comparisons"
     )
     return Objection(ObjectionReason.INVALID_SELECTOR, message)

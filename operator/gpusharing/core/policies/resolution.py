@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing.gpu_status import UNTOLD, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import Refusal, RefusalReason
 from gpusharing.api.sharing.offers import Enforcement, MigOffer, MpsOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
 from gpusharing.api.sharing.tenants import Allowance
@@ -25,7 +25,7 @@ def resolve(
     *,
     gpu: Divisible,
     mig_profiles: Sequence[str],
-    memory_wall: MemoryWallSupport = UNTOLD,
+    memory_wall: MemoryWallSupport = NOT_REPORTED,
     allow: Allowance | None = None,
 ) -> Resolution:
     """`mig_profiles` are those that the GPU can be cut into; where `gpu` knows their places, layouts are tried out.
@@ -66,9 +66,8 @@ class _Resolving:
         self._refuse(
             Sharing.TIME_SLICING,
             RefusalReason.MEMORY_WALL_UNSUPPORTED,
-            f"offers.timeSlicing.memory.enforcement: {memory.enforcement}, but containers cannot be held to a part of "
-            f"this GPU's memory ({self.memory_wall.reason}): mend that, select other GPUs, or give "
-            f"{Enforcement.PREFERRED}",
+            f"offers.timeSlicing.memory.enforcement is {memory.enforcement}, but memory limits are not supported on "
+            f"this GPU ({self.memory_wall.reason}): repair that, select other GPUs, or set {Enforcement.PREFERRED}",
         )
         return False
 
@@ -81,8 +80,8 @@ class _Resolving:
             self._refuse(
                 Sharing.MPS,
                 RefusalReason.DEFAULT_EXCEEDS_ALLOWANCE,
-                f"offers.mps.threads.default: {offer.threads.default}, and tenants.allow.maxThreads is "
-                f"{self.allow.max_threads}: allow more, or give less",
+                f"offers.mps.threads.default is {offer.threads.default}, but tenants.allow.maxThreads is "
+                f"{self.allow.max_threads}: raise the limit, or lower the default",
             )
             return None
         return offer.model_copy(update={"memory": offer.memory.model_copy(update=amounts)})
@@ -95,8 +94,8 @@ class _Resolving:
         self._refuse(
             sharing,
             RefusalReason.DEFAULT_EXCEEDS_ALLOWANCE,
-            f"offers.{offer}.memory.default: {default} on this GPU, and tenants.allow.maxMemory is {most}: allow more, "
-            "or give less",
+            f"offers.{offer}.memory.default is {default} on this GPU, but tenants.allow.maxMemory is {most}: raise the "
+            "limit, or lower the default",
         )
         return False
 
@@ -106,11 +105,11 @@ class _Resolving:
         if not unknown:
             return offer if self._has_room(offer.layout or {}) else None
         field_name = "profiles" if offer.profiles else "layout"
-        choices = f"it knows {', '.join(self.mig_profiles)}" if self.mig_profiles else "it knows none"
+        choices = f"it supports {', '.join(self.mig_profiles)}" if self.mig_profiles else "it supports none"
         self._refuse(
             Sharing.MIG,
             RefusalReason.UNKNOWN_MIG_PROFILE,
-            f"offers.mig.{field_name}: the GPU cannot be cut into {', '.join(unknown)}: {choices}",
+            f"offers.mig.{field_name}: this GPU does not support {', '.join(unknown)}; {choices}",
         )
         known = tuple(profile for profile in wanted if profile in self.mig_profiles)
         # Half a layout is another layout; of profiles, claims can use those that there are.
@@ -122,12 +121,12 @@ class _Resolving:
         if not excess:
             return True
         room = {name: count - excess.get(name, 0) for name, count in wanted.items() if count > excess.get(name, 0)}
-        beside = f" beside {_counted(room)}" if room else ""
+        beside = f" next to {_counted(room)}" if room else ""
         self._refuse(
             Sharing.MIG,
             RefusalReason.LAYOUT_DOES_NOT_FIT,
-            f"offers.mig.layout: there is no room for {_counted(excess)}{beside} on this GPU: leave it out, or ask for "
-            "smaller instances",
+            f"offers.mig.layout: there is no room for {_counted(excess)}{beside} on this GPU: remove it, or use "
+            "smaller profiles",
         )
         return False
 
@@ -141,7 +140,7 @@ class _Resolving:
                 return None
         for (low, smaller), (high, larger) in pairwise(amounts.items()):
             if smaller > larger:
-                problem = f"{smaller}Mi on this GPU, and {high} is {larger}Mi: give amounts that go together on it"
+                problem = f"{smaller}Mi on this GPU, but {high} is {larger}Mi: use amounts that fit this GPU"
                 self._refuse(sharing, RefusalReason.MEMORY_TOO_SMALL, f"offers.{offer}.memory.{low}: {problem}")
                 return None
         return {key: in_mebibytes(amount) for key, amount in amounts.items()}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.core.policies.answers import Answer, GpuDevice
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.state.node_view import NodeView
 
 
@@ -20,14 +20,14 @@ class Selection:
 class _Gpu:
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
-        self._answers: dict[str, tuple[Candidate, Answer]] = {}
+        self._answers: dict[str, tuple[ExaminedPolicy, Answer]] = {}
         """By policy."""
 
-    def answer(self, candidate: Candidate) -> Answer:
-        examined, answer = self._answers.get(candidate.name, (None, None))
-        if examined is not candidate or answer is None:
-            answer = candidate.answers.answer(self.device)
-            self._answers[candidate.name] = candidate, answer
+    def answer(self, examined: ExaminedPolicy) -> Answer:
+        last, answer = self._answers.get(examined.name, (None, None))
+        if last is not examined or answer is None:
+            answer = examined.answers.answer(self.device)
+            self._answers[examined.name] = examined, answer
         return answer
 
     def forget_others(self, names: Container[str]) -> None:
@@ -42,21 +42,21 @@ class Selector:
         self._driver = driver
         self._gpus: dict[str, _Gpu] = {}
 
-    def selections(self, candidates: Sequence[Candidate], view: NodeView) -> Mapping[str, Selection]:
+    def selections(self, policies: Sequence[ExaminedPolicy], view: NodeView) -> Mapping[str, Selection]:
         """By the names of the accepted policies that want this node."""
         wanting = [
-            candidate
-            for candidate in candidates
-            if candidate.objection is None and candidate.policy.spec.nodes.matches(view.labels)
+            examined
+            for examined in policies
+            if examined.objection is None and examined.policy.spec.nodes.matches(view.labels)
         ]
         statuses = [gpu.status for gpu in view.gpus.values()]
         everything = Selection(wanted=tuple(gpu.uuid for gpu in statuses), failed={})
-        if any(candidate.selectors for candidate in wanting):
+        if any(examined.selectors for examined in wanting):
             self._gpus = {status.uuid: self._gpu(status) for status in statuses}
-        names = {candidate.name for candidate in wanting}
+        names = {examined.name for examined in wanting}
         for gpu in self._gpus.values():
             gpu.forget_others(names)
-        return {candidate.name: self._select(candidate) if candidate.selectors else everything for candidate in wanting}
+        return {examined.name: self._select(examined) if examined.selectors else everything for examined in wanting}
 
     def _gpu(self, status: GpuStatus) -> _Gpu:
         known = self._gpus.get(status.uuid)
@@ -64,8 +64,8 @@ class Selector:
             return known
         return _Gpu(GpuDevice(self._driver, status))
 
-    def _select(self, candidate: Candidate) -> Selection:
-        answers = {uuid: gpu.answer(candidate) for uuid, gpu in self._gpus.items()}
+    def _select(self, examined: ExaminedPolicy) -> Selection:
+        answers = {uuid: gpu.answer(examined) for uuid, gpu in self._gpus.items()}
         return Selection(
             wanted=tuple(uuid for uuid, answer in answers.items() if answer.matches),
             failed={uuid: answer.failure for uuid, answer in answers.items() if answer.failure is not None},

@@ -25,12 +25,11 @@ from typing import Annotated, Final
 from pydantic.dataclasses import dataclass as record
 
 from gpusharing.api.meta import FROZEN_CONFIG, EmptyTuple
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.devices.options import Option, can_be_held_together, of_device
 from gpusharing.core.publishing.entries import Entry, Standing
 from gpusharing.core.publishing.menu import Menu, whole_only
-
-IDLE_WAIT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ def blocking_holds(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
     return tuple([hold for hold in gpu.holds if not is_offered(hold.place, entry, gpu.status, gpu.models)])
 
 
-def has_to_be_cut(entry: GpuSharing, gpu: GpuView) -> bool:
+def has_to_be_repartitioned(entry: GpuSharing, gpu: GpuView) -> bool:
     """Whether instances of a static layout are missing, or MIG mode has to be switched by a reset."""
     mig = entry.offers.mig if entry.offers else None
     if mig is not None and mig.layout is not None and lacks_instances(mig.layout, gpu.status):
@@ -32,7 +32,7 @@ def failure(gpu: GpuStatus) -> str | None:
     return healthy.message
 
 
-def is_offered_anew(entry: GpuSharing, gpu: GpuStatus) -> bool:
+def is_offered_again(entry: GpuSharing, gpu: GpuStatus) -> bool:
     """Whether the agent acts on the entry, and the GPU can be taken."""
     return gpu.policy == entry.policy and can_be_taken(entry, gpu)
 

@@ -1,4 +1,4 @@
-"""What would be done on a node if a policy that rests were applied."""
+"""The changes of a node if a suspended policy were applied."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Final
 from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
 from gpusharing.api.sharing.plan import Effect, Plan, PlannedGpu, PlannedNode, PlanTotals
 from gpusharing.api.sharing.rollout import RolloutMode
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.rollout.gpu_change import GpuChange, node_rollout
 from gpusharing.core.state.node_view import NodeView
 
@@ -26,22 +26,22 @@ class NodePlan:
     """GPUs."""
 
 
-def applied(candidate: Candidate) -> Candidate:
+def applied(examined: ExaminedPolicy) -> ExaminedPolicy:
     """As it would be if it did not rest."""
-    rollout = candidate.policy.spec.rollout.model_copy(update={"mode": RolloutMode.APPLY, "paused": False})
-    spec = candidate.policy.spec.model_copy(update={"rollout": rollout})
-    return replace(candidate, policy=candidate.policy.model_copy(update={"spec": spec}))
+    rollout = examined.policy.spec.rollout.model_copy(update={"mode": RolloutMode.APPLY, "paused": False})
+    spec = examined.policy.spec.model_copy(update={"rollout": rollout})
+    return replace(examined, policy=examined.policy.model_copy(update={"spec": spec}))
 
 
 def node_plan(
-    candidates: Mapping[str, Candidate],
+    policies: Mapping[str, ExaminedPolicy],
     view: NodeView,
     decided: Sequence[GpuSharing],
     wanted: Sequence[GpuSharing],
     if_applied: Sequence[GpuSharing],
 ) -> NodePlan | None:
-    """`candidates` with the policy applied; `decided`: what is written now. None: nothing would change."""
-    changes = node_rollout(candidates, view.gpus, {gpu.uuid: gpu for gpu in decided}, if_applied).changes
+    """`policies` with the policy applied; `decided`: what is written now. None: nothing would change."""
+    changes = node_rollout(policies, view.gpus, {gpu.uuid: gpu for gpu in decided}, if_applied).changes
     moves = [change for change, now in zip(changes, wanted, strict=True) if _differ(change.after, now)]
     if not moves:
         return None

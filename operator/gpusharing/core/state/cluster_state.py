@@ -14,9 +14,9 @@ from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, Valida
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
-from gpusharing.core.publishing.narrowing import IDLE_WAIT
 from gpusharing.core.state.node_view import NodeView
 
 T = TypeVar("T")
@@ -145,6 +145,7 @@ class ClusterState:
         return NodeView(
             sharing=sharing,
             labels=itself.metadata.labels,
+            not_ready_since=itself.not_ready_since,
             claims=claims,
             namespaces={
                 name: labels
@@ -163,7 +164,7 @@ class ClusterState:
 
     def _replace_node(self, before: Node | None, after: Node | None) -> None:
         # Kubelets write all the time how their nodes are.
-        if before is None or after is None or before.metadata.labels != after.metadata.labels:
+        if before is None or after is None or _node_facts(before) != _node_facts(after):
             self._changes.nodes.add(_name(before or after))
 
     def _replace_claim(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
@@ -233,6 +234,10 @@ def _name(item: Any) -> str:
 def _facts(metadata: ObjectMeta | None) -> ObjectMeta | None:
     """Metadata without what changes with each write."""
     return replace(metadata, resource_version="", generation=0) if metadata else None
+
+
+def _node_facts(node: Node) -> tuple[object, ...]:
+    return node.metadata.labels, node.not_ready_since
 
 
 def _drop(index: dict[Any, dict[Key, T]], name: object, key: Key) -> None:

@@ -58,6 +58,8 @@ class GpuView(NamedTuple):
 class NodeView:
     sharing: NodeSharing
     labels: Mapping[str, str]
+    not_ready_since: str | None = None
+    """None: Kubernetes says that the node is Ready."""
     claims: tuple[ResourceClaim, ...]
     """The claims that hold devices of this node."""
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

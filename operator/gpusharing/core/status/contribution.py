@@ -12,9 +12,9 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.claims.allocation import display_name, tolerates
 from gpusharing.core.memo import Memo
-from gpusharing.core.policies.policy import Candidate
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.policies.selection import Selection
-from gpusharing.core.rollout.gpu_change import GpuChange, NodeRollout, is_changing, takes_up_a_place
+from gpusharing.core.rollout.gpu_change import GpuChange, NodeRollout, counts_as_unavailable, is_changing
 from gpusharing.core.rollout.gpu_progress import blocking_holds, failure
 from gpusharing.core.rollout.plan import NodePlan
 from gpusharing.core.state.node_view import GpuView, Hold, NodeView
@@ -112,7 +112,7 @@ ContributionMemo: TypeAlias = Memo[_Case, _GpuPart]
 
 
 def contributions(
-    candidates: Mapping[str, Candidate],
+    policies: Mapping[str, ExaminedPolicy],
     view: NodeView,
     decided: DecidedNode,
     memo: ContributionMemo | None = None,
@@ -130,7 +130,7 @@ def contributions(
     )
     return {
         policy: _contribution(policy, view, decided, parts, clients=clients[policy])
-        for policy in candidates.keys() & (decided.selected_by | concerned)
+        for policy in policies.keys() & (decided.selected_by | concerned)
     }
 
 
@@ -143,10 +143,10 @@ def _gpu_part(case: _Case) -> _GpuPart:
         counted=entry.offers is not None and _is_counted(entry.offers),
         places=_places(entry),
         late=is_late(entry, change.gpu),
-        waiting=not change.has_begun,
+        waiting=not change.is_applied,
         changing=is_changing(entry, change.gpu),
         failure=failure(change.gpu.status),
-        stops=takes_up_a_place(entry, change.after, change.gpu),
+        stops=counts_as_unavailable(entry, change.after, change.gpu),
         not_evicted=_not_evicted(entry, change.gpu),
     )
 
@@ -180,6 +180,7 @@ def _contribution(
             late=[Late(gpu.case.decided, gpu.case.change.gpu) for gpu in won if gpu.late],
             waiting=[gpu.case.change for gpu in gpus if gpu.waiting and gpu.case.change.policy == policy],
             held=policy in decided.held_back,
+            not_ready_since=view.not_ready_since,
         ),
         held_back=policy in decided.held_back,
         changing=any(gpu.changing for gpu in won),

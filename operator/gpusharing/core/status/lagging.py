@@ -7,7 +7,7 @@ from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
 from gpusharing.core.rollout.gpu_change import GpuChange
-from gpusharing.core.rollout.gpu_progress import blocking_holds, can_be_taken, failure, has_to_be_cut
+from gpusharing.core.rollout.gpu_progress import blocking_holds, can_be_taken, failure, has_to_be_repartitioned
 from gpusharing.core.state.node_view import GpuView
 from gpusharing.core.text import listed
 
@@ -25,14 +25,17 @@ def lagging(
     late: Sequence[Late],
     waiting: Sequence[GpuChange],
     held: bool,
+    not_ready_since: str | None = None,
 ) -> LaggingNode | None:
     """`late`: those that it has. `waiting`: those that stay as they were. `held`: whether it may not begin here yet."""
-    found = _waiting(waiting, held=held) or (_late(late) if late else None)
+    found = _waiting(waiting, held=held)
+    if found is None and late:
+        found = _not_ready(not_ready_since) if not_ready_since else _late(late)
     return LaggingNode(node=node, reason=found[0], message=found[1]) if found else None
 
 
 def is_late(entry: GpuSharing, gpu: GpuView) -> bool:
-    return not _has_acted(entry, gpu) or has_to_be_cut(entry, gpu) or not can_be_taken(entry, gpu.status)
+    return not _has_acted(entry, gpu) or has_to_be_repartitioned(entry, gpu) or not can_be_taken(entry, gpu.status)
 
 
 _Found = tuple[LagReason, str] | None
@@ -41,14 +44,20 @@ _Found = tuple[LagReason, str] | None
 def _waiting(waiting: Sequence[GpuChange], *, held: bool) -> _Found:
     """Those that stay as they were."""
     if held:
-        return LagReason.HELD_BACK, "stays as it was until other nodes have changed (rollout.maxUnavailable)"
+        return LagReason.HELD_BACK, "held back until other nodes have changed (rollout.maxUnavailable)"
     kept = [change.after.uuid for change in waiting if change.effect is Effect.UNCHANGED_UNTIL_IDLE]
     if kept:
         return (
             LagReason.UNCHANGED_UNTIL_IDLE,
-            f"{listed(kept)} in use, so as before until idle (rollout.disruption: Never)",
+            f"{listed(kept)} in use: unchanged until idle (rollout.disruption: Never)",
         )
     return None
+
+
+def _not_ready(since: str) -> _Found:
+    # Whatever its agent reported last is old.
+    message = f"NotReady since {since}, and counts towards rollout.maxUnavailable: repair the node, or delete its Node"
+    return LagReason.NODE_NOT_READY, message
 
 
 def _late(late: Sequence[Late]) -> _Found:
@@ -57,12 +66,14 @@ def _late(late: Sequence[Late]) -> _Found:
     if failures:
         return LagReason.FAILING, listed(failures, separator="; ")
     if any(not _has_acted(one.decided, one.gpu) for one in late):
-        return LagReason.WAITING_FOR_AGENT, "its agent has not acted yet"
+        return LagReason.WAITING_FOR_AGENT, "the agent has not applied the change yet"
     return (
-        _those(late, LagReason.EVICTING, _is_evicting, "in use: the pods that are in the way are being evicted")
-        or _those(late, LagReason.IN_USE, _is_in_use, "in use: what is offered changes when the last claim has gone")
-        or _those(late, LagReason.REPARTITIONING, lambda one: has_to_be_cut(*one), "being cut anew")
-        or _those(late, LagReason.WITHDRAWING, lambda _: True, "withdrawing what was offered before")
+        _those(late, LagReason.EVICTING, _is_evicting, "in use: the pods that block the change are being evicted")
+        or _those(late, LagReason.IN_USE, _is_in_use, "in use: the change takes effect when the last claim is released")
+        or _those(
+            late, LagReason.REPARTITIONING, lambda one: has_to_be_repartitioned(*one), "being repartitioned or reset"
+        )
+        or _those(late, LagReason.WITHDRAWING, lambda _: True, "withdrawing devices that are no longer offered")
     )
 
 

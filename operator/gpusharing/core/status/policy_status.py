@@ -14,7 +14,7 @@ from gpusharing.api.sharing.policy_status import (
     SharingPolicyStatus,
 )
 from gpusharing.api.sharing.rollout import RolloutMode
-from gpusharing.core.policies.policy import Candidate, Objection
+from gpusharing.core.policies.policy import ExaminedPolicy, Objection
 from gpusharing.core.reasons import (
     AcceptedReason,
     Complaint,
@@ -44,27 +44,27 @@ class Finding(NamedTuple):
 
 
 def policy_status(
-    candidate: Candidate,
+    examined: ExaminedPolicy,
     totals: Totals,
     complaints: Sequence[Complaint] = (),
     *,
-    untold: bool = False,
+    guards_pending: bool = False,
     minor: int,
     now: str,
 ) -> SharingPolicyStatus:
-    """The status to be; where nothing but the time would change, it is the one that is there. `untold`: admission does
-    not know yet what it says of its tenants."""
-    policy = candidate.policy
-    ready = _ready(candidate, totals, untold=untold)
+    """The new status, or the present one if only the time would change. `guards_pending`: the guards do not have the
+    tenants of this policy yet."""
+    policy = examined.policy
+    ready = _ready(examined, totals, guards_pending=guards_pending)
     findings = {
-        ConditionType.ACCEPTED: _accepted(candidate.objection),
+        ConditionType.ACCEPTED: _accepted(examined.objection),
         ConditionType.READY: ready,
-        ConditionType.PROGRESSING: _progressing(candidate, totals),
+        ConditionType.PROGRESSING: _progressing(examined, totals),
         ConditionType.CONFLICTED: _conflicted(totals),
         ConditionType.DEGRADED: _degraded(totals, complaints, minor),
     }
     conditions = tuple(_condition(policy, type_, finding, now=now) for type_, finding in findings.items())
-    is_planned = candidate.objection is None and policy.spec.rollout.mode is RolloutMode.PLAN
+    is_planned = examined.objection is None and policy.spec.rollout.mode is RolloutMode.PLAN
     return SharingPolicyStatus(
         observed_generation=policy.metadata.generation,
         conditions=conditions,
@@ -79,15 +79,15 @@ def policy_status(
         clients=ClientCount(current=totals.clients, max=totals.places),
         lagging=tuple(totals.lagging[:_MOST_LAGGING]),
         plan=plan(totals.planned) if is_planned else None,
-        last_ready=_last_ready(candidate) if ready.reason == ReadyReason.READY else policy.status.last_ready,
+        last_ready=_last_ready(examined) if ready.reason == ReadyReason.READY else policy.status.last_ready,
     )
 
 
-def _last_ready(candidate: Candidate) -> LastReady | None:
-    policy = candidate.policy
+def _last_ready(examined: ExaminedPolicy) -> LastReady | None:
+    policy = examined.policy
     last, generation = policy.status.last_ready, policy.metadata.generation
-    # Of an edit while the policy rests nothing is in force: it goes on by what it said before.
-    if candidate.rests or (last and last.generation == generation):
+    # An edit of a suspended policy is not in force: its last ready spec counts.
+    if examined.is_suspended or (last and last.generation == generation):
         return last
     # As people would write it: without what is so anyway.
     spec = policy.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -100,12 +100,12 @@ def _accepted(objection: Objection | None) -> Finding:
     return Finding(ConditionStatus.TRUE, AcceptedReason.ACCEPTED)
 
 
-def _ready(candidate: Candidate, totals: Totals, *, untold: bool) -> Finding:
+def _ready(examined: ExaminedPolicy, totals: Totals, *, guards_pending: bool) -> Finding:
     def not_ready(reason: ReadyReason, message: str) -> Finding:
         return Finding(ConditionStatus.FALSE, reason, message)
 
     nodes = counted(totals.selected, "node")
-    if candidate.objection:
+    if examined.objection:
         return not_ready(ReadyReason.NOT_ACCEPTED, "see condition Accepted")
     if not totals.selected:
         return not_ready(
@@ -113,65 +113,71 @@ def _ready(candidate: Candidate, totals: Totals, *, untold: bool) -> Finding:
             "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report",
         )
     if totals.planned:
-        is_paused = candidate.policy.spec.rollout.paused
-        return not_ready(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _resting(candidate, totals))
+        is_paused = examined.policy.spec.rollout.paused
+        return not_ready(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _while_suspended(examined, totals))
     if not totals.won and not totals.coming and not totals.lost:
         return not_ready(
-            ReadyReason.NO_MATCHING_GPUS, f"no GPU of the {nodes} in spec.nodes matches spec.gpus.selectors"
+            ReadyReason.NO_MATCHING_GPUS,
+            f"no GPU on {nodes} of spec.nodes matches spec.gpus.selectors: compare the selectors with "
+            "status.gpus[].attributes of the NodeSharings",
         )
     if not totals.won and not totals.coming:
         return not_ready(
             ReadyReason.LOST_ALL_GPUS,
-            f"other policies won {counted(len(totals.lost), 'GPU')} that it wants: see Conflicted",
+            f"other policies won every GPU that this policy selects ({len(totals.lost)}): see condition Conflicted",
         )
-    if untold:
-        return not_ready(ReadyReason.WAITING_FOR_GUARDS, "admission does not know yet what it says of its tenants")
+    if guards_pending:
+        return not_ready(
+            ReadyReason.WAITING_FOR_GUARDS,
+            "the admission policies have not been updated with this policy's tenants yet",
+        )
     if totals.lagging:
         return not_ready(
             ReadyReason.WAITING_FOR_NODES,
-            f"{len(totals.lagging)} of {nodes} not there yet: {_lagging(totals)}",
+            f"not in force on {len(totals.lagging)} of {nodes} yet: {_lagging(totals)}",
         )
     message = f"in force on {counted(totals.won, 'GPU')} of {counted(totals.winning, 'node')}"
     return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
 
 
-def _progressing(candidate: Candidate, totals: Totals) -> Finding:
-    def rests(reason: ProgressingReason, message: str = "") -> Finding:
+def _progressing(examined: ExaminedPolicy, totals: Totals) -> Finding:
+    def not_progressing(reason: ProgressingReason, message: str = "") -> Finding:
         return Finding(ConditionStatus.FALSE, reason, message)
 
-    rollout = candidate.policy.spec.rollout
-    if candidate.objection:
-        return rests(ProgressingReason.STOPPED, "see condition Accepted")
+    rollout = examined.policy.spec.rollout
+    if examined.objection:
+        return not_progressing(ProgressingReason.STOPPED, "see condition Accepted")
     if rollout.paused:
-        return rests(ProgressingReason.PAUSED, _resting(candidate, totals))
+        return not_progressing(ProgressingReason.PAUSED, _while_suspended(examined, totals))
     if rollout.mode is RolloutMode.PLAN:
-        return rests(ProgressingReason.PLAN, _resting(candidate, totals))
+        return not_progressing(ProgressingReason.PLAN, _while_suspended(examined, totals))
     if totals.held_back and not totals.moving:
-        return rests(
+        return not_progressing(
             ProgressingReason.STOPPED,
             f"rollout stopped: failing nodes use up rollout.maxUnavailable, {counted(totals.held_back, 'node')} held "
-            f"back. Repair them, take them out of spec.nodes, correct the policy, or raise it: {_failing(totals)}",
+            "back. Repair the failing nodes, remove them from spec.nodes, correct the policy, or raise maxUnavailable. "
+            f"Failing: {_failing(totals)}",
         )
     if totals.moving or totals.held_back:
-        then = f", and {totals.held_back} more after them" if totals.held_back else ""
+        then = f", {totals.held_back} more to follow" if totals.held_back else ""
         return Finding(
             ConditionStatus.TRUE,
             ProgressingReason.ROLLING_OUT,
-            f"{counted(totals.changing, 'node')} being changed{then}",
+            f"changing {counted(totals.changing, 'node')}{then}",
         )
     if totals.lagging:
         return Finding(ConditionStatus.TRUE, ProgressingReason.WAITING, _lagging(totals))
-    return rests(ProgressingReason.COMPLETE)
+    return not_progressing(ProgressingReason.COMPLETE)
 
 
-def _resting(candidate: Candidate, totals: Totals) -> str:
-    """What is not done while the policy rests, and how it comes to be done."""
-    do = "set rollout.paused to false" if candidate.policy.spec.rollout.paused else "set rollout.mode to Apply"
+def _while_suspended(examined: ExaminedPolicy, totals: Totals) -> str:
+    """Changes that a suspended policy does not make, and the remedy."""
+    do = "set rollout.paused to false" if examined.policy.spec.rollout.paused else "set rollout.mode to Apply"
     if not totals.planned:
         return "nothing would change"
     gpus = sum(len(one.node.gpus) for one in totals.planned)
-    changes = f"{counted(gpus, 'GPU')} of {counted(len(totals.planned), 'node')} would change"
-    return f"{changes}: to have it so, {do}"
+    changes = f"{counted(gpus, 'GPU')} on {counted(len(totals.planned), 'node')} would change"
+    return f"{changes}; {do} to roll this out"
 
 
 def _conflicted(totals: Totals) -> Finding:
@@ -192,27 +198,28 @@ def _degradations(totals: Totals, minor: int) -> Iterator[tuple[DegradedReason, 
     if totals.undecided:
         nodes = counted(len(totals.undecided), "node")
         why = listed(totals.undecided, separator="; ")
-        yield DegradedReason.INTERNAL_ERROR, f"{nodes} cannot be decided on and stay as they are: {why}"
+        message = f"the operator cannot decide on {nodes}, which stay unchanged; report this: {why}"
+        yield DegradedReason.INTERNAL_ERROR, message
     if totals.failing:
         yield DegradedReason.NODES_FAILING, f"{counted(totals.broken, 'node')} failing: {_failing(totals)}"
     if totals.not_evicted:
         message = (
-            f"Kubernetes evicts nobody who tolerates the taint {names.DRAINING} without end: delete the pods of "
-            f"{listed(totals.not_evicted)}"
+            f"claims tolerate taint {names.DRAINING} indefinitely, so Kubernetes does not evict their pods; delete the "
+            f"pods of {listed(totals.not_evicted)}"
         )
         yield DegradedReason.EVICTION_TOLERATED, message
     if totals.failed:
-        gpus = f"{counted(len(totals.failed), 'GPU')}, which stay as they are"
+        gpus = f"{counted(len(totals.failed), 'GPU')}, which stay unchanged"
         why = listed(totals.failed, separator="; ")
-        yield DegradedReason.SELECTOR_ERROR, f"a selector has no answer for {gpus}: {why}"
+        yield DegradedReason.SELECTOR_ERROR, f"a selector fails on {gpus}: {why}"
     if totals.refused:
         why = listed([message for _, message in totals.refused], separator="; ")
-        yield DegradedReason(totals.refused[0][0]), f"not offered in every way: {why}"
+        yield DegradedReason(totals.refused[0][0]), f"some offers cannot be provided on some GPUs: {why}"
     if minor < _COUNTS_FAST and totals.counted > _COUNTED_NODES:
         message = (
-            f"the scheduler of Kubernetes 1.{minor} looks at the counters of all nodes for each pod and node, and "
-            f"{counted(totals.counted, 'node')} offer GPUs in modes that exclude each other: upgrade to "
-            f"1.{_COUNTS_FAST}, or offer one mode on each GPU"
+            f"Kubernetes 1.{minor} schedules slowly if a GPU offers several modes, as on "
+            f"{counted(totals.counted, 'node')} of this policy: upgrade to 1.{_COUNTS_FAST}, or offer one mode on each "
+            "GPU"
         )
         yield DegradedReason.SLOW_SCHEDULER, message
 

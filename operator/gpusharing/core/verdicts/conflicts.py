@@ -145,9 +145,9 @@ def _loss(clashes: Sequence[_Clash], evicted: AbstractSet[Place]) -> Loss:
     mine, other = clashes[0].mine, clashes[0].other
     evicted_from = frozenset(clash.mine.place for clash in clashes) & evicted
     # That there are rules does not mean that anybody acts on them: a feature gate decides on that.
-    asked = "Kubernetes is asked to evict its pods; if they stay, " if evicted_from else ""
+    asked = "Kubernetes is asked to evict this claim's pods; if they stay, " if evicted_from else ""
     reason = (
-        f"device {mine.place} cannot be had beside {other.place}, which claim "
-        f"{allocation.display_name(other.claim)} holds on the same GPU: {asked}{release_hint(mine.claim)}"
+        f"device {mine.place} conflicts with {other.place} on the same GPU, which is allocated to claim "
+        f"{allocation.display_name(other.claim)}: {asked}{release_hint(mine.claim)}"
     )
     return Loss(reason=reason, evicted_from=evicted_from)

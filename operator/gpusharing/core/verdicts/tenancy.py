@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, ResourceClaim
 from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
-from gpusharing.api.sharing.gpu_status import UNTOLD, GpuStatus, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, GpuStatus, MemoryWallSupport
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.api.text import clip
@@ -46,7 +46,7 @@ class Held(NamedTuple):
 
     @property
     def wall(self) -> MemoryWallSupport:
-        return self.status.memory_wall if self.status else UNTOLD
+        return self.status.memory_wall if self.status else NOT_REPORTED
 
     @property
     def place(self) -> str:
@@ -81,15 +81,16 @@ def _against_tenant(claim: ResourceClaim, name: str, devices: Sequence[Held], re
     namespace = claim.metadata.namespace
     tenants = registry.tenants.get(name)
     if tenants is None:
-        return [f"device {devices[0].place} is for the tenants of SharingPolicy {name} alone, which does not exist"]
+        place = devices[0].place
+        return [f"device {place} is reserved for tenants of SharingPolicy {name}, but that policy does not exist"]
     labels = registry.namespaces.get(namespace)
     if labels is None:
         raise UnknownNamespaceError(namespace)
     if not tenants.matches(labels):
         described = f"namespace {namespace} is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
-        return [f"SharingPolicy {name}: {described}, and device {devices[0].place} is for them alone"]
+        return [f"SharingPolicy {name}: {described}, and device {devices[0].place} is reserved for them"]
     looked_at = [one.place for one in devices if one.result.admin_access]
-    around = "adminAccess goes around what each of its tenants may have (spec.tenants): ask without it"
+    around = "adminAccess is not allowed on devices reserved for tenants (spec.tenants): remove it from the request"
     return [f"SharingPolicy {name}: device {place}: {around}" for place in looked_at[:1]]
 
 
@@ -115,8 +116,8 @@ def _against_amounts(device: Sequence[Held]) -> Iterable[str]:
             continue
         if total > quantities.exact(most):
             yield (
-                f"SharingPolicy {gpu.policy.name}: a claim gets at most {most} of the {capacity} of a device "
-                f"(spec.tenants.allow.{field}), and was allocated more of {device[0].place}"
+                f"SharingPolicy {gpu.policy.name}: the claim was allocated more {capacity} of device "
+                f"{device[0].place} than spec.tenants.allow.{field} permits ({most})"
             )
 
 

@@ -41,10 +41,10 @@ LIMITED_ENTRY = '"limited": {"maxThreads": ["50"]}'
 
 
 def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> GuardUpdate:
-    candidates = [examine(item, minor=MINOR) for item in policies]
+    examined = [examine(item, minor=MINOR) for item in policies]
     return update_guards(
-        candidates,
-        device_classes.plan_classes(candidates, {}).classes,
+        examined,
+        device_classes.plan_classes(examined, {}).classes,
         installed() if guards is None else guards,
         bound() if bindings is None else bindings,
     )
@@ -65,7 +65,7 @@ def missing_of(decided: GuardUpdate) -> str:
     """Of the guards, as the policy with tenants says it."""
     [complaint] = decided.complaints["search"]
     assert complaint.reason is DegradedReason.GUARD_MISSING
-    return complaint.message.partition(" is not installed")[0]
+    return complaint.message.partition(": missing")[0]
 
 
 def after(decided: GuardUpdate, guards: Guards) -> Guards:
@@ -281,8 +281,8 @@ def test_one_that_is_too_large_is_left_out_of_all_guards_and_mutes_nobody() -> N
     for guard, variable in (("claims", "classes"), ("pods", "classes"), ("pods", "resources")):
         assert "giant" not in variables(guards[f"gpusharing-{guard}"])[variable]
     assert full(decided) == {
-        "giant": "spec.tenants takes 4,097 characters in the admission policies, and one policy may take 4,096: no new "
-        "claim gets its reserved GPUs. Use fewer or shorter requirements in spec.tenants.namespaces"
+        "giant": "spec.tenants takes 4,097 characters in the admission policies, but one policy may take 4,096: its "
+        "reserved GPUs are not allocated to new claims. Use fewer or shorter requirements in spec.tenants.namespaces"
     }
     again = kept(giant, at_most, SEARCH, guards=guards)
     assert again == GuardUpdate(pending=frozenset({"giant"}), complaints=decided.complaints)
@@ -307,8 +307,9 @@ def test_the_room_is_given_by_rank() -> None:
     assert known(guards, "allocation", "tenants") == {"z-first", "search", *names}
     assert full(decided) == dict.fromkeys(
         [f"p{number:02}" for number in range(fitting - 1, fitting + 2)],
-        "spec.tenants takes 4,096 characters in the admission policies, and policies of higher rank leave fewer of "
-        "90,000: no new claim gets its reserved GPUs. Delete or shorten policies with tenants, or raise spec.priority",
+        "spec.tenants takes 4,096 characters in the admission policies, but policies of higher rank leave fewer of "
+        "90,000: its reserved GPUs are not allocated to new claims. Delete or shorten policies with tenants, "
+        "or raise spec.priority",
     )
     # One that is taken back makes room at once, in the same write.
     decided = kept(*crowd[1:], first, SEARCH, guards=guards)

@@ -30,7 +30,7 @@ def allocation() -> list[dict[str, Any]]:
     )
     return guard(
         ALLOCATION,
-        "Devices for tenants only, at the moment when the scheduler gives them to a claim.",
+        "Checks reserved devices when the scheduler allocates them to a claim.",
         rules=[rule("resource.k8s.io", ["UPDATE"], "resourceclaims/status")],
         condition=(
             "newly-allocates-devices-for-tenants",

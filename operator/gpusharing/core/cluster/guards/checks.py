@@ -31,7 +31,7 @@ variables.tenants[p].all(required,
 def of_tenants(what: str) -> Check:
     says = (
         "'namespace ' + namespaceObject.metadata.name + ' is not one of its tenants (spec.tenants.namespaces); ' + "
-        f"{what} + ' is for them'"
+        f"{what} + ' is reserved for them'"
     )
     return Check(f"!({IS_RESTRICTED}) ||\n{is_tenant('variables.keys', 'variables.labels')}", says)
 
@@ -40,7 +40,7 @@ def no_admin_access(requests: str) -> Check:
     """Of a GPU that others hold, that is: they would not be alone."""
     return Check(
         f"!({IS_RESTRICTED}) || {requests}.all(r, !has(r.adminAccess) || !r.adminAccess)",
-        "'adminAccess is not for tenants'",
+        "'adminAccess is not allowed on devices reserved for tenants: remove it'",
     )
 
 
@@ -91,7 +91,7 @@ variables.configs.all(c, c.?apiVersion.orValue('') == '{nvidia.API_VERSION}' &&
 variables.sharing.all(s, {_given("s.strategy")} &&
   (!has(s.timeSlicingConfig) || s.strategy == 'TimeSlicing') && (!has(s.mpsConfig) || s.strategy == 'MPS') &&
   s.all(k, k in ['strategy', 'timeSlicingConfig', 'mpsConfig']))""",
-        "'sharing must have a strategy, and beside it nothing but the config of that strategy'",
+        "'sharing must have a strategy, and only the config of that strategy'",
     ),
     Check(
         f"{_any('gpuConfig')} || variables.sharing.all(s, s.?strategy.orValue('') in {_limit('gpuConfig')})",

@@ -30,7 +30,7 @@ def claims() -> list[dict[str, Any]]:
     )
     return guard(
         CLAIMS,
-        "Claims and templates that name the class of a SharingPolicy with tenants or limits, when they are made.",
+        "Checks new claims and templates that name a class of a SharingPolicy with tenants or limits.",
         rules=[_CREATED],
         # Other drivers' claims may have none, and then it is null.
         condition=("has-requests", f"[{CLAIM_SPEC}].exists(s, has(s.devices.requests) && s.devices.requests != null)"),
@@ -59,7 +59,7 @@ def tolerations() -> list[dict[str, Any]]:
     tolerated = "variables.tolerations"
     return guard(
         TOLERATIONS,
-        "A GPU that is taken away is taken from everybody: Kubernetes evicts nobody who tolerates that without end.",
+        "Refuses tolerations that would keep a claim on a GPU that is being withdrawn.",
         rules=[_CREATED],
         condition=("has-requests", f"[{CLAIM_SPEC}].exists(s, has(s.devices.requests) && s.devices.requests != null)"),
         variables={
@@ -71,14 +71,14 @@ def tolerations() -> list[dict[str, Any]]:
         validations=[
             {
                 "expression": f"{tolerated}.all(t, !has(t.key) || !t.key.startsWith('{names.GROUP}/'))",
-                "message": f"taints of {names.GROUP} say that a GPU is being taken away: only requests with "
-                "adminAccess may tolerate them by name",
+                "message": f"only requests with adminAccess may tolerate taints of {names.GROUP}: "
+                "remove the toleration",
                 "reason": "Forbidden",
             },
             {
                 "expression": f"{tolerated}.all(t, has(t.key) && t.key != '' || !has(t.effect) || "
                 "t.effect != 'NoExecute' || has(t.tolerationSeconds) && t.tolerationSeconds <= 3600)",
-                "message": "a toleration without a key for NoExecute needs tolerationSeconds of at most 3600",
+                "message": "a toleration of NoExecute without a key must have tolerationSeconds of at most 3600",
                 "reason": "Forbidden",
             },
         ],

@@ -33,7 +33,7 @@ def namespaces() -> list[dict[str, Any]]:
     was_one = is_tenant("variables.before", "variables.labelsBefore")
     return guard(
         NAMESPACES,
-        "Labels that make a namespace a tenant of a SharingPolicy need the verb admit on it.",
+        "Requires the verb admit on a SharingPolicy for labels that make a namespace its tenant.",
         rules=[_WRITTEN],
         condition=_CONDITION,
         variables={
@@ -50,7 +50,7 @@ def namespaces() -> list[dict[str, Any]]:
                 ".check('admit').allowed())",
                 "'these labels make namespace ' + object.metadata.name + ' a tenant of ' + "
                 "variables.joined.map(p, 'SharingPolicy ' + p).join(', ') + "
-                f"': that needs the verb admit on sharingpolicies.{names.GROUP}'",
+                f"': this requires the verb admit on sharingpolicies.{names.GROUP}'",
             )
         ],
         fails_closed=False,
@@ -65,7 +65,7 @@ def admin_access() -> list[dict[str, Any]]:
 
     return guard(
         ADMIN_ACCESS,
-        f"The label {_LABEL} needs the verb grant-admin-access on resourceclaims.",
+        f"The label {_LABEL} requires the verb grant-admin-access on resourceclaims.",
         rules=[_WRITTEN],
         condition=_CONDITION,
         variables=_VARIABLES,
@@ -73,8 +73,8 @@ def admin_access() -> list[dict[str, Any]]:
             {
                 "expression": f"!({has_it('variables.now')}) || {has_it('variables.before')} || "
                 "authorizer.group('resource.k8s.io').resource('resourceclaims').check('grant-admin-access').allowed()",
-                "message": f"the label {_LABEL} needs the verb grant-admin-access on resourceclaims.resource.k8s.io, "
-                "cluster-wide",
+                "message": f"the label {_LABEL} requires the verb grant-admin-access on "
+                "resourceclaims.resource.k8s.io, cluster-wide",
                 "reason": "Forbidden",
             }
         ],

@@ -23,7 +23,7 @@ def pods() -> list[dict[str, Any]]:
     variables, validation = refusals(of_tenants(f"{mine}.join(', ')"))
     return guard(
         PODS,
-        "Pods that ask for an extended resource of a SharingPolicy with tenants, when they are made.",
+        "Checks new pods that ask for an extended resource of a SharingPolicy with tenants.",
         rules=[rule("", ["CREATE"], "pods")],
         condition=(
             "asks-for-extended-resources",

@@ -19,7 +19,7 @@ from gpusharing.core.cluster.guards.literals import Entries
 from gpusharing.core.cluster.guards.namespaces import NAMESPACES
 from gpusharing.core.cluster.guards.pods import PODS
 from gpusharing.core.intents import Intent, Patch, Stage, Target
-from gpusharing.core.policies.policy import Candidate, rank
+from gpusharing.core.policies.policy import ExaminedPolicy, rank
 from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.core.text import listed
 
@@ -56,10 +56,10 @@ class GuardUpdate:
 
 
 def update_guards(
-    candidates: Sequence[Candidate], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
+    policies: Sequence[ExaminedPolicy], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
 ) -> GuardUpdate:
-    guarded = {item.name: item for item in candidates if not item.rests and _needs_guards(item.policy)}
-    suspended = frozenset(item.name for item in candidates if item.rests)
+    guarded = {item.name: item for item in policies if not item.is_suspended and _needs_guards(item.policy)}
+    suspended = frozenset(item.name for item in policies if item.is_suspended)
     known = {name: _known(guards[name], variables) for name, variables in _VARIABLES.items() if name in guards}
     # A mistake never opens the fleet: of a suspended policy the guards know what they knew.
     kept = {
@@ -111,7 +111,7 @@ def _missing(guards: Guards, bindings: Bindings) -> tuple[str, ...]:
 
 
 def _fitting(
-    by_rank: Sequence[Candidate], classes: Sequence[PolicyClass], *, taken: Iterable[ByVariable]
+    by_rank: Sequence[ExaminedPolicy], classes: Sequence[PolicyClass], *, taken: Iterable[ByVariable]
 ) -> tuple[Mapping[str, dict[str, str]], Mapping[str, Complaint]]:
     """By variable, the entries that have room beside those that are `taken`; and the policies that have none.
 
@@ -127,14 +127,14 @@ def _fitting(
     by_policy: defaultdict[str, list[PolicyClass]] = defaultdict(list)
     for item in classes:
         by_policy[item.policy.metadata.name].append(item)
-    for candidate in by_rank:
-        entries = _entries(candidate.policy, by_policy[candidate.name])
+    for examined in by_rank:
+        entries = _entries(examined.policy, by_policy[examined.name])
         own = {variable: literals.size(entries[variable]) for variable in entries}
         largest = max(own.values())
         if largest > MOST_OF_ONE_POLICY:
-            full[candidate.name] = _too_large(largest)
+            full[examined.name] = _too_large(largest)
         elif any(sizes[variable] + own[variable] > MOST_TOGETHER for variable in own):
-            full[candidate.name] = _no_room(largest)
+            full[examined.name] = _no_room(largest)
         else:
             for variable, size in own.items():
                 wanted[variable] |= entries[variable]
@@ -188,16 +188,16 @@ def _patch(guard: ValidatingAdmissionPolicy, texts: Mapping[str, Any]) -> Patch:
 
 def _guard_missing(guards: Sequence[str]) -> Complaint:
     message = (
-        f"{listed(guards)} is not installed as in manifests/base, or the operator may not read it: apply "
-        "manifests/base. Until then the scheduler may give reserved GPUs to anybody, but the agents refuse all but "
-        "tenants, and no new device classes are made"
+        f"{listed(guards)}: missing, changed, or not readable for the operator. Apply manifests/base. Until then the "
+        "scheduler may allocate reserved GPUs to any claim, but agents prepare them for tenants only, and no device "
+        "classes are created"
     )
     return Complaint(DegradedReason.GUARD_MISSING, message)
 
 
 def _too_large(size: int) -> Complaint:
     message = (
-        f"spec.tenants takes {size:,} characters in the admission policies, and one policy may take "
+        f"spec.tenants takes {size:,} characters in the admission policies, but one policy may take "
         f"{MOST_OF_ONE_POLICY:,}: {_UNTIL_THEN}. Use fewer or shorter requirements in spec.tenants.namespaces"
     )
     return Complaint(DegradedReason.GUARDS_FULL, message)
@@ -205,10 +205,10 @@ def _too_large(size: int) -> Complaint:
 
 def _no_room(size: int) -> Complaint:
     message = (
-        f"spec.tenants takes {size:,} characters in the admission policies, and policies of higher rank leave fewer of "
+        f"spec.tenants takes {size:,} characters in the admission policies, but policies of higher rank leave fewer of "
         f"{MOST_TOGETHER:,}: {_UNTIL_THEN}. Delete or shorten policies with tenants, or raise spec.priority"
     )
     return Complaint(DegradedReason.GUARDS_FULL, message)
 
 
-_UNTIL_THEN: Final = "no new claim gets its reserved GPUs"
+_UNTIL_THEN: Final = "its reserved GPUs are not allocated to new claims"

@@ -153,10 +153,16 @@ class Everybody:
     ) -> str:
         """A claim that the scheduler has given a device; its uid."""
         claim = await self.make_claim(name)
+        await self.allocate(name, device=device, node=node, tolerations=tolerations)
+        return claim.metadata.uid
+
+    async def allocate(
+        self, name: str, *, device: str, node: str, tolerations: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """As the scheduler does it."""
         result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device, "tolerations": list(tolerations)}
         status = {"status": {"allocation": {"devices": {"results": [result]}}}}
         await self.api.merge_patch(RESOURCE_CLAIMS, name, status, namespace="default", subresource="status")
-        return claim.metadata.uid
 
     async def holders(self, node: str) -> set[str]:
         """The claims on it, as the operator tells its agent."""

@@ -1,5 +1,6 @@
 """Whatever stands in the API: nothing breaks, everything has a reason, and nobody else is affected."""
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -62,14 +63,19 @@ def named(kind: Kind[Any], name: str, body: Mapping[str, Any]) -> Object:
     return Object(kind, {**body, "metadata": metadata})
 
 
+def allocated(node: str, device: str) -> dict[str, Any]:
+    result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device, "shareID": "s"}
+    return {"allocation": {"devices": {"results": [result]}}}
+
+
 def good() -> list[Object]:
     """Two nodes that a policy shares, and claims that run on them."""
-    result = {"request": "gpu", "driver": DRIVER, "pool": "good-1", "device": "gpu-0-timeslicing", "shareID": "s"}
+    status = allocated("good-1", "gpu-0-timeslicing")
     claims = [
         named(
             kinds.RESOURCE_CLAIMS,
             name,
-            {"metadata": {"namespace": "team"}, "status": {"allocation": {"devices": {"results": [result]}}}},
+            {"metadata": {"namespace": "team"}, "status": status},
         )
         for name in ("c1", "c2")
     ]
@@ -124,8 +130,8 @@ class Answer(NamedTuple):
     store: Store
 
 
-def decided_on(objects: Sequence[Object]) -> Answer:
-    """As the operator does it, from what Kopf makes of the bytes that the API server sends."""
+def begin() -> tuple[Store, Decider]:
+    """As the operator puts them together."""
     decider = Decider(Setup(driver=DRIVER, minor=MINOR, has_taint_rules=True))
 
     def take(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
@@ -134,7 +140,12 @@ def decided_on(objects: Sequence[Object]) -> Answer:
         elif before is not None:
             decider.state.remove(kind, key_of(before))
 
-    store = Store(WATCHED, on_change=take)
+    return Store(WATCHED, on_change=take), decider
+
+
+def decided_on(objects: Sequence[Object]) -> Answer:
+    """As the operator does it, from what Kopf makes of the bytes that the API server sends."""
+    store, decider = begin()
     with capture_logs() as logged:
         for kind, value in objects:
             store.apply(kind, json.loads(json.dumps(value)))
@@ -222,3 +233,26 @@ def _is_explained(intent: Intent) -> None:
 def test_what_is_damaged_was_good_before(body: dict[str, Any]) -> None:
     kind = next(kind for kind, of in BODIES.items() if of is body)
     assert decided_on([named(kind, "bad-1", body)]).logged == []
+
+
+@pytest.mark.parametrize("device", [None, "gpu-0", "gpu-0-timeslicing", "gpu-1"])
+def test_a_claim_in_the_place_of_another_of_its_name_inherits_nothing(device: str | None) -> None:
+    """One was deleted and the other made while nobody watched; what is listed then is the other alone."""
+    *others, first, second, namespace = good()
+    after = Object(first.kind, copy.deepcopy(first.value))
+    after.value["metadata"] |= {"uid": "uid-of-the-other", "resourceVersion": "9"}
+    after.value["status"] = allocated("good-1", device) if device else {}
+    store, decider = begin()
+    for kind, value in [*others, first, second, namespace]:
+        store.apply(kind, value)
+    decide(decider, now=NOW)
+    before = store.known(kinds.RESOURCE_CLAIMS)
+    listed = [after, second]
+    for kind, value in listed:
+        store.apply(kind, value)
+    store.remove_unlisted(
+        kinds.RESOURCE_CLAIMS, {item.value["metadata"]["uid"] for item in listed}, as_of="9", before=before
+    )
+    assert decide(decider, now=NOW) == decided_on([*others, *listed, namespace]).intents
+    store.remove(kinds.RESOURCE_CLAIMS, after.value)
+    assert decide(decider, now=NOW) == decided_on([*others, second, namespace]).intents

@@ -9,6 +9,7 @@ import pytest
 from building import (
     EXCLUSIVE,
     LATER,
+    MINOR,
     NOW,
     claim,
     decided,
@@ -31,7 +32,10 @@ from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, Time
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import ClientCount, GpuCount, NodeCount, SharingPolicyStatus
 from gpusharing.core.intents import PatchStatus
-from gpusharing.core.reasons import ConditionType
+from gpusharing.core.policies.policy import examine
+from gpusharing.core.reasons import Complaint, ConditionType, DegradedReason
+from gpusharing.core.status.policy_status import policy_status
+from gpusharing.core.status.totals import Totals
 
 THIRDS = policy("thirds", generation=3)
 NOT_APPLIED = "not in force on 1 of 1 node yet: n1: the agent has not applied the change yet"
@@ -476,3 +480,12 @@ def test_counters_on_many_nodes_are_slow_before_1_37(minor: int, nodes: int, off
     assert found[1] == reason
     if reason == "SlowScheduler":
         assert "as on 21 nodes of this policy: upgrade to 1.37" in found[2]
+
+
+def test_the_weightiest_reason_is_the_one_that_is_named() -> None:
+    found = [Complaint(reason, f"about {reason}") for reason in reversed(DegradedReason) if reason != "NotDegraded"]
+    status = policy_status(examine(policy(), minor=MINOR), Totals(), found, guards_pending=False, minor=MINOR, now=NOW)
+    degraded = next(condition for condition in status.conditions if condition.type == "Degraded")
+    assert degraded.reason == DegradedReason.INTERNAL_ERROR
+    expected = [f"about {reason}" for reason in DegradedReason if reason != "NotDegraded"]
+    assert degraded.message.split("; ") == expected

@@ -28,6 +28,7 @@ from gpusharing.core.rollout.plan import plan
 from gpusharing.core.status.totals import Totals
 from gpusharing.core.text import counted, listed
 
+_WEIGHT: Final = {reason: weight for weight, reason in enumerate(DegradedReason)}
 _MOST_LAGGING: Final = 10
 # The first minor of Kubernetes whose scheduler needs not look at all nodes' counters, and how many it takes before that
 # is felt.
@@ -188,7 +189,8 @@ def _conflicted(totals: Totals) -> Finding:
 
 
 def _degraded(totals: Totals, complaints: Sequence[Complaint], minor: int) -> Finding:
-    found = [*complaints, *_degradations(totals, minor)]
+    # The sort is stable: messages of one reason stay in their order.
+    found = sorted([*complaints, *_degradations(totals, minor)], key=lambda one: _WEIGHT[one[0]])
     if not found:
         return Finding(ConditionStatus.FALSE, DegradedReason.NOT_DEGRADED)
     return Finding(ConditionStatus.TRUE, found[0][0], "; ".join(message for _, message in found))
@@ -213,8 +215,11 @@ def _degradations(totals: Totals, minor: int) -> Iterator[tuple[DegradedReason, 
         why = listed(totals.failed, separator="; ")
         yield DegradedReason.SELECTOR_ERROR, f"a selector fails on {gpus}: {why}"
     if totals.refused:
-        why = listed([message for _, message in totals.refused], separator="; ")
-        yield DegradedReason(totals.refused[0][0]), f"some offers cannot be provided on some GPUs: {why}"
+        refused = sorted(
+            ((DegradedReason(reason), why) for reason, why in totals.refused), key=lambda one: _WEIGHT[one[0]]
+        )
+        why = listed([message for _, message in refused], separator="; ")
+        yield refused[0][0], f"some offers cannot be provided on some GPUs: {why}"
     if minor < _COUNTS_FAST and totals.counted > _COUNTED_NODES:
         message = (
             f"Kubernetes 1.{minor} schedules slowly if a GPU offers several modes, as on "

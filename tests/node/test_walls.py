@@ -154,7 +154,7 @@ async def test_gpu_that_can_have_no_walls_is_not_offered_and_the_policy_says_why
     conditions = (await tenant.get("sharingpolicy", "walls"))["status"]["conditions"]
     (degraded,) = (condition for condition in conditions if condition["type"] == "Degraded")
     assert (degraded["status"], degraded["reason"]) == ("True", "MemoryWallUnsupported")
-    assert f"{without} of node-1: offers.timeSlicing.memory.enforcement: Required, but" in degraded["message"]
+    assert f"{without} of node-1: offers.timeSlicing.memory.enforcement is Required, but" in degraded["message"]
     assert f"({reason})" in degraded["message"]
     gpus = (await tenant.get("nodesharing", "node-1"))["status"]["gpus"]
     told = {gpu["uuid"]: gpu["memoryWall"] for gpu in gpus}

@@ -363,7 +363,7 @@ async def test_two_hundred_policies(bed: Bed) -> None:
         (await bed.other.ask("PATCH", "/api/v1/namespaces/other", harmless)).must()
         admin_access = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
         answer = await bed.other.ask("PATCH", "/api/v1/namespaces/other", admin_access)
-        assert (answer.code, "needs the verb grant-admin-access" in answer.says) == (403, True), answer
+        assert (answer.code, "requires the verb grant-admin-access" in answer.says) == (403, True), answer
         await bed.set_label("other", "150")
         await bed.set_label("other", "ads")
     finally:

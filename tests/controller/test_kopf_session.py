@@ -2,9 +2,11 @@
 
 import asyncio
 import itertools
+import json
 import os
 import signal
 import time
+from typing import Any
 
 import aiohttp
 import kopf
@@ -57,3 +59,19 @@ async def test_it_has_what_kopf_takes_it_for() -> None:
     async with aiohttp.ClientSession() as real:
         session = KopfSession(HANDLED)
         assert {name for name in dir(session) if not name.startswith("_")} - {"hand_on", "login"} <= set(dir(real))
+
+
+@pytest.mark.parametrize("depth", [60, 300, *range(940, 1000, 4), 5_000])
+async def test_no_depth_of_parameters_ends_kopfs_watch(depth: int) -> None:
+    """Ours may read just as deeply as its stack allows, and Kopf's stack is another one."""
+    value: Any = {"a": 1}
+    for _ in range(depth):
+        value = [value]
+    session = KopfSession([RESOURCE_CLAIMS])
+    session.hand_on(RESOURCE_CLAIMS, "ADDED", claim("deep", 1) | {"spec": value})
+    session.hand_on(RESOURCE_CLAIMS, "ADDED", claim("next", 2))
+    watch: Any = await session.request("get", f"{RESOURCE_CLAIMS.path()}?watch=true")
+    lines = watch.content.iter_chunked(1)
+    first, second = [json.loads(await anext(lines)) for _ in range(2)]
+    assert first["object"]["metadata"]["name"] == "deep"
+    assert second["object"]["metadata"]["name"] == "next"

@@ -67,6 +67,17 @@ def is_too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     return bool(containers)
 
 
+def limit_depth(value: Any, limit: int = _CUT_DEPTH) -> Any:
+    """The same with null for what is nested more deeply: how deep a reader gets depends on its stack."""
+    if not isinstance(value, dict | list):
+        return value
+    if limit == 0:
+        return None
+    if isinstance(value, list):
+        return [limit_depth(item, limit - 1) for item in value]
+    return {key: limit_depth(item, limit - 1) for key, item in value.items()}
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) == len(pairs):

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import kopf
 
+from gpusharing.api import strict_json
 from gpusharing.kube.kinds import Kind
 
 _Event = tuple[str, Mapping[str, Any]]
@@ -102,7 +103,9 @@ class _Watch(_Answer):
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
         while True:
             event, value = await self._events.get()
-            yield json.dumps({"type": event, "object": value}).encode() + b"\n"
+            # Anybody may nest opaque parameters almost as deeply as a reader gets: Kopf's gets less far than ours.
+            bounded = strict_json.limit_depth(value) if strict_json.is_too_deep(value) else value
+            yield json.dumps({"type": event, "object": bounded}).encode() + b"\n"
 
 
 def forget_watches() -> None:

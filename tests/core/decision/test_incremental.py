@@ -429,17 +429,61 @@ def test_a_policy_that_makes_decisions_fail_concerns_nobody_else(monkeypatch: py
     assert [[gpu.offers for gpu in spec.gpus] for spec in specs] == [[time_slicing(6), time_slicing()]] * 2
 
 
-def test_changes_that_were_not_seen_to_the_end_are_seen_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Incremental(world(policies=[policy()], node_sharings=[node_sharing("n1"), node_sharing("n2")]))
+@pytest.mark.parametrize("fails", ["held_back", "parts"])
+def test_a_round_that_fails_is_begun_again(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    """Whatever of it had been taken in, the first one or a later one."""
+    at = world(policies=[policy()], node_sharings=[node_sharing("n1"), node_sharing("n2")])
 
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("a world that nobody thought of")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "held_back", broken)
-        with pytest.raises(RuntimeError):
+    for settled in (False, True):
+        kept = Incremental(at)
+        if settled:
+            kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
             kept.decide(now=NOW)
+            edited = policy(generation=2, offers=time_slicing(7))
+            status = kept.world.policies["shared"].status
+            kept.become(with_policies(kept.world, edited.model_copy(update={"status": status})))
+        with monkeypatch.context() as patch:
+            patch.setattr(module, fails, broken)
+            with pytest.raises(RuntimeError):
+                kept.decide(now=NOW)
+        assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def test_a_status_does_not_speak_of_a_generation_that_was_not_decided_on() -> None:
+    """The policy was edited while a round was under way."""
+    kept = settled()
+    old = kept.world.policies["here"]
+    rounds = kept.decider.steps(now=NOW)
+    next(rounds)
+    new = policy("here", nodes={"pool": "x"}, priority=1, generation=2, accepted=False)
+    kept.become(with_policies(kept.world, new.model_copy(update={"status": old.status})))
+    for _ in rounds:
+        pass
+    kept.decider.fold_statuses(now=NOW)
+    assert not [item for item in kept.decider.pending if isinstance(item, PatchStatus)]
     assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+    [written] = [item.status for item in kept.decider.pending if isinstance(item, PatchStatus)]
+    assert (written.observed_generation, condition(written, "Accepted").reason) == (2, "InvalidSelector")
+    assert written.last_ready == old.status.last_ready
+
+
+def test_a_policy_that_was_made_again_while_claims_wait_for_it_stops_nothing() -> None:
+    waits = claim("c1", allocated=False, classes=("a-timeslicing",))
+    nowhere = policy("a", nodes={"pool": "y"}, offers=time_slicing(4))
+    kept = Incremental(with_claims(world(policies=[nowhere], classes=[class_of("a")]), waits))
+    kept.decide(now=NOW)
+    kept.become(replace(kept.world, policies={}))
+    rounds = kept.decider.steps(now=NOW)
+    next(rounds)
+    kept.become(with_policies(kept.world, nowhere))
+    for _ in rounds:
+        pass
+    kept.decider.fold_statuses(now=NOW)
+    assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert not kept.decider.failing
 
 
 def condition(status: SharingPolicyStatus, type_: str) -> Condition:

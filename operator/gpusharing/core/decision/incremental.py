@@ -130,8 +130,10 @@ class Decider:
         try:
             yield from self._take_in(changes, now)
         except Exception:
-            # Nobody saw all of them.
+            # Half of them may have been taken in: the next round begins from nothing.
             self.state.give_back(changes)
+            self.state.mark_everything()
+            self._policies, self._held_back = ExaminedPolicies(), {}
             raise
 
     def _take_in(self, changes: Changes, now: str) -> Iterator[None]:
@@ -160,6 +162,11 @@ class Decider:
             self._statuses.pop(name, None)
             policy = self.state.get(SharingPolicy, ("", name))
             if policy is None:
+                self._failures.pop(("SharingPolicyStatus", name), None)
+                continue
+            if not self._is_examined(policy):
+                # It came during the last round: a status must not speak of a generation that was not decided on.
+                self._unfolded.add(name)
                 continue
             try:
                 self._fold(policy, now)
@@ -168,6 +175,13 @@ class Decider:
             else:
                 self._failures.pop(("SharingPolicyStatus", name), None)
         self._explain_waiting()
+
+    def _is_examined(self, policy: SharingPolicy) -> bool:
+        examined = self._policies.by_name.get(policy.metadata.name)
+        if examined is None:
+            return False
+        known, newest = examined.policy.metadata, policy.metadata
+        return (known.uid, known.generation) == (newest.uid, newest.generation)
 
     def _explain_waiting(self) -> None:
         """Looks at a claim when it comes, or when its group waits for another reason: groups are few, claims many."""
@@ -192,7 +206,7 @@ class Decider:
         device_class = self.state.get(DeviceClass, ("", group.device_class))
         name = policy_of_class(device_class) if device_class else None
         policy = self.state.get(SharingPolicy, ("", name)) if name else None
-        if policy is None:
+        if policy is None or not self._is_examined(policy):
             return None
         namespace = self.state.get(Namespace, ("", group.namespace))
         return explain(group, self._policies.by_name[policy.metadata.name], self._status_of(policy), namespace)
@@ -278,9 +292,14 @@ class Decider:
             proposal = propose(self._policies, view, memo)
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this node alone)
             self._cannot_decide(view, error)
-            return self._put_parts(name, {})
+            return self._stop_asking(name)
         self._nodes[name] = _Node(memo=memo, view=view, proposal=proposal, decision=node.decision if node else None)
         return self._put_parts(name, parts(proposal.rollout, proposal.wanted.selected_by))
+
+    def _stop_asking(self, node: str) -> set[str]:
+        """Of a node that cannot be decided on: it does not begin anything, and what goes on there keeps its place."""
+        before = {policy: nodes[node] for policy, nodes in self._parts.items() if node in nodes}
+        return self._put_parts(node, {policy: part._replace(asking=False) for policy, part in before.items()})
 
     def _put_parts(self, node: str, after: Mapping[str, Part]) -> set[str]:
         return _exchange(self._parts, node, {name: part for name, part in after.items() if name in self._policies})
@@ -316,6 +335,7 @@ class Decider:
             )
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this node alone)
             self._cannot_decide(node.view, error)
+            self._stop_asking(name)
             return
         self._failures.pop(("NodeSharing", name), None)
         until, node.decision = node.decision.until if node.decision else None, decision

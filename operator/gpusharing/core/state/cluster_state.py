@@ -129,6 +129,12 @@ class ClusterState:
         for group, keys in changes.waiting.items():
             now.waiting[group] |= keys
 
+    def mark_everything(self) -> None:
+        """As if all objects were new."""
+        self._changes.nodes |= {name for kind in (Node, NodeSharing) for _, name in self._objects[kind]}
+        self._changes.policies |= {name for _, name in self._objects[SharingPolicy]}
+        self._changes.cluster = True
+
     @property
     def waiting(self) -> Mapping[WaitingGroup, Mapping[Key, ResourceClaim]]:
         """Claims that are not allocated yet."""

@@ -1,6 +1,7 @@
 """What the operator says of each claim of a node."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,10 @@ from gpusharing.api.sharing.offers import (
 )
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Allowance, Tenants
-from gpusharing.core.claims import allocation
+from gpusharing.core.claims import allocation, settings
 from gpusharing.core.state.cluster_state import ClusterState, Setup
 from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.verdicts import tenancy
 from gpusharing.core.verdicts.conflicts import Loss
 from gpusharing.core.verdicts.tenancy import Registry
 from gpusharing.core.verdicts.verdicts import claim_entries
@@ -377,3 +379,31 @@ def test_a_share_keeps_its_interval_while_its_gpu_goes_to_tenants() -> None:
     moved = decided(0, search).model_copy(update={"restricted": True})
     [entry] = claim_entries(view, (moved,), Registry({"search": search.spec.tenants.namespaces}, view.namespaces), {})
     assert entry.settings == before[0].settings
+
+
+def test_a_claim_that_makes_the_decision_fail_concerns_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the kind is known: a fault stands for it."""
+    objections = tenancy.objections
+
+    def with_a_fault(item: ResourceClaim, *rest: Any) -> list[str]:
+        if item.metadata.name == "bad":
+            raise ZeroDivisionError
+        return objections(item, *rest)
+
+    monkeypatch.setattr(tenancy, "objections", with_a_fault)
+    good, bad = claim("good", result("gpu-0-timeslicing")), claim("bad", result("gpu-0-timeslicing"))
+    view = NodeView(driver=DRIVER, sharing=node_sharing(), labels={}, claims=(good, bad))
+    found = {one.claim: one for one in claim_entries(view, (decided(0, MEDIUM),), Registry({}, {}), {})}
+    assert found["default/good"].verdict is Verdict.ALLOWED
+    assert (found["default/bad"].verdict, found["default/bad"].settings) == (Verdict.DENIED, ())
+    assert "cannot decide on this claim (ZeroDivisionError)" in (found["default/bad"].reason or "")
+    # What was judged before stays.
+    before = found["default/bad"].model_copy(update={"verdict": Verdict.ALLOWED, "reason": None})
+    sharing = node_sharing(spec=NodeSharingSpec(claims=(before,)))
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(settings, "resolve", broken)
+    view = NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=(bad,))
+    assert claim_entries(view, (decided(0, MEDIUM),), Registry({}, {}), {}) == (before,)

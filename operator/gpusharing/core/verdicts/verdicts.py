@@ -96,8 +96,30 @@ def _by_slot(view: NodeView, gpus: Iterable[GpuSharing]) -> Mapping[int | None, 
 
 
 def _entry(case: _Case) -> ClaimSharing | None:
-    claim, digest = case.claim, allocation.digest(case.claim, case.driver)
-    promise = _promise(case, digest)
+    digest = allocation.digest(case.claim, case.driver)
+    try:
+        return _judge(case, digest)
+    except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this claim alone)
+        return _undecided(case, digest, error)
+
+
+def _undecided(case: _Case, digest: str, error: Exception) -> ClaimSharing | None:
+    """A failure of ours changes nothing for a claim that was judged or is prepared, and lets no other one in."""
+    if case.written is not None and case.written.allocation_hash == digest:
+        return case.written
+    if case.status is not None:
+        return None
+    return ClaimSharing(
+        uid=case.claim.metadata.uid,
+        claim=allocation.display_name(case.claim),
+        allocation_hash=digest,
+        verdict=Verdict.DENIED,
+        reason=f"the operator cannot decide on this claim ({type(error).__name__}): report it",
+    )
+
+
+def _judge(case: _Case, digest: str) -> ClaimSharing | None:
+    claim, promise = case.claim, _promise(case, digest)
     try:
         problems = [] if promise.holds else _objections(case)
     except tenancy.UnknownNamespaceError:

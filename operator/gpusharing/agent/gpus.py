@@ -188,8 +188,7 @@ class NodeGpus:
         )
 
     def _pool_of(self, decided: GpuSharing | None) -> str:
-        tenants_of = decided.policy.name if decided and decided.restricted and decided.policy else None
-        return names.pool(self._node, restricted_to=tenants_of)
+        return names.pool(self._node, restricted_to=decided.restricted_to if decided else None)
 
     def _holders(self, uuid: str) -> Iterable[Holder]:
         for claim, device in self._records.claims_on(uuid):

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from gpusharing.api.meta import ObjectMeta
 from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.targets import KINDS
@@ -240,7 +241,9 @@ class Writer:
         except ApiError as error:
             if error.status != 404:
                 raise
-            self._store.remove(kind, {"metadata": {"name": name, "namespace": namespace, "uid": _uid(pending.intent)}})
+            before = _before(pending.intent)
+            uid = before.uid if before else ""
+            self._store.remove(kind, {"metadata": {"name": name, "namespace": namespace, "uid": uid}})
 
     async def _result(self, intent: Intent) -> Result:
         verb, (kind, _, name) = type(intent).__name__, _key(intent)
@@ -320,26 +323,19 @@ def _key(intent: Intent) -> _Key:
             return _Key(target, metadata.namespace, metadata.name)
 
 
+def _before(intent: Intent) -> ObjectMeta | None:
+    """The object that the decision was made on; None of what is to be created."""
+    match intent:
+        case ReplaceSpec(before=before):
+            return before.metadata
+        case PatchStatus(before=policy):
+            return policy.metadata
+        case Create():
+            return None
+        case Patch(before=metadata) | Delete(before=metadata):
+            return metadata
+
+
 def _version(intent: Intent) -> str:
-    """Of the object that the decision was made on; none of what is to be created."""
-    match intent:
-        case ReplaceSpec(before=before):
-            return before.metadata.resource_version
-        case PatchStatus(before=policy):
-            return policy.metadata.resource_version
-        case Create():
-            return ""
-        case Patch(before=metadata) | Delete(before=metadata):
-            return metadata.resource_version
-
-
-def _uid(intent: Intent) -> str:
-    match intent:
-        case ReplaceSpec(before=before):
-            return before.metadata.uid
-        case PatchStatus(before=policy):
-            return policy.metadata.uid
-        case Create():
-            return ""
-        case Patch(before=metadata) | Delete(before=metadata):
-            return metadata.uid
+    before = _before(intent)
+    return before.resource_version if before else ""

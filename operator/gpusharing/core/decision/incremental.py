@@ -7,6 +7,7 @@ and the decision is tried again when the object changes.
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -87,7 +88,7 @@ class Decider:
         self._specs: dict[str, ReplaceSpec] = {}
         self._taint_rules: dict[str, Sequence[Intent]] = {}
         self._statuses: dict[str, PatchStatus] = {}
-        self._failures: dict[tuple[str, str], Failure] = {}
+        self._failing: set[tuple[str, str]] = set()
         self._new_failures: list[Failure] = []
 
     @property
@@ -111,9 +112,9 @@ class Decider:
         return events
 
     @property
-    def failing(self) -> Mapping[tuple[str, str], Failure]:
-        """By kind and name, what cannot be decided on."""
-        return self._failures
+    def failing(self) -> AbstractSet[tuple[str, str]]:
+        """What cannot be decided on, by kind and name."""
+        return self._failing
 
     def take_failures(self) -> Sequence[Failure]:
         """Those that came since they were taken last."""
@@ -162,7 +163,7 @@ class Decider:
             self._statuses.pop(name, None)
             policy = self.state.get(SharingPolicy, ("", name))
             if policy is None:
-                self._failures.pop(("SharingPolicyStatus", name), None)
+                self._failing.discard(("SharingPolicyStatus", name))
                 continue
             if not self._is_examined(policy):
                 # It came during the last round: a status must not speak of a generation that was not decided on.
@@ -173,7 +174,7 @@ class Decider:
             except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
                 self._failed("SharingPolicyStatus", name, error)
             else:
-                self._failures.pop(("SharingPolicyStatus", name), None)
+                self._failing.discard(("SharingPolicyStatus", name))
         self._explain_waiting()
 
     def _is_examined(self, policy: SharingPolicy) -> bool:
@@ -238,7 +239,7 @@ class Decider:
             before, policy = by_name.get(name), self.state.get(SharingPolicy, ("", name))
             if before and policy and _says_the_same(before, policy):
                 continue
-            self._failures.pop(("SharingPolicy", name), None)
+            self._failing.discard(("SharingPolicy", name))
             edited += [before] if before else []
             if policy is None:
                 by_name.pop(name, None)
@@ -267,7 +268,7 @@ class Decider:
     def _concerned(self, edited: Sequence[ExaminedPolicy]) -> set[str]:
         if not edited:
             return set()
-        undecided = {name for kind, name in self._failures if kind == "NodeSharing"}
+        undecided = {name for kind, name in self._failing if kind == "NodeSharing"}
         return undecided | {
             name for name, node in self._nodes.items() if any(self._concerns(examined, node) for examined in edited)
         }
@@ -337,7 +338,7 @@ class Decider:
             self._cannot_decide(node.view, error)
             self._stop_asking(name)
             return
-        self._failures.pop(("NodeSharing", name), None)
+        self._failing.discard(("NodeSharing", name))
         until, node.decision = node.decision.until if node.decision else None, decision
         _put(self._specs, name, _write(node.view.sharing, decision))
         _put(self._taint_rules, name, decision.taint_rules)
@@ -353,7 +354,7 @@ class Decider:
         self._nodes.pop(name, None)
         self._specs.pop(name, None)
         self._taint_rules.pop(name, None)
-        self._failures.pop(("NodeSharing", name), None)
+        self._failing.discard(("NodeSharing", name))
         self._contribute(name, {})
 
     def _cannot_decide(self, view: NodeView, error: Exception) -> None:
@@ -370,8 +371,8 @@ class Decider:
         )
 
     def _failed(self, kind: str, name: str, error: Exception) -> None:
-        self._failures[kind, name] = failure = Failure(kind, name, error)
-        self._new_failures.append(failure)
+        self._failing.add((kind, name))
+        self._new_failures.append(Failure(kind, name, error))
 
     def _has_renewed(self, changes: Changes) -> bool:
         """Whether a pending write names a version that is not the newest any more."""
@@ -398,7 +399,7 @@ class Decider:
         except Exception as error:  # noqa: BLE001 (nodes go on as they are)
             self._failed("Cluster", "", error)
         else:
-            self._failures.pop(("Cluster", ""), None)
+            self._failing.discard(("Cluster", ""))
         self._unfolded |= before.differs_for(self._cluster)
 
 

@@ -12,6 +12,7 @@ from gpusharing.kube import reflector, transport
 from gpusharing.kube.history import History, HistoryWentBackError
 from gpusharing.kube.kinds import RESOURCE_SLICES
 from gpusharing.kube.reflector import Reflector
+from gpusharing.kube.retry import Backoff
 from gpusharing.kube.transport import Api, ApiError
 from gpusharing.kube.watches import Watches
 from harness.eventually import eventually
@@ -23,7 +24,7 @@ PATH = RESOURCE_SLICES.path()
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflector, "_FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(reflector, "_BACKOFF", Backoff(0.01))
 
 
 @pytest.fixture

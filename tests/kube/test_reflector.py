@@ -16,6 +16,7 @@ from gpusharing.api.dra import ResourceSlice
 from gpusharing.kube import client_credentials, reflector, transport
 from gpusharing.kube.kinds import RESOURCE_SLICES
 from gpusharing.kube.reflector import Reflector
+from gpusharing.kube.retry import Backoff
 from gpusharing.kube.transport import Api, open_session
 from gpusharing.kube.watches import Watches
 from harness.controlplane import ControlPlane
@@ -238,7 +239,7 @@ async def expect_pauses(api: Api, script: Script) -> None:
         await eventually(watches_four_times)
     times = [received.at for received in script.received if "watch" in received.query]
     pauses = [later - earlier for earlier, later in pairwise(times[:4])]
-    assert all(pause >= reflector._FIRST_BACKOFF / 2 * 2**number for number, pause in enumerate(pauses)), pauses
+    assert all(pause >= reflector._BACKOFF.first / 2 * 2**number for number, pause in enumerate(pauses)), pauses
 
 
 async def test_broken_watches_are_not_repeated_without_a_pause(api: Api, script: Script) -> None:
@@ -267,7 +268,7 @@ async def test_silent_watch_is_a_dead_connection(api: Api, script: Script, monke
 async def test_pause_is_short_again_after_something_was_heard(
     api: Api, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reflector, "_FIRST_BACKOFF", 0.05)
+    monkeypatch.setattr(reflector, "_BACKOFF", Backoff(0.05))
     heard = [watches(event("ADDED", slice_("a", version)), end="breaks") for version in range(6, 16)]
     script.then(lists(5), *heard, watches())
     async with copying(api) as copy:

@@ -1,7 +1,6 @@
 """A local copy of all objects of one kind that match a selector: listed, watched, and listed again when in doubt."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar
@@ -13,6 +12,7 @@ from gpusharing.api.meta import ObjectMeta
 from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.history import HistoryWentBackError
 from gpusharing.kube.kinds import Kind
+from gpusharing.kube.retry import Backoff
 from gpusharing.kube.transport import Api, ApiError, ExpiredError, UnreachableError
 from gpusharing.kube.unreadable import display_name
 from gpusharing.kube.watches import Watch, Watches
@@ -21,8 +21,7 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
-_FIRST_BACKOFF: Final = 0.2
-_LAST_BACKOFF: Final = 15.0
+_BACKOFF: Final = Backoff()
 
 
 async def follow(
@@ -37,7 +36,7 @@ async def follow(
 ) -> None:
     """All events (type, object as JSON) from a version on, until HistoryWentBackError. `lists` takes in what there is,
     and gives its version: where there is none to go on from, at the beginning or after that."""
-    backoff = _FIRST_BACKOFF
+    delays = iter(_BACKOFF)
     while True:
         began = seconds_since_boot()
         try:
@@ -47,7 +46,7 @@ async def follow(
                 # From a version of the future, the watch would be silent.
                 await api.confirm_history(kind, field_selector=field_selector)
             async for event, value in api.watch(kind, version, field_selector=field_selector, on_open=watch.works):
-                backoff = _FIRST_BACKOFF
+                delays = iter(_BACKOFF)
                 version = value["metadata"]["resourceVersion"]
                 api.history.saw(kind.path(), version)
                 try:
@@ -63,14 +62,13 @@ async def follow(
             version = version if isinstance(error, UnreachableError) else ""
         except Exception as error:
             # Whatever one kind's watch meets, the rest of the program has its own work.
-            log.exception("watch failed", kind=kind.kind, retry_in=backoff)
+            log.exception("watch failed", kind=kind.kind)
             watch.fails(f"{type(error).__name__}: {error}")
             version = ""
-        if seconds_since_boot() - began > _LAST_BACKOFF:
-            backoff = _FIRST_BACKOFF
+        if seconds_since_boot() - began > _BACKOFF.last:
+            delays = iter(_BACKOFF)
         # Also after a watch that ended well: a server that ends each at once must not be asked without a pause.
-        await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
-        backoff = min(2 * backoff, _LAST_BACKOFF)
+        await asyncio.sleep(next(delays))
 
 
 class Reflector(Generic[T]):

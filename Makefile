@@ -6,6 +6,8 @@ N ?= 200000
 NODES ?= 20
 CLAIMS ?= 2000
 SEED ?= $(shell date +%s)
+MINUTES ?= 10
+FAULTS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -39,7 +41,7 @@ check: setup ## Check style, types, layers and that generated files are up to da
 
 .PHONY: test
 test: check ## Run the checks and every test, on a real Kubernetes that is built on first use (ten minutes, then cached)
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Kubernetes
@@ -54,10 +56,19 @@ hammer: setup ## Have claims of all modes come and go on nodes with agents (NODE
 fuzz-cel: setup ## Compare our CEL with kube-scheduler's on random selectors, and tell what the next Kubernetes changes (N=200000 SEED=7)
 	$(BIN)/python -m cel.fuzz --count $(N) --seed $(SEED)
 
+.PHONY: fuzz-config
+fuzz-config: N = 100000
+fuzz-config: setup ## Compare what we make of random opaque configs with NVIDIA's driver (N=100000 SEED=7)
+	$(BIN)/python -m nvidia_configs.fuzz --count $(N) --seed $(SEED)
+
 .PHONY: histories
 histories: N = 2000
 histories: setup ## Live through random histories of claims, faults and restarts on one node (N=2000 SEED=7)
 	$(BIN)/python -m agent.histories.histories --count $(N) --seed $(SEED)
+
+.PHONY: chaos
+chaos: setup ## Break things at random on a real node while pods come and go (MINUTES=10 SEED=7 FAULTS='power cut,reboot'; root)
+	$(BIN)/python -m chaos.run --minutes $(MINUTES) --seed $(SEED) --faults '$(FAULTS)'
 
 .PHONY: generate
 generate: setup ## Write the CRDs and the gRPC messages anew

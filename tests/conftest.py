@@ -10,7 +10,7 @@ import pytest
 
 from harness.orphans import mark_processes, orphans
 
-pytest_plugins = ["harness.fixtures"]
+pytest_plugins = ["harness.fixtures", "agent.simulated_node"]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -47,6 +47,8 @@ def pytest_configure() -> None:
 def no_orphans() -> Iterator[None]:
     """What the tests of a file have started ends with them; a process that was killed takes a moment."""
     yield
+    # What they left open is reported here, and not in whichever test comes next when it is collected.
+    gc.collect()
     deadline = time.monotonic() + 10
     while left := orphans():
         assert time.monotonic() < deadline, left

@@ -16,7 +16,7 @@ CRDS = Path("crds")
 BASE = Path("manifests/base")
 NAMESPACES = Path("manifests/namespaces")
 GUARDS = "operator/gpusharing/core/cluster/guards"
-MESSAGES = Path("operator/gpusharing/agent/dra/pb")
+MESSAGES = Path("operator/gpusharing/agent/kubelet/pb")
 
 
 class _PlainDumper(yaml.SafeDumper):

@@ -16,8 +16,9 @@ from typing import Any, Final, Self
 import aiohttp
 from grpclib.client import Channel, UnaryUnaryMethod
 
+from agent.kubelet.registrar import notify
 from gpusharing import sim
-from gpusharing.agent.dra.pb import dra_pb2 as pb
+from gpusharing.agent.kubelet.pb import dra_pb2 as pb
 from gpusharing.api import names, strict_json
 from gpusharing.core.claims import allocation
 from gpusharing.kube import client_credentials
@@ -142,6 +143,8 @@ class GpuNode:
         self._control_plane = control_plane
         self._gpus = gpus
         self._starts = start
+        self.registers_driver = True
+        """At each start of the agent, as the kubelet does."""
         self.name = f"gpu-node-{next(_numbers)}"
         self.admin = Admin(control_plane)
         self.made: list[Claim] = []
@@ -191,8 +194,8 @@ class GpuNode:
         return self.directory / "state"
 
     @property
-    def shm(self) -> Path:
-        return self.directory / "shm"
+    def mps(self) -> Path:
+        return self.directory / "mps"
 
     @property
     def cdi(self) -> Path:
@@ -223,16 +226,23 @@ class GpuNode:
             "kubelet_root": self.directory / "kubelet",
             "cdi_dir": self.cdi,
             "state_dir": self.state,
-            "shm_dir": self.shm,
+            "mps_dir": self.mps,
         }
         given = [f"--{name.replace('_', '-')}={value}" for name, value in (flags | changes).items()]
         return [sys.executable, "-m", "gpusharing", "agent", *given, f"--cdi-dir={self.sim.cdi}"]
 
     def process(self, name: str = "agent", **changes: str | Path) -> Process:
+        async def is_ready() -> bool:
+            if not await accepts(self.registration):
+                return False
+            if self.registers_driver:
+                await notify(self.registration, registered=True)
+            return True
+
         return Process(
             self.arguments(**changes),
             log=self.directory / f"{name}.log",
-            ready=lambda: accepts(self.registration),
+            ready=is_ready,
             # As an image has it: compiled before it starts, and without the web's authorities.
             env={"PYTHONDONTWRITEBYTECODE": "", "SSL_CERT_FILE": os.devnull},
         )

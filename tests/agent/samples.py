@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpusharing.agent.records import PreparedClaim, PreparedDevice
+from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
 from gpusharing.api.sharing.device_settings import DeviceSettings
 from gpusharing.api.sharing.offers import Interval
 

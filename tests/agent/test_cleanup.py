@@ -7,7 +7,7 @@ import pytest
 
 from agent.on_cluster import GpuNode, opaque
 from building import interval_config
-from gpusharing.agent.files import QUARANTINED
+from gpusharing.agent.state.files import QUARANTINED
 from gpusharing.sim import ComputeMode, Timeslice
 from harness.controlplane import ControlPlane
 
@@ -27,7 +27,7 @@ def clean_up(node: GpuNode) -> tuple[int, str, str]:
 
 
 def left_on(node: GpuNode) -> list[Path]:
-    ours = [*node.state.iterdir(), *node.cdi.iterdir(), node.endpoint, node.registration, node.shm]
+    ours = [*node.state.iterdir(), *node.cdi.iterdir(), node.endpoint, node.registration, node.mps]
     return [path for path in ours if path.exists()]
 
 
@@ -80,7 +80,7 @@ async def test_what_cannot_be_put_back_is_named_and_not_forgotten(installed: Con
         code, output, error = clean_up(node)
         assert (code, output) == (1, "")
         first, second = error.splitlines()
-        assert first.startswith(f"not cleaned up: {broken} could not be trusted")
+        assert first.startswith(f"not cleaned up: {broken} is damaged")
         assert "nvidia-smi" in second
         node.sim.nvidia_smi.with_name("away").rename(node.sim.nvidia_smi)
         broken.unlink()

@@ -5,15 +5,14 @@ from typing import Any
 
 import aiohttp
 import pytest
-from grpclib.client import Channel, UnaryUnaryMethod
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.kubelet.registrar import notify
 from agent.metrics.pages import parsed
 from agent.on_cluster import EXCLUSIVE, TIME_SLICING, GpuNode
-from gpusharing.agent.dra.pb import registration_pb2
 from gpusharing.agent.metrics import catalogue
 from harness.controlplane import ControlPlane
-from harness.eventually import PATIENCE, eventually
+from harness.eventually import eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -34,25 +33,15 @@ async def metrics(node: GpuNode) -> dict[str, float]:
     return {name.removeprefix(PREFIX): value for name, value in parsed(text).items()}
 
 
-async def notify(node: GpuNode, *, registered: bool) -> None:
-    """As the kubelet does."""
-    channel = Channel(path=str(node.registration))
-    method = UnaryUnaryMethod(
-        channel,
-        "/pluginregistration.Registration/NotifyRegistrationStatus",
-        registration_pb2.RegistrationStatus,
-        registration_pb2.RegistrationStatusResponse,
-    )
-    await method(registration_pb2.RegistrationStatus(plugin_registered=registered), timeout=PATIENCE)
-    channel.close()
-
-
 async def test_ready_means_known_to_the_kubelet_and_to_the_scheduler(installed: ControlPlane) -> None:
-    async with GpuNode(installed) as node:
+    async with GpuNode(installed, start=False) as node:
+        node.registers_driver = False
+        node.agent = node.process()
+        await node.agent.start()
         assert await get(node, "/healthz") == (200, "ok\n")
         assert await get(node, "/readyz") == (503, "the kubelet has not registered the driver\n")
         assert (await metrics(node))["kubelet_registered"] == 0
-        await notify(node, registered=True)
+        await notify(node.registration, registered=True)
 
         async def ready() -> None:
             assert await get(node, "/readyz") == (200, "ok\n")
@@ -60,7 +49,7 @@ async def test_ready_means_known_to_the_kubelet_and_to_the_scheduler(installed: 
         await eventually(ready)
         assert len(await node.devices()) == 2
         assert (await metrics(node))["kubelet_registered"] == 1
-        await notify(node, registered=False)
+        await notify(node.registration, registered=False)
         assert (await get(node, "/readyz"))[0] == 503
 
 
@@ -103,7 +92,7 @@ async def test_what_happens_is_counted_and_what_is_logged_names_the_claim(gpu_no
     assert found['hardware_operation_duration_seconds_count{operation="set_time_slice"}'] == 1
     assert found['resource_slice_writes_total{verb="create"}'] >= len(await node.slices())
     assert found['rounds_total{result="succeeded"}'] >= 1
-    assert [found[name] for name in ("driver_hung", "disobeying_gpus", "mps_daemons")] == [0, 0, 0]
+    assert [found[name] for name in ("driver_hung", "gpus_with_failed_settings", "mps_daemons")] == [0, 0, 0]
 
     [entry] = node.log("claim not prepared")
     assert (entry["claim"], entry["claim_uid"]) == (f"default/{refused.name}", refused.uid)
@@ -113,11 +102,11 @@ async def test_what_happens_is_counted_and_what_is_logged_names_the_claim(gpu_no
     smi = node.sim.nvidia_smi
     aside = smi.rename(smi.with_name("aside"))
     assert await node.kubelet.unprepare(good) == {good.uid: ""}
-    assert (await metrics(node))["disobeying_gpus"] == 1
+    assert (await metrics(node))["gpus_with_failed_settings"] == 1
     aside.rename(smi)
     [user] = json.loads(node.kubeconfig.read_bytes())["users"]
     assert user["user"]["token"] not in node.agent.log.read_text()
-    about = [entry for entry in node.log("GPU is not set as it should be") if "claim" in entry]
+    about = [entry for entry in node.log("GPU settings not applied") if "claim" in entry]
     assert {(entry["claim"], entry["claim_uid"]) for entry in about} == {(f"default/{good.name}", good.uid)}
     assert [entry["pods"] for entry in about] == [["podgroups/learners"]] * len(about)
 
@@ -129,9 +118,15 @@ async def test_the_next_agent_says_what_it_found(gpu_node: GpuNode) -> None:
     claims = [await node.claim(node.shared()), await node.claim(node.shared())]
     await node.kubelet.prepare(*claims)
 
-    async def restart() -> dict[str, float]:
+    async def restart(succeeded: int = 1) -> dict[str, float]:
         await node.agent.kill()
         await node.agent.start()
+
+        async def recovered() -> None:
+            assert node.log("GPUs found")
+            assert (await metrics(node))['recovered_gpus{result="succeeded"}'] == succeeded
+
+        await eventually(recovered)
         return await metrics(node)
 
     before = await metrics(node)

@@ -1,6 +1,7 @@
 """How an agent starts, when it refuses to, and how it ends."""
 
 import asyncio
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ from grpclib.client import Channel, UnaryUnaryMethod
 
 from agent.on_cluster import DRIVER, GpuNode, opaque
 from building import interval_config
-from gpusharing.agent.dra.pb import registration_pb2
+from gpusharing.agent.kubelet.pb import registration_pb2
 from gpusharing.sim import Timeslice
 from harness.controlplane import ControlPlane
 from harness.eventually import PATIENCE, eventually
@@ -44,7 +45,7 @@ async def test_kubelet_learns_where_the_driver_is(gpu_node: GpuNode) -> None:
     await notify(registration_pb2.RegistrationStatus(plugin_registered=False, error="no thanks"), timeout=PATIENCE)
     channel.close()
     assert gpu_node.log("registered with the kubelet")
-    assert [entry["error"] for entry in gpu_node.log("the kubelet refused the registration")] == ["no thanks"]
+    assert [entry["error"] for entry in gpu_node.log("registration refused by the kubelet")] == ["no thanks"]
 
 
 def _run(node: GpuNode, **changes: str | Path) -> tuple[int, str]:
@@ -57,16 +58,10 @@ def _run(node: GpuNode, **changes: str | Path) -> tuple[int, str]:
 
 
 async def test_agent_that_cannot_run_says_why(installed: ControlPlane, tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    (broken / "lib").mkdir(parents=True)
-    (broken / "bin").mkdir()
-    (broken / "lib/libnvidia-ml.so.1").write_text("no library")
-    (broken / "bin/nvidia-smi").write_text("no program")
     (tmp_path / "file").touch()
     cases: dict[str, tuple[dict[str, str | Path], str]] = {
         "no kubeconfig": ({"kubeconfig": tmp_path / "absent"}, f"kubeconfig {tmp_path}/absent: FileNotFoundError"),
-        "no driver": ({"driver_root": tmp_path}, f"libnvidia-ml.so.1 is not below {tmp_path}"),
-        "broken driver": ({"driver_root": broken}, f"{broken}/lib/libnvidia-ml.so.1: file too short"),
+        "no driver": ({"driver_root": tmp_path}, f"libnvidia-ml.so.1 of the GPU driver is in none of {tmp_path}"),
         "long kubelet root": ({"kubelet_root": tmp_path / ("x" * 90)}, "longer than 107 bytes: set a shorter"),
         "state directory is a file": ({"state_dir": tmp_path / "file"}, f"File exists: '{tmp_path}/file'"),
         "CDI directory is a file": ({"cdi_dir": tmp_path / "file"}, f"File exists: '{tmp_path}/file'"),
@@ -147,17 +142,22 @@ async def test_kubelet_is_served_although_the_api_server_is_away(installed: Cont
         claim, gone = await node.claim(node.whole(0), config=long), await node.claim(node.whole(1))
         assert not any(answer.error for answer in (await node.kubelet.prepare(claim, gone)).values())
         await node.agent.kill()
-        # As if it had died before it was done with these, and before it was done with a third that had gone.
+        # As if it had died before it was done with these. A third spec is left of an earlier boot.
         node.sim.set_timeslice(node.sim.gpus()[0].uuid, Timeslice.DEFAULT)
         specs = node.specs()
         ours = node.cdi / f"gpusharing.dev-claim_{claim.uid}.json"
-        ours.rename(node.cdi / "gpusharing.dev-claim_no-such-claim.json")
+        stray = ours.rename(node.cdi / "gpusharing.dev-claim_no-such-claim.json")
+        os.utime(stray, (0, 0))
         nowhere = node.directory / "nowhere.kubeconfig"
         nowhere.write_text(node.kubeconfig.read_text().replace(installed.url, "https://127.0.0.1:1"))
         deaf = node.process("deaf", kubeconfig=nowhere)
         async with deaf:
-            assert node.specs() == specs
-            assert node.time_slices()[0] is Timeslice.LONG
+
+            async def recovered() -> None:
+                assert node.specs() == specs
+                assert node.time_slices()[0] is Timeslice.LONG
+
+            await eventually(recovered)
             assert await node.kubelet.unprepare(gone) == {gone.uid: ""}
             assert node.prepared() == {claim.uid}
             answer = (await node.kubelet.prepare(claim))[claim.uid]

@@ -56,13 +56,16 @@ def test_intervals(parameters: dict[str, Any], interval: Interval) -> None:
         (mig(), MigDeviceConfig),
         (mig({"strategy": "TimeSlicing"}), MigDeviceConfig),
         (mig({"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 50}}), MigDeviceConfig),
+        # Nobody reads it there, so nobody checks it.
+        (mig({"strategy": "TimeSlicing", "mpsConfig": {"defaultActiveThreadPercentage": 101}}), MigDeviceConfig),
     ],
 )
 def test_reads_what_nvidia_reads(parameters: dict[str, Any], kind: type) -> None:
     assert isinstance(nvidia.decode(parameters), kind)
 
 
-THREADS = "sharing.mpsConfig.defaultActiveThreadPercentage"
+THREADS_BELOW = "mpsConfig.defaultActiveThreadPercentage"
+THREADS = f"sharing.{THREADS_BELOW}"
 MEMORY = "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit"
 PER_DEVICE = "sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit"
 STRATEGIES = "must be 'TimeSlicing' or 'MPS'"
@@ -103,8 +106,12 @@ STRATEGIES = "must be 'TimeSlicing' or 'MPS'"
             gpu_config({"strategy": "TimeSlicing", "mpsConfig": {}}),
             "sharing: mpsConfig goes with strategy MPS, not with TimeSlicing: remove one",
         ),
-        (mps(defaultActiveThreadPercentage=-1), f"{THREADS} is -1: Input should be greater than or equal to 0"),
-        (mps(defaultActiveThreadPercentage=101), f"{THREADS} is 101: Input should be less than or equal to 100"),
+        (mps(defaultActiveThreadPercentage=-1), f"sharing: {THREADS_BELOW} is -1: must be from 0 to 100"),
+        (mps(defaultActiveThreadPercentage=101), f"sharing: {THREADS_BELOW} is 101: must be from 0 to 100"),
+        (
+            mig({"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 101}}),
+            f"sharing: {THREADS_BELOW} is 101: must be from 0 to 100",
+        ),
         (mps(defaultActiveThreadPercentage=50.0), f"{THREADS} is 50.0: Input should be a valid integer"),
         (mps(defaultActiveThreadPercentage="50"), f"{THREADS} is '50': Input should be a valid integer"),
         (mps(defaultActiveThreadPercentage=True), f"{THREADS} is True: Input should be a valid integer"),
@@ -112,6 +119,10 @@ STRATEGIES = "must be 'TimeSlicing' or 'MPS'"
         (mps(multiUser=1), "sharing.mpsConfig.multiUser is 1: Input should be a valid boolean"),
         (mps(defaultPinnedDeviceMemoryLimit=True), f"{MEMORY}: must be a quantity, such as 8Gi"),
         (mps(defaultPinnedDeviceMemoryLimit={}), f"{MEMORY}: must be a quantity, such as 8Gi"),
+        *[
+            (mps(defaultPinnedDeviceMemoryLimit=text), f"{MEMORY}: must be a quantity, such as 8Gi")
+            for text in ("", "8 Gi", "8GiB", "1K", "1e", "0x10", "Infinity", "1..2", "8Gi\n", "1" * 65)
+        ],
         (mps(defaultPerDevicePinnedMemoryLimit=[]), f"{PER_DEVICE} is []: must be an object"),
         (mps(defaultPerDevicePinnedMemoryLimit={"0": []}), f"{PER_DEVICE}.0: must be a quantity, such as 8Gi"),
         (
@@ -119,9 +130,9 @@ STRATEGIES = "must be 'TimeSlicing' or 'MPS'"
             "sharing.timeSlicingConfig is not a known field: remove it",
         ),
         (
-            mps(multiUser="yes", defaultActiveThreadPercentage=-1),
+            mps(multiUser="yes", defaultActiveThreadPercentage="50"),
             (
-                f"{THREADS} is -1: Input should be greater than or equal to 0; "
+                f"{THREADS} is '50': Input should be a valid integer; "
                 "sharing.mpsConfig.multiUser is 'yes': Input should be a valid boolean"
             ),
         ),

@@ -208,7 +208,7 @@ def test_what_a_status_says_of_time_can_be_calculated_with(moment: str) -> None:
         (PublishedDevice, {"device": "gpu-0", "closingSince": "yesterday"}),
         (PublishedDevice, {"device": "gpu-0", "closingSince": f"2026-11-18T12:00:00.{'0' * 5000}Z"}),
         (GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "80G"}),
-        (GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "0Mi"}),
+        (GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": "01Mi"}),
         (GpuStatus, {"uuid": "GPU-1", "slot": 0, "minor": 0, "model": "L4", "memory": f"{'9' * 5000}Mi"}),
     ],
 )

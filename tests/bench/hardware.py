@@ -10,11 +10,11 @@ from typing import Any
 
 import pynvml
 
-from agent.hardware.nodes import opened
 from bench.figures import Figure, absolute, p50
 from gpusharing import sim
-from gpusharing.agent.hardware.facts import MigPlace
-from gpusharing.agent.hardware.node import Hardware
+from gpusharing.nvidia.facts import MigPlace
+from gpusharing.nvidia.hardware import Hardware
+from nvidia.nodes import opened
 from sim import calls
 
 ROUNDS = 200

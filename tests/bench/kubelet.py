@@ -9,7 +9,7 @@ from typing import Self
 
 from grpclib.client import Channel, UnaryUnaryMethod
 
-from gpusharing.agent.dra.pb import dra_pb2 as pb
+from gpusharing.agent.kubelet.pb import dra_pb2 as pb
 from gpusharing.api.dra import ResourceClaim
 
 _SERVICE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"

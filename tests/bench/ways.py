@@ -14,7 +14,8 @@ from agent.samples import prepared_claim, prepared_device
 from bench.figures import Figure, absolute, p50, p99, ratio
 from bench.kubelet import KubeletClient
 from building import interval_config
-from gpusharing.agent.records import GpuJournal, GpuSettings, Records
+from gpusharing.agent.state.models import GpuJournal, GpuSettings
+from gpusharing.agent.state.records import Records
 from gpusharing.api.dra import ResourceClaim, ResourceSlice
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.kube import client_credentials

@@ -13,7 +13,7 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propose
-from gpusharing.core.events.waiting_claims import explain, policy_of_class, waiting_events
+from gpusharing.core.events.waiting_claims import examine_class, explain, policy_of_class, waiting_events
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.policies.policy import ExaminedPolicies, examine
 from gpusharing.core.rollout.budget import held_back, parts
@@ -131,7 +131,8 @@ def events(world: World, *, now: str) -> list[RecordEvent]:
                 examined = policies.by_name[policy]
                 status = pending.get(policy, examined.policy.status)
                 group = WaitingGroup(name, claim.metadata.namespace)
-                why = explain(group, examined, status, world.namespaces.get(group.namespace))
+                state = examine_class(group.device_class, examined, status)
+                why = explain(group, state, world.namespaces.get(group.namespace))
                 found += waiting_events(claim, why) if why else ()
     return found
 

@@ -47,8 +47,13 @@ def decide(decider: Decider, *, now: str) -> list[Intent]:
     """All that is pending after a round."""
     for _ in decider.steps(now=now):
         pass
-    decider.fold_statuses(now=now)
+    fold(decider, now=now)
     return decider.pending
+
+
+def fold(decider: Decider, *, now: str) -> None:
+    for _ in decider.fold_statuses(now=now):
+        pass
 
 
 def by_object(events: Iterable[RecordEvent]) -> list[tuple[str, str, str]]:

@@ -80,6 +80,20 @@ _TYPES_OF_KUBERNETES = (
     'string({"": 7}.map(m, google.protobuf.StringValue{}).max()) == ""',
     'quantity(dyn(timestamp(0))).isLessThan(quantity(""))',
 )  # fmt: skip
+_BYTES_OF_LISTS = tuple(
+    f"google.protobuf.BytesValue{{value: dyn({value})}} == {content}"
+    for value in (
+        "[]", "[65u]", "[255u]", "[256u]", "[65]", "[65u, 66]", "[b'']", "[optional.of(65u)]", "[[optional.of(65u)]]",
+        "optional.of([65u])", "[65u] + []", "''.split('')", "{}", "null", "device.attributes['d'].x",
+    )
+    for content in ("b''", "b'A'")
+)  # fmt: skip
+# The checker takes these keys for strings.
+_KEYS_THAT_ARE_NONE = (
+    '[[7].transformMapEntry(v, t, {dyn(b"").orValue(""): v})].size() == 1', '{dyn([]).orValue(""): 1}.size() == 1',
+    '{dyn(1u).orValue(""): 1, 1: 2}.size() == 1', "{dyn(1.0).orValue(0): 1}[1] == 1",
+    '{dyn("a").orValue(""): 1}["a"] == 1',
+)  # fmt: skip
 _PRESENCE = tuple(
     f"has(({condition} ? {one} : {other}).{field})"
     for condition in ('device.driver == "x"', 'device.driver != "x"')
@@ -125,6 +139,8 @@ _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
         pytest.param(_ABSENT, id="repeated no times"),
         pytest.param(_TYPES_OF_KUBERNETES, id="types of Kubernetes"),
         pytest.param(_PRESENCE, id="presence"),
+        pytest.param(_BYTES_OF_LISTS, id="bytes of lists"),
+        pytest.param(_KEYS_THAT_ARE_NONE, id="keys that are none"),
         pytest.param(_NULLABLE_INSIDE, id="nullable inside"),
         pytest.param(_PATTERNS_THAT_ARE_NONE, id="patterns that are none"),
         pytest.param(_VARIABLES_IN_VARIABLES, id="variables in variables"),

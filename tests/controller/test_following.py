@@ -125,6 +125,35 @@ async def test_what_we_wrote_after_the_list_was_made_stays() -> None:
         await it.knows(a=15, new=21)
 
 
+async def test_an_event_that_kopf_still_has_does_not_bring_back_what_a_list_does_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The list comes while the event of before is on its way through Kopf."""
+    heard, go = asyncio.Event(), asyncio.Event()
+    hear = Operator.hear
+
+    async def late(request: web.BaseRequest) -> web.StreamResponse:
+        await heard.wait()
+        return await lists(20, claim("a", 15))(request)
+
+    def delayed(self: Operator, kind: Any, event: Any) -> None:
+        async def wait() -> None:
+            await go.wait()
+            hear(self, kind, event)
+
+        heard.set()
+        waiting.append(asyncio.create_task(wait()))
+
+    waiting: list[asyncio.Task[None]] = []
+    monkeypatch.setattr(Operator, "hear", delayed)
+    told = event("MODIFIED", claim("b", 6)), expired()
+    async with followed(watches(*told, end="ends"), late, watches()) as it:
+        await it.knows(a=15)
+        go.set()
+        await asyncio.wait(waiting)
+        await it.knows(a=15)
+
+
 async def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
     unreadable = claim("a", 6) | {"status": {"allocation": "none"}}
     with capture_logs() as logs:

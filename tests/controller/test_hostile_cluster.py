@@ -28,7 +28,7 @@ from harness.controlplane import ControlPlane
 from harness.gpu_cluster import MANIFESTS
 from harness.readiness import answers as is_answered
 
-pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 ATTEMPTS: Final = attempts()
 _STATUS: Final = (kinds.SHARING_POLICIES, kinds.NODE_SHARINGS, kinds.RESOURCE_CLAIMS)

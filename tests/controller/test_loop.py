@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.controller import loop as module
-from gpusharing.controller.loop import Changes, Loop
+from gpusharing.controller.loop import Backlog, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.core.decision.incremental import Failure
 from gpusharing.core.intents import Intent, RecordEvent, Target
@@ -52,6 +52,7 @@ class Decider:
         self.folds: list[float] = []
         self.is_broken = False
         self.work: Iterator[None] = iter(())
+        self.fold: Iterator[None] = iter(())
 
     def steps(self, *, now: str) -> Iterator[None]:
         self.moments.append(now)
@@ -59,9 +60,10 @@ class Decider:
         if self.is_broken:
             raise RuntimeError("a world that nobody thought of")
 
-    def fold_statuses(self, *, now: str) -> None:
+    def fold_statuses(self, *, now: str) -> Iterator[None]:
         assert now == self.moments[-1]
         self.folds.append(time.monotonic())
+        yield from self.fold
 
     def take_events(self) -> Sequence[RecordEvent]:
         events, self.new_events = self.new_events, ()
@@ -100,8 +102,8 @@ def decider() -> Decider:
 
 
 @pytest.fixture
-def changes() -> Changes:
-    return Changes()
+def backlog() -> Backlog:
+    return Backlog()
 
 
 @pytest.fixture
@@ -110,36 +112,36 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def loop(writer: Writer, recorder: Recorder, changes: Changes) -> Loop:
-    return Loop(writer, recorder, Metrics(), changes)
+def loop(writer: Writer, recorder: Recorder, backlog: Backlog) -> Loop:
+    return Loop(writer, recorder, Metrics(), backlog)
 
 
 async def test_decides_once_at_start_and_then_only_when_something_has_changed(
-    loop: Loop, writer: Writer, decider: Decider, changes: Changes
+    loop: Loop, writer: Writer, decider: Decider, backlog: Backlog
 ) -> None:
     async with running(loop, decider):
         await until(lambda: writer.rounds == 1)
         await asyncio.sleep(0.7)
         assert writer.rounds == 1
-        changes.happened()
+        backlog.add()
         await until(lambda: writer.rounds == 2)
 
 
-async def test_many_changes_are_one_decision(loop: Loop, decider: Decider, changes: Changes) -> None:
+async def test_many_changes_are_one_decision(loop: Loop, decider: Decider, backlog: Backlog) -> None:
     async with running(loop, decider):
         await until(lambda: decider.moments)
         for _ in range(1000):
-            changes.happened()
+            backlog.add()
         await until(lambda: len(decider.moments) == 2)
         await asyncio.sleep(0.2)
         assert len(decider.moments) == 2
 
 
 async def test_a_change_during_a_decision_is_not_lost(
-    loop: Loop, writer: Writer, decider: Decider, changes: Changes
+    loop: Loop, writer: Writer, decider: Decider, backlog: Backlog
 ) -> None:
     def change_once() -> Iterator[None]:
-        changes.happened()
+        backlog.add()
         yield
 
     decider.work = change_once()
@@ -147,27 +149,33 @@ async def test_a_change_during_a_decision_is_not_lost(
         await until(lambda: writer.rounds == 2)
 
 
-async def test_other_work_runs_between_the_steps_of_a_decision(loop: Loop, writer: Writer, decider: Decider) -> None:
-    def long_work() -> Iterator[None]:
-        for _ in range(100):
-            time.sleep(0.005)
-            yield
+@pytest.mark.parametrize("of", ["decision", "fold", "report"])
+async def test_other_work_runs_between_the_steps(loop: Loop, recorder: Recorder, decider: Decider, of: str) -> None:
+    def slow(_: object = None) -> None:
+        time.sleep(0.005)
 
-    decider.work = long_work()
+    match of:
+        case "decision":
+            decider.work = map(slow, range(100))
+        case "fold":
+            decider.fold = map(slow, range(100))
+        case _:
+            decider.waiting_events = [event(f"c{number}") for number in range(100)]
+            recorder.record = slow  # type: ignore[method-assign, assignment]
     longest, last = 0.0, time.perf_counter()
     async with running(loop, decider):
-        while not writer.rounds:
+        while not loop.is_ready:
             await asyncio.sleep(0)
             longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
     assert longest < 0.05
 
 
 async def test_a_decision_that_fails_is_made_again_with_a_backoff(
-    writer: Writer, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
+    writer: Writer, decider: Decider, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much changes meanwhile; and what was decided before stays wanted."""
     metrics = Metrics()
-    loop = Loop(writer, Recorder(), metrics, changes)
+    loop = Loop(writer, Recorder(), metrics, backlog)
     monkeypatch.setattr(module, "_BACKOFF", Backoff(0.2, 30.0))
     async with running(loop, decider):
         await until(lambda: loop.is_ready)
@@ -176,7 +184,7 @@ async def test_a_decision_that_fails_is_made_again_with_a_backoff(
         began = time.monotonic()
         taken: list[float] = []
         while len(taken) < 3:
-            changes.happened()
+            backlog.add()
             await asyncio.sleep(0.01)
             if len(decider.moments) > tried + len(taken):
                 taken.append(time.monotonic() - began)
@@ -192,15 +200,15 @@ async def test_a_decision_that_fails_is_made_again_with_a_backoff(
 
 
 async def test_statuses_are_folded_at_once_and_then_twice_a_second_and_never_lost(
-    loop: Loop, decider: Decider, changes: Changes
+    loop: Loop, decider: Decider, backlog: Backlog
 ) -> None:
     async with running(loop, decider):
         await until(lambda: decider.folds)
         began, ends = decider.folds[0], time.monotonic() + 1.2
         while time.monotonic() < ends:
-            changes.happened()
+            backlog.add()
             await asyncio.sleep(0.01)
-        changes.happened()
+        backlog.add()
         decided = len(decider.moments)
         await until(lambda: len(decider.moments) > decided)
         last = time.monotonic()
@@ -214,7 +222,7 @@ async def test_statuses_are_folded_at_once_and_then_twice_a_second_and_never_los
 
 
 async def test_a_decision_that_makes_no_progress_is_seen(
-    loop: Loop, writer: Writer, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
+    loop: Loop, writer: Writer, decider: Decider, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_STUCK_AFTER", 0.05)
     assert not loop.is_stuck
@@ -233,7 +241,7 @@ async def test_a_decision_that_makes_no_progress_is_seen(
             seen.append(loop.is_stuck)
 
         decider.work = steps()
-        changes.happened()
+        backlog.add()
         await until(lambda: len(seen) == 6)
         assert seen == [False, False, False, False, False, True]
         await until(lambda: writer.rounds == 2)
@@ -241,25 +249,53 @@ async def test_a_decision_that_makes_no_progress_is_seen(
 
 
 async def test_changes_of_which_nobody_takes_notice_are_seen(
-    loop: Loop, writer: Writer, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
+    loop: Loop, writer: Writer, decider: Decider, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(loop, decider):
         await until(lambda: writer.rounds == 1)
         monkeypatch.setattr(module, "_STUCK_AFTER", 0.05)
         monkeypatch.setattr(module, "_SETTLE", 60)
-        changes.happened()
+        backlog.add()
         assert not loop.is_stuck
         await until(lambda: loop.is_stuck)
 
 
-async def test_the_age_of_a_change_is_that_of_the_oldest(changes: Changes) -> None:
-    assert changes.age == 0
-    changes.happened()
+async def test_the_age_of_a_change_is_that_of_the_oldest_that_is_not_decided_on(backlog: Backlog) -> None:
+    assert backlog.age == 0
+    backlog.add()
     await asyncio.sleep(0.02)
-    changes.happened()
-    assert changes.age >= 0.02
-    changes.seen()
-    assert changes.age == 0
+    backlog.add()
+    assert backlog.age >= 0.02
+    # Also while a round decides on it, and if that fails, until the next one has.
+    for _ in range(2):
+        backlog.take()
+        backlog.add()
+        assert backlog.age >= 0.02
+    backlog.take()
+    backlog.add()
+    backlog.finish()
+    assert 0 < backlog.age < 0.02
+    backlog.take()
+    backlog.finish()
+    assert backlog.age == 0
+
+
+async def test_a_change_is_undecided_until_its_writes_are_handed_over(
+    loop: Loop, writer: Writer, decider: Decider, backlog: Backlog
+) -> None:
+    ages: list[float] = []
+
+    def work() -> Iterator[None]:
+        ages.append(backlog.age)
+        yield
+
+    async with running(loop, decider):
+        await until(lambda: writer.rounds == 1)
+        decider.work = work()
+        backlog.add()
+        await until(lambda: writer.rounds == 2)
+        assert ages[0] > 0
+        await until(lambda: backlog.age == 0)
 
 
 async def test_times_are_as_kubernetes_writes_them(loop: Loop, decider: Decider) -> None:
@@ -283,25 +319,51 @@ def event(name: str) -> RecordEvent:
 
 
 async def test_events_are_recorded_when_they_come_and_again_now_and_then_while_they_hold_on(
-    loop: Loop, recorder: Recorder, decider: Decider, changes: Changes, monkeypatch: pytest.MonkeyPatch
+    loop: Loop, recorder: Recorder, decider: Decider, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = event("first"), event("second")
     decider.waiting_events = [first]
     async with running(loop, decider):
         await until(lambda: recorder.events == [first])
         decider.new_events, decider.waiting_events = [second], [first, second]
-        changes.happened()
+        backlog.add()
         await until(lambda: recorder.events == [first, second])
         monkeypatch.setattr(module, "_BETWEEN_REPORTS", 0.0)
-        changes.happened()
+        backlog.add()
         await until(lambda: recorder.events == [first, second, first, second])
 
 
+async def test_events_that_hold_on_are_handed_over_again_although_nothing_changes(
+    loop: Loop, recorder: Recorder, decider: Decider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have been suppressed."""
+    monkeypatch.setattr(module, "_BETWEEN_REPORTS", 0.1)
+    decider.waiting_events = [event("first")]
+    async with running(loop, decider):
+        await until(lambda: len(recorder.events) == 3)
+        decider.waiting_events = ()
+        await asyncio.sleep(0.3)
+        handed_over, rounds = len(recorder.events), len(decider.moments)
+        await asyncio.sleep(0.3)
+        assert (len(recorder.events), len(decider.moments)) == (handed_over, rounds)
+
+
+async def test_an_event_that_comes_after_a_report_is_handed_over_again_as_well(
+    loop: Loop, recorder: Recorder, decider: Decider, backlog: Backlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BETWEEN_REPORTS", 0.8)
+    async with running(loop, decider):
+        await until(lambda: loop.is_ready)
+        decider.new_events = decider.waiting_events = [event("late")]
+        backlog.add()
+        await until(lambda: len(recorder.events) == 2)
+
+
 async def test_an_object_that_cannot_be_decided_on_is_named(
-    writer: Writer, recorder: Recorder, decider: Decider, changes: Changes
+    writer: Writer, recorder: Recorder, decider: Decider, backlog: Backlog
 ) -> None:
     metrics = Metrics()
-    loop = Loop(writer, recorder, metrics, changes)
+    loop = Loop(writer, recorder, metrics, backlog)
     decider.failing = [Failure("NodeSharing", "n1", ValueError("65 GPUs"))]
     with capture_logs() as logs:
         async with running(loop, decider):

@@ -366,7 +366,7 @@ async def test_a_conflict_is_left_to_the_next_decision(
         api, metrics = Api(session, credentials.server, user_agent="test"), Metrics()
         store = Store((*WATCHED, *guards.KINDS), on_change=lambda *_, **__: None)
         recorder = EventRecorder(Events(api, controller="test", instance="test"), metrics)
-        writer = Writer(api, store, recorder, metrics)
+        writer = Writer(api, store, recorder, metrics, undecided_for=lambda: 0.0)
         task = asyncio.create_task(writer.run())
         await listing.prime(api, store, WATCHED)
         await they.api.merge_patch(NODE_SHARINGS, "n1", {"metadata": {"labels": {"moved": "on"}}})

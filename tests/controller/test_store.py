@@ -187,3 +187,21 @@ def test_what_a_get_has_found_counts_whatever_its_version(
     observed.store.apply(NODES, node(101))
     observed.store.apply_answer(NODES, ("", "n1"), answer, before=before)
     assert observed.versions() == {"n1": "101"}
+
+
+def test_an_event_from_before_a_list_brings_nothing_back(observed: Observed) -> None:
+    """It was under way while the list was made, which does not have the object any more."""
+    observed.store.apply(NODES, node(3))
+    before = observed.store.known(NODES)
+    observed.store.remove_unlisted(NODES, set(), as_of="9", before=before)
+    observed.store.mark_listed(NODES, as_of="9")
+    observed.store.apply_event(NODES, "MODIFIED", node(5))
+    assert observed.versions() == {}
+    # Other kinds have other lists, and what came after the list is news.
+    observed.store.apply_event(SHARING_POLICIES, "ADDED", {**node(5), "spec": {"offers": {"exclusive": {}}}})
+    assert observed.store.count(SHARING_POLICIES) == 1
+    observed.store.apply_event(NODES, "ADDED", node(10, uid="b"))
+    assert observed.versions() == {"n1": "10"}
+    # A list or an answer tells what there is, whatever its version.
+    observed.store.apply(NODES, node(4, name="n2"))
+    assert observed.versions() == {"n1": "10", "n2": "4"}

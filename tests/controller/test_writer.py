@@ -3,17 +3,18 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from building import NOW, class_of, decided, node_sharing, policy, world
 from building.from_nothing import decide
 from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
-from gpusharing.api.meta import WholeMeta
+from gpusharing.api.meta import ObjectMeta, WholeMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.policy import SharingPolicy
@@ -25,7 +26,7 @@ from gpusharing.controller.watching import guards
 from gpusharing.controller.watching.following import WATCHED
 from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
-from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Stage, Target
+from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Stage, Target
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
 from gpusharing.kube.retry import Backoff
@@ -34,6 +35,12 @@ from gpusharing.kube.transport import Api
 NODE_SHARINGS_PATH = "/apis/gpusharing.dev/v1alpha1/nodesharings"
 STATUS_PATH = "/apis/gpusharing.dev/v1alpha1/sharingpolicies/shared/status"
 EVENTS_PATH = "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+CLASS = Create(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, body={"metadata": {"name": "p-mps"}, "spec": {}})
+GUARD = Patch(
+    target=Target.ADMISSION_POLICY, stage=Stage.GUARDS, before=replace(class_of("guard").metadata, name="g"), body={}
+)
 
 
 @pytest.fixture
@@ -46,10 +53,22 @@ def store() -> Store:
     return Store((*WATCHED, *guards.KINDS), on_change=lambda *_, **__: None)
 
 
+@dataclass
+class Undecided:
+    """How old the oldest change is that is not decided on yet."""
+
+    seconds: float = 0.0
+
+
+@pytest.fixture
+def undecided() -> Undecided:
+    return Undecided()
+
+
 @pytest_asyncio.fixture
-async def writer(api: Api, store: Store, metrics: Metrics) -> AsyncIterator[Writer]:
+async def writer(api: Api, store: Store, metrics: Metrics, undecided: Undecided) -> AsyncIterator[Writer]:
     recorder = EventRecorder(Events(api, controller="test", instance="test"), metrics)
-    writer = Writer(api, store, recorder, metrics)
+    writer = Writer(api, store, recorder, metrics, undecided_for=lambda: undecided.seconds)
     tasks = [asyncio.create_task(work) for work in (writer.run(), recorder.run())]
     yield writer
     for task in tasks:
@@ -112,7 +131,7 @@ def replacing(name: str, **metadata: Any) -> ReplaceSpec:
     )
 
 
-def undecided() -> PatchStatus:
+def first_status() -> PatchStatus:
     """The first status of a policy that matches nothing."""
     (intent,) = decide(world(policies=[policy()]), now=NOW)
     assert isinstance(intent, PatchStatus)
@@ -173,7 +192,7 @@ async def test_a_change_of_ready_is_an_event_once_it_is_written(
     writer: Writer, store: Store, server: ApiServer
 ) -> None:
     server.answer = kept
-    intent = undecided()
+    intent = first_status()
     seed(store, intent.before)
     await written(writer, server, [intent], requests=2)
     (event,) = server.asked("POST")
@@ -201,7 +220,7 @@ async def test_a_refused_event_is_nothing_to_its_write(
     writer: Writer, server: ApiServer, results: Callable[[], dict[str, int]]
 ) -> None:
     server.answer = lambda request: status(403, "Forbidden") if request.method == "POST" else kept(request)
-    await written(writer, server, [undecided()], requests=2)
+    await written(writer, server, [first_status()], requests=2)
     assert results() == {"PatchStatus written": 1}
     writer.want([])
     assert writer.is_settled
@@ -209,7 +228,7 @@ async def test_a_refused_event_is_nothing_to_its_write(
 
 async def test_a_refused_status_is_not_announced(writer: Writer, server: ApiServer) -> None:
     server.answer = lambda _: status(409, "Conflict")
-    await written(writer, server, [undecided()], requests=1)
+    await written(writer, server, [first_status()], requests=1)
     assert server.asked("POST") == []
 
 
@@ -263,12 +282,157 @@ async def test_one_that_has_gone_meanwhile_is_forgotten(
     await until(lambda: store.get(NODE_SHARINGS, "n1") is None)
 
 
+async def test_what_is_decided_while_the_object_is_asked_for_is_written_at_once(
+    writer: Writer, store: Store, server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UNSEEN", 0.05)
+    monkeypatch.setattr(module, "_BACKOFF", Backoff(60, 60))
+    gate = asyncio.Event()
+
+    async def hold(request: Request) -> None:
+        if request.method == "GET":
+            await gate.wait()
+
+    server.hold, server.answer = hold, lambda _: status(409, "Conflict")
+    intent = replacing("n1")
+    seed(store, intent.before)
+    writer.want([intent])
+    await until(lambda: server.asked("GET"))
+    writer.want([replacing("n1", resource_version="2")])
+    gate.set()
+    await until(lambda: len(server.asked("PUT")) == 2)
+    assert server.asked("PUT")[-1].body["metadata"]["resourceVersion"] == "2"
+
+
+@pytest.mark.parametrize("code", [200, 409])
+async def test_an_object_is_not_asked_for_while_the_decision_on_the_answer_may_still_come(
+    writer: Writer, server: ApiServer, undecided: Undecided, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """A round over thousands of nodes takes its time."""
+    monkeypatch.setattr(module, "_UNSEEN", 0.05)
+    monkeypatch.setattr(module, "_TOLD_WITHIN", 0.0)
+    undecided.seconds = 60
+    server.answer = lambda request: kept(request) if code == 200 else status(code, "Conflict")
+    await written(writer, server, [replacing("n1")], requests=1)
+    await asyncio.sleep(0.3)
+    assert not server.asked("GET")
+    # Changes that came long after the answer are not what it is waiting for.
+    undecided.seconds = 0.01
+    await until(lambda: server.asked("GET"))
+
+
+@pytest.mark.parametrize("code", [404, 409])
+@pytest.mark.parametrize("intent", [CLASS, replacing("n1")], ids=["Create", "ReplaceSpec"])
+async def test_a_conflict_that_lasts_is_a_refusal(
+    *,
+    writer: Writer,
+    store: Store,
+    server: ApiServer,
+    results: Callable[[], dict[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    intent: Intent,
+) -> None:
+    """The object was asked for, and nothing else is decided on it."""
+    monkeypatch.setattr(module, "_UNSEEN", 0.05)
+    monkeypatch.setattr(module, "_BACKOFF", Backoff(0.1, 60))
+    verb, kind = type(intent).__name__, module._key(intent).kind
+
+    def answer(request: Request) -> Answer:
+        if request.method == "GET" and isinstance(intent, ReplaceSpec):
+            return 200, intent.before.to_json() | {"metadata": intent.before.metadata.for_update()}
+        return status(404 if request.method == "GET" else code, "Refused")
+
+    server.answer = answer
+    moments: list[float] = []
+
+    async def hold(request: Request) -> None:
+        if request.method != "GET":
+            moments.append(time.monotonic())
+
+    server.hold = hold
+    if isinstance(intent, ReplaceSpec):
+        seed(store, intent.before)
+    with capture_logs() as logs:
+        writer.want([intent])
+        await until(lambda: len(moments) == 2)
+        await until(lambda: writer.failing(kind) == 1)
+        await until(lambda: len(moments) == 4)
+        await until(lambda: results() == {f"{verb} conflict": 1, f"{verb} failed": 3})
+    assert len(server.asked("GET")) == 1
+    refused = [line for line in logs if line["event"] == "write refused"]
+    assert [(line["object"], "webhook" in line["remedy"]) for line in refused] == [(module._key(intent).name, True)] * 3
+    assert moments[3] - moments[2] > 0.15
+    server.answer = kept
+    # What is decided on the next version is another write.
+    await until(lambda: results().get(f"{verb} written") == 1)
+    assert writer.failing(kind) == 0
+
+
+@pytest.mark.parametrize("then", ["nothing", "another write"])
+@pytest.mark.parametrize("was_written", [True, False])
+async def test_the_events_of_a_write_whose_answer_was_lost_are_recorded(
+    *,
+    writer: Writer,
+    store: Store,
+    server: ApiServer,
+    monkeypatch: pytest.MonkeyPatch,
+    was_written: bool,
+    then: str,
+) -> None:
+    monkeypatch.setattr(module, "_BACKOFF", Backoff(60, 60))
+    spec_write, status_write = noticed("n1"), first_status()
+    seed(store, spec_write.before)
+    seed(store, status_write.before)
+    server.answer = lambda request: (201, request.body) if request.method == "POST" else status(504, "Timeout")
+    await written(writer, server, [spec_write, status_write], requests=2)
+    spec, said = spec_write.spec, status_write.status
+    if not was_written:
+        spec, said = NodeSharingSpec(), SharingPolicyStatus(observed_generation=7)
+    seed(store, _newer(spec_write.before, spec=spec))
+    seed(store, _newer(status_write.before, status=said))
+    more: list[Intent] = []
+    if then == "another write":
+        more = [
+            ReplaceSpec(store.get(NODE_SHARINGS, "n1"), NodeSharingSpec(claims=())),  # type: ignore[arg-type]
+            PatchStatus(store.get(SHARING_POLICIES, "shared"), SharingPolicyStatus()),  # type: ignore[arg-type]
+        ]
+    writer.want(more)
+    if was_written:
+        await until(lambda: len(server.asked("POST")) == 2)
+    else:
+        await asyncio.sleep(0.2)
+    reasons = sorted(request.body["reason"] for request in server.asked("POST"))
+    assert reasons == (["ClaimDenied", "NoMatchingNodes"] if was_written else [])
+    # Once.
+    writer.want([])
+    await asyncio.sleep(0.1)
+    assert len(server.asked("POST")) == len(reasons)
+
+
+def noticed(name: str) -> ReplaceSpec:
+    event = RecordEvent(
+        target=Target.RESOURCE_CLAIM,
+        about=ObjectMeta(name="c1", namespace="team", uid="c"),
+        warning=True,
+        reason="ClaimDenied",
+        action="Deny",
+        note="words",
+        occurrence="1",
+    )
+    return replace(replacing(name), notices=(event,))
+
+
+def _newer(item: Any, **half: Any) -> Any:
+    return item.model_copy(update={"metadata": replace(item.metadata, resource_version="2"), **half})
+
+
 async def test_one_failure_stops_no_other_write_and_is_tried_again_by_itself(
     writer: Writer, server: ApiServer, results: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BACKOFF", Backoff(0.4, 30))
     server.answer = lambda request: status(403, "Forbidden") if "n2" in request.path else kept(request)
-    intents: Sequence[Intent] = [replacing("n1"), replacing("n2"), replacing("n3"), undecided()]
+    intents: Sequence[Intent] = [replacing("n1"), replacing("n2"), replacing("n3"), first_status()]
     await written(writer, server, intents, requests=5)
     assert results() == {"ReplaceSpec written": 2, "ReplaceSpec failed": 1, "PatchStatus written": 1}
     assert [writer.failing(kind) for kind in ("NodeSharing", "SharingPolicy")] == [1, 0]
@@ -340,12 +504,6 @@ async def test_a_deletion_that_takes_its_time_is_asked_for_once(writer: Writer, 
         await written(writer, server, [replace(going)], requests=0)
 
 
-CLASS = Create(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, body={"metadata": {"name": "p-mps"}, "spec": {}})
-GUARD = Patch(
-    target=Target.ADMISSION_POLICY, stage=Stage.GUARDS, before=replace(class_of("guard").metadata, name="g"), body={}
-)
-
-
 async def test_what_is_ready_is_written_in_the_order_of_the_stages(
     api: Api, store: Store, metrics: Metrics, server: ApiServer
 ) -> None:
@@ -355,8 +513,9 @@ async def test_what_is_ready_is_written_in_the_order_of_the_stages(
         await gate.wait()
 
     server.hold = hold
-    writer = Writer(api, store, EventRecorder(Events(api, controller="test", instance="test"), metrics), metrics)
-    writer.want([undecided(), *(replacing(f"n{number}") for number in range(100)), CLASS, GUARD])
+    recorder = EventRecorder(Events(api, controller="test", instance="test"), metrics)
+    writer = Writer(api, store, recorder, metrics, undecided_for=lambda: 0.0)
+    writer.want([first_status(), *(replacing(f"n{number}") for number in range(100)), CLASS, GUARD])
     task = asyncio.create_task(writer.run())
     await until(lambda: len(server.requests) == 18)
     await asyncio.sleep(0.1)
@@ -372,7 +531,7 @@ async def test_statuses_do_not_wait_for_a_thousand_nodes(writer: Writer, server:
             await asyncio.Event().wait()
 
     server.answer, server.hold = kept, hold
-    writer.want([*(replacing(f"n{number}") for number in range(1000)), undecided()])
+    writer.want([*(replacing(f"n{number}") for number in range(1000)), first_status()])
     await until(lambda: server.asked("PATCH"))
     assert len(server.asked("PUT")) <= 16
 

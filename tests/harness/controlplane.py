@@ -21,6 +21,8 @@ _KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 _ISSUER = "https://kubernetes.default.svc"
 # It ends before collecting its garbage is worth a quarter of its time.
 _KUBECTL_ENVIRONMENT = {"GOGC": "off"}
+# Servers live for minutes: memory for a tenth less processor time.
+_SERVER_ENVIRONMENT = {"GOGC": "200"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -128,6 +130,7 @@ class ControlPlane:
                 f"--initial-cluster=default={peer}",
             ],
             log=self._log("etcd"),
+            env=_SERVER_ENVIRONMENT,
             ready=lambda: answers(f"{client}/health"),
         )  # fmt: skip
 
@@ -154,6 +157,7 @@ class ControlPlane:
                 *self._versions(), *self.apiserver_flags,
             ],
             log=self._log("kube-apiserver"),
+            env=_SERVER_ENVIRONMENT,
             ready=lambda: answers(f"{self.url}/readyz", ca=self.ca.certificate),
             # Without etcd it would wait for minutes.
             stop_within=8,
@@ -186,6 +190,7 @@ class ControlPlane:
                 *self._versions(), *flags,
             ],
             log=self._log(program),
+            env=_SERVER_ENVIRONMENT,
             ready=lambda: answers(f"https://{self.address}:{port}/healthz", ca=self.ca.certificate),
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ import pytest_asyncio
 from harness import toolchain as programs
 from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
+from harness.node import node_unavailable_reason
 from harness.system import MissingProgramError, system_program
 
 # What tests start by its name, and the packages of Debian that it comes with.
@@ -49,12 +50,24 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "toolchain": programs.build,
         "nvidia_tools": programs.build_nvidia_tools,
         "promtool": programs.build_promtool,
+        "config_check": programs.build_config_check,
     }
     for name, build in builds.items():
         if name in fixtures:
             capture = session.config.pluginmanager.getplugin("capturemanager")
             with capture.global_and_fixture_disabled():
                 build()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where no node can run, the tests say so."""
+    reason = node_unavailable_reason()
+    # In CI a node test that does not run is a failure: nobody would read the summary.
+    if reason is None or os.environ.get("CI") == "true":
+        return
+    for item in items:
+        if item.get_closest_marker("node"):
+            item.add_marker(pytest.mark.skip(reason=f"not run: {reason}"))
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +80,12 @@ def toolchain() -> Path:
 def nvidia_tools() -> Path:
     """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`."""
     return programs.build_nvidia_tools()
+
+
+@pytest.fixture(scope="session")
+def config_check() -> Path:
+    """NVIDIA's own reader of opaque parameters."""
+    return programs.build_config_check()
 
 
 @pytest.fixture(scope="session")

@@ -52,8 +52,8 @@ class GpuCluster(Cluster):
     def state_directory(self, node: Node) -> Path:
         return node.directory / "agent"
 
-    def shm_directory(self, node: Node) -> Path:
-        return node.directory / "shm"
+    def mps_directory(self, node: Node) -> Path:
+        return node.directory / "mps"
 
     async def _start(self, stack: AsyncExitStack) -> None:
         await super()._start(stack)
@@ -96,16 +96,21 @@ class GpuCluster(Cluster):
         arguments += ["--driver-root", simulated.directory, "--sysfs-root", simulated.sys]
         arguments += ["--proc-root", simulated.proc, "--dev-root", simulated.dev, *_NO_WAIT, *_ANY_PORT]
         arguments += ["--kubelet-root", node.kubelet_root, "--cdi-dir", run, "--cdi-dir", etc]
-        return _program(
-            agent_environment.python(),
-            "agent",
-            *arguments,
-            "--state-dir",
-            self.state_directory(node),
-            "--shm-dir",
-            self.shm_directory(node),
-            *self.agent_options,
-            log=node.directory / "logs",
+        # On the node, as its pod is: containerd sees the mounts that it makes.
+        return node.process(
+            [
+                agent_environment.python(),
+                "-m",
+                "gpusharing",
+                "agent",
+                *arguments,
+                "--state-dir",
+                self.state_directory(node),
+                "--mps-dir",
+                self.mps_directory(node),
+                *self.agent_options,
+            ],
+            log=node.directory / "logs" / "agent.log",
             env=agent_environment.variables(),
         )
 

@@ -29,7 +29,7 @@ def process_in(
     ready: Callable[[], Awaitable[bool]] | None,
     env: Mapping[str, str],
 ) -> Process:
-    return _Parent(["nsenter", f"--target={init.pid}", "--mount", "--pid", "--", *argv], log=log, ready=ready, env=env)
+    return _Inside(init, argv, log=log, ready=ready, env=env)
 
 
 class _Parent(Process):
@@ -40,3 +40,24 @@ class _Parent(Process):
         parent = super().pid
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         return int(children[0]) if children else parent
+
+
+class _Inside(_Parent):
+    """Enters the namespaces as they are when it starts: a node that was switched off and on has others."""
+
+    def __init__(
+        self,
+        init: Process,
+        argv: Sequence[str | Path],
+        *,
+        log: Path,
+        ready: Callable[[], Awaitable[bool]] | None,
+        env: Mapping[str, str],
+    ) -> None:
+        super().__init__(argv, log=log, ready=ready, env=env)
+        self._init = init
+        self._program = self.argv
+
+    async def start(self, *, within: float = 60) -> None:
+        self.argv = ["nsenter", f"--target={self._init.pid}", "--mount", "--pid", "--", *self._program]
+        await super().start(within=within)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -18,7 +19,7 @@ from harness.loopback import free_ports
 from harness.namespace import namespace, process_in
 from harness.processes import Process
 from harness.readiness import accepts, answers
-from harness.scratch import scratch_directory
+from harness.scratch import remove_cgroups, scratch_directory
 from harness.system import system_program
 
 _HERE = Path(__file__).parent
@@ -41,8 +42,17 @@ class Node:
     containerd: Process
     directory: Path
 
-    def __init__(self, control_plane: ControlPlane, name: str = "node-1", *, with_cgroup2: bool = False) -> None:
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        name: str = "node-1",
+        *,
+        with_cgroup2: bool = False,
+        kubelet_configuration: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`kubelet_configuration`: beside what every kubelet here has."""
         self.name = name
+        self._kubelet_extras = kubelet_configuration or {}
         self._with_cgroup2 = with_cgroup2
         self._control_plane = control_plane
 
@@ -75,6 +85,29 @@ class Node:
         """A program in the namespaces of this node, to be started; it sees the mounts of the pods."""
         return process_in(self._init, argv, log=log, ready=ready, env={"PATH": self._path(), **(env or {})})
 
+    async def run(self, *command: str | Path) -> str:
+        """In the node's mount namespace; what it prints."""
+        return await run(["nsenter", f"--target={self._init.pid}", "--mount", "--", *command])
+
+    async def switch_off(self) -> None:
+        """As a power cut: the end of all its programs, its mounts and what it has in memory. Disks are kept."""
+        await self._init.kill()
+        for program in (self.kubelet, self.containerd):
+            await program.kill()
+        # Where a cluster starts it, it is on a tmpfs of the machine.
+        remove_cgroups(self.directory)
+        shutil.rmtree(self.directory / "containerd" / "state", ignore_errors=True)
+        _, run_cdi = self.cdi_dirs
+        for spec in run_cdi.iterdir():
+            spec.unlink()
+
+    async def switch_on(self) -> None:
+        """Up to its kubelet."""
+        (self.directory / "namespace-is-ready").unlink()
+        await self._init.start()
+        await self.containerd.start()
+        await self.kubelet.start()
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await self._start(stack)
@@ -93,7 +126,7 @@ class Node:
         self._init = namespace(self.directory)
         await stack.enter_async_context(self._init.killed_at_end())
         if self._with_cgroup2:
-            await run(["nsenter", f"--target={self._init.pid}", "--mount", "--", *cgroup2.MOUNT])
+            await self.run(*cgroup2.MOUNT)
         self.containerd = self._containerd()
         await stack.enter_async_context(self.containerd.killed_at_end())
         self.kubelet = await self._kubelet()
@@ -188,6 +221,7 @@ class Node:
                 "imagefs.available": "0%",
             },
             "imageGCHighThresholdPercent": 100,  # what is collected cannot be pulled again
+            **self._kubelet_extras,
         }
 
     async def _import_images(self) -> None:

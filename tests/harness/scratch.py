@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.ending import end_all
+from harness.mounts import unmount_below
 
 _TESTS = Path(__file__).parents[1]
 # One directory for each container that runs; its name is the last part of its control group.
@@ -53,13 +54,14 @@ def _remove(directory: Path) -> None:
     """Processes that are just being killed hold control groups and may still write files."""
     deadline = time.monotonic() + 20
     while directory.exists() and time.monotonic() < deadline:
-        if not _remove_cgroups(directory):
+        unmount_below(directory)
+        if not remove_cgroups(directory):
             shutil.rmtree(directory, ignore_errors=True)
         time.sleep(0.05)
 
 
-def _remove_cgroups(directory: Path) -> list[Path]:
-    """Those that are still in use."""
+def remove_cgroups(directory: Path) -> list[Path]:
+    """Of the containers of a node that has ended; returns those that are still in use."""
     containers = [container.name for container in directory.glob(_CONTAINERS)]
     in_use = []
     # Version 1 has a directory in each hierarchy, version 2 one for all.

@@ -105,6 +105,14 @@ _NVIDIA_TOOLS = _Module(
     cgo=True,
 )
 
+_CONFIG_CHECK = _Module(
+    directory=TOOLS / "dra-driver",
+    packages={"config-check": "gpusharing.dev/tools/dra-driver/config-check"},
+    version_of="sigs.k8s.io/dra-driver-nvidia-gpu",
+    version_variables={},
+    sources=TOOLS / "dra-driver" / "config-check",
+)
+
 _PROMTOOL = _Module(
     directory=TOOLS / "prometheus",
     packages={"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
@@ -152,6 +160,11 @@ def next_kubernetes() -> str:
 def build_nvidia_tools() -> Path:
     """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`; the first call takes two minutes."""
     return _programs([_NVIDIA_TOOLS])
+
+
+def build_config_check() -> Path:
+    """What NVIDIA's driver makes of opaque parameters; the first call takes a minute."""
+    return _programs([_CONFIG_CHECK]) / "config-check"
 
 
 def build_promtool() -> Path:

@@ -108,5 +108,6 @@ async def test_the_agent_understands_its_flags_and_its_directories_are_mounted(i
         written: False,
         **dict.fromkeys(read, True),
         str(arguments.state_dir): False,
-        str(arguments.shm_dir): False,
+        str(arguments.mps_dir): False,
+        str(arguments.dev_root): False,
     }, shlex.join(agent["command"])

@@ -126,7 +126,8 @@ async def test_nobody_who_runs_is_ever_disturbed(user: User) -> None:
 
 
 async def _the_agent_is_updated(user: User, witnesses: Witnesses) -> None:
-    """The next one comes seconds after the one before has gone: pods that come or go meanwhile wait for it."""
+    """The next one comes seconds after the one before has gone: pods that come meanwhile are not sent to the node,
+    whose devices have a taint, and those that go wait for it."""
     goes = pod("goes", template="share")
     # Without a second of grace, the API forgets it at once.
     goes["spec"]["terminationGracePeriodSeconds"] = 1
@@ -138,7 +139,7 @@ async def _the_agent_is_updated(user: User, witnesses: Witnesses) -> None:
 
     async def waits() -> None:
         events = (await user.get("events", "--field-selector=involvedObject.name=comes"))["items"]
-        assert "FailedPrepareDynamicResources" in {event["reason"] for event in events}
+        assert {event["reason"] for event in events} == {"FailedScheduling"}
 
     await eventually(waits)
     assert (await user.get("pod", "goes"))["metadata"]["deletionTimestamp"]

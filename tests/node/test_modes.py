@@ -11,6 +11,7 @@ import pytest_asyncio
 from gpusharing.sim import ComputeMode, MigMode, Timeslice
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
+from harness.mounts import daemons_in
 from harness.workloads import claim_spec, pod, policy, template
 from node.user import SHARED, WHOLE, User
 
@@ -117,10 +118,9 @@ async def test_all_four_ways_one_after_the_other(user: User) -> None:
     await user.running(2)
     assert gpus.gpus()[0].gpu_instances == ()
     assert gpus.gpus()[0].compute_mode is ComputeMode.EXCLUSIVE_PROCESS
-    uuid = before.uuid
     for name, memory, threads in (("mps-1", 4096, "10"), ("mps-2", 24576, "60")):
         told = await environment(user, name)
-        assert told["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"{uuid}={memory}M"
+        assert told["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"0={memory}M"
         assert told["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == threads
         assert told["CUDA_MPS_PIPE_DIRECTORY"] == "/tmp/nvidia-mps"
         assert "control" in await user.shell(name, "ls /tmp/nvidia-mps")
@@ -134,12 +134,10 @@ async def test_all_four_ways_one_after_the_other(user: User) -> None:
     await user.delete("pods", "--all")
     await user.delete("sharingpolicy", "all-ways")
     await user.nothing_prepared()
-    state = user.cluster.state_directory(user.cluster.node)
 
     async def as_before() -> None:
         assert gpus.gpus() == [before]
-        assert not (state / "mps").exists() or list((state / "mps").iterdir()) == []
-        assert list(user.cluster.shm_directory(user.cluster.node).iterdir()) == []
+        assert daemons_in(user.cluster.mps_directory(user.cluster.node)) == []
 
     await eventually(as_before)
     await user.published("gpu-0")

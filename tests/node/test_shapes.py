@@ -8,11 +8,11 @@ import pytest
 import pytest_asyncio
 
 from agent.samples import prepared_claim, prepared_device
-from gpusharing.agent.dra.health import HealthService
-from gpusharing.agent.dra.server import PluginServer
-from gpusharing.agent.dra.service import DraService
-from gpusharing.agent.prepare import ClaimRef
-from gpusharing.agent.records import PreparedClaim
+from gpusharing.agent.claims.reading import ClaimRef
+from gpusharing.agent.kubelet.health_stream import HealthService
+from gpusharing.agent.kubelet.server import PluginServer
+from gpusharing.agent.kubelet.service import DraService
+from gpusharing.agent.state.models import PreparedClaim
 from gpusharing.sim import Timeslice
 from harness.gpu_cluster import GpuCluster
 from harness.workloads import claim, claim_spec, gpu_config, pod, template
@@ -110,7 +110,7 @@ class OtherDriver:
         )
 
     async def __aenter__(self) -> Self:
-        await self._server.__aenter__()
+        await self._server.renew()
         pool = {"name": "nics", "generation": 1, "resourceSliceCount": 1}
         spec = {"driver": OTHER, "nodeName": "node-1", "pool": pool, "devices": [{"name": "nic-0"}]}
         selectors = [{"cel": {"expression": f'device.driver == "{OTHER}"'}}]
@@ -124,12 +124,12 @@ class OtherDriver:
     async def __aexit__(self, *error: object) -> None:
         await self._server.__aexit__(None, None, None)
 
-    async def _prepare(self, ref: ClaimRef) -> PreparedClaim:
+    async def _prepare(self, ref: ClaimRef, _: float) -> PreparedClaim:
         self.prepared.append(ref.name)
         device = prepared_device("nic-0", request="nic").model_copy(update={"pool": "nics", "cdi_devices": ()})
         return prepared_claim(ref.name, device)
 
-    async def _unprepare(self, ref: ClaimRef) -> None:
+    async def _unprepare(self, ref: ClaimRef, _: float) -> None:
         self.prepared.remove(ref.name)
 
 

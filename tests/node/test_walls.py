@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from agent.hardware.nodes import opened
 from agent.walls.site import held_to
-from gpusharing.agent.hardware.facts import MemoryUse
 from gpusharing.agent.walls.build import build
 from gpusharing.agent.walls.directories import NotedContainer, WallDirectories
 from gpusharing.agent.walls.program import NAME
 from gpusharing.agent.walls.use import memory_uses
+from gpusharing.nvidia.facts import MemoryUse
 from gpusharing.sim import faults
 from harness.eventually import eventually
 from harness.workloads import claim, pod, policy
 from node.user import SHARED, User
 from node.walled_cluster import WalledCluster
+from nvidia.nodes import opened
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 

@@ -1,6 +1,7 @@
 """Somebody with kubectl, on a cluster with GPUs."""
 
 import json
+from collections import Counter
 from typing import Any, Final
 
 from harness.eventually import eventually
@@ -31,8 +32,11 @@ class User:
         return await self.cluster.kubectl("exec", pod_name, f"--container={container}", "--", "sh", "-c", command)
 
     async def pods(self, phase: str, app: str = "test") -> list[dict[str, Any]]:
-        items = (await self.get("pods", f"--selector=app={app}"))["items"]
-        return [item for item in items if item["status"]["phase"] == phase]
+        return [item for item in await self._all_pods(app) if item["status"]["phase"] == phase]
+
+    async def _all_pods(self, app: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = (await self.get("pods", f"--selector=app={app}"))["items"]
+        return items
 
     async def devices(self) -> list[str]:
         """What the scheduler is offered."""
@@ -51,7 +55,8 @@ class User:
 
     async def running(self, count: int, *, pending: int = 0, app: str = "test") -> None:
         async def check() -> None:
-            assert (len(await self.pods("Running", app)), len(await self.pods("Pending", app))) == (count, pending)
+            phases = Counter(item["status"]["phase"] for item in await self._all_pods(app))
+            assert (phases["Running"], phases["Pending"]) == (count, pending)
 
         await eventually(check)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from gpusharing import sim
 from harness.gpu_cluster import GpuCluster
 from harness.node import Node
-from nvidia.machine import machine
-from nvidia.toolkit import Toolkit
+from toolkit.machine import machine
+from toolkit.toolkit import Toolkit
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -22,8 +22,8 @@ class WalledCluster(GpuCluster):
         simulated = sim.create(node.directory / "gpus", self.gpus, seed=node.name, driver="615")
         simulated.set_memory_limits_supported(simulated.gpus()[-1].uuid, supported=False)
         with machine(simulated) as where:
-            Toolkit.installed(self.nvidia_tools, where, simulated).generate(node.cdi_dirs[0] / "nvidia.json")
-        # The agent runs beside the node, whose cgroups its driver knows by this path.
+            Toolkit(self.nvidia_tools, where, simulated).generate(node.cdi_dirs[0] / "nvidia.json")
+        # The agent runs on the node, by whose paths its driver knows cgroups.
         (simulated.sys / "fs").mkdir()
-        (simulated.sys / "fs/cgroup").symlink_to(node.seen_from_outside("/sys/fs/cgroup"))
+        (simulated.sys / "fs/cgroup").symlink_to("/sys/fs/cgroup")
         return simulated

@@ -1,74 +1,94 @@
-"""Simulated nodes with GPUs of all kinds, whole, cut and half cut."""
+"""Simulated GPU nodes for the agent's own code in this process."""
 
-from dataclasses import dataclass
-from pathlib import Path
+import ctypes
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, Final, TypeVar
 
 import pynvml
 
-from agent.hardware.nodes import driver_of
 from gpusharing import sim
-from gpusharing.sim import faults
-from sim import calls
+from gpusharing.nvidia.driver_thread import Patience
+from gpusharing.nvidia.hardware import Hardware
+from gpusharing.sim import cdi
+
+H = TypeVar("H", bound=Hardware)
+
+# For tests in which the driver hangs; a busy machine takes some of it.
+SHORT: Final = Patience(question=0.4, change=0.6)
 
 
-@dataclass(frozen=True)
-class Instance:
-    """A GPU instance with compute instances, by NVML's numbers for how large they are; without any, a remnant."""
-
-    profile: str
-    start: int
-    compute_instances: tuple[int, ...]
-
-
-ONE, TWO, THREE, FOUR, SEVEN = range(5)
-
-# For each GPU its model and, where MIG is on, what it is cut into.
-LAYOUTS: dict[str, tuple[tuple[str, tuple[Instance, ...] | None], ...]] = {
-    "whole": (("A100-40GB", None), ("H100-80GB", None), ("L4", None), ("T4", None)),
-    "one of each model": tuple((model, None) for model in sim.MODELS),
-    "cut": (
-        ("A100-40GB", (Instance("3g.20gb", 4, (THREE,)), Instance("1g.5gb+me", 0, (ONE,)))),
-        ("L4", None),
-        ("H100-80GB", tuple(Instance("1g.10gb", start, (ONE,)) for start in range(7))),
-        ("H100-80GB", None),
-    ),
-    "with GPUs in MIG mode that have no MIG device": (
-        ("H100-80GB", ()),
-        ("A30", (Instance("2g.12gb", 2, ()),)),
-        ("H200", (Instance("4g.71gb", 0, ()), Instance("1g.18gb", 6, (ONE,)))),
-    ),
-    "cut in parts of parts": (
-        ("L4", None),
-        ("H100-80GB", (Instance("3g.40gb", 0, (TWO, ONE)), Instance("2g.20gb", 4, (ONE,)))),
-    ),
-    "without any whole GPU": (
-        ("RTX-PRO-6000", (Instance("2g.48gb-me", 0, (TWO,)), Instance("1g.24gb+me.all", 6, (ONE,)))),
-        ("RTX-PRO-6000", (Instance("2g.48gb+gfx", 6, (TWO,)), Instance("1g.24gb+me", 0, (ONE,)))),
-        ("B200", (Instance("7g.180gb", 0, (SEVEN,)),)),
-        ("H100-NVL", (Instance("4g.47gb", 0, (FOUR,)), Instance("1g.24gb", 4, (ONE,)))),
-    ),
-}
+@contextmanager
+def driver_of(node: sim.SimNode) -> Iterator[None]:
+    """pynvml keeps the first library that it has loaded; for this time it is this node's."""
+    before = pynvml.nvmlLib
+    pynvml.nvmlLib = ctypes.CDLL(str(node.library), mode=ctypes.RTLD_GLOBAL)
+    pynvml._nvmlGetFunctionPointer_cache.clear()
+    try:
+        yield
+    finally:
+        pynvml.nvmlLib = before
+        pynvml._nvmlGetFunctionPointer_cache.clear()
 
 
-def create(directory: Path, layout: str, *, driver: str = "615") -> sim.SimNode:
-    gpus = LAYOUTS[layout]
-    node = sim.create(directory, ",".join(model for model, _ in gpus), driver=driver)
+def opened(node: sim.SimNode, **options: Any) -> AbstractAsyncContextManager[Hardware]:
+    """The agent's hardware layer on this node."""
+    return opened_as(Hardware, node, **options)
+
+
+@asynccontextmanager
+async def opened_as(kind: type[H], node: sim.SimNode, **options: Any) -> AsyncIterator[H]:
     with driver_of(node):
-        pynvml.nvmlInit()
-        for index, (_, instances) in enumerate(gpus):
-            if instances is not None:
-                gpu = calls.enable_mig(index)
-                for instance in instances:
-                    _make(node, gpu, instance)
-        pynvml.nvmlShutdown()
+        roots = {"sysfs_root": node.sys, "proc_root": node.proc, "dev_root": node.dev}
+        hardware = kind(node.directory, **{**roots, **options})
+        await hardware.open()
+        try:
+            yield hardware
+        finally:
+            node.clear()
+            await hardware.close()
+
+
+@contextmanager
+def calls_of(hardware: Hardware) -> Iterator[list[str]]:
+    """The functions of the driver that it calls in this time, in their order."""
+    functions: list[str] = []
+    threads = hardware._threads
+    ask, change = threads.ask, threads.change
+
+    def noted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def note(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+            functions.append(function.__name__)
+            return call(function, *arguments, **keywords)
+
+        return note
+
+    threads.ask, threads.change = noted(ask), noted(change)  # type: ignore[method-assign]
+    try:
+        yield functions
+    finally:
+        threads.ask, threads.change = ask, change  # type: ignore[method-assign]
+
+
+def with_walls(node: sim.SimNode, *, hook: str = "/usr/bin/nvidia-cdi-hook") -> sim.SimNode:
+    """With cgroup v2, and with a CDI spec as nvidia-container-toolkit 1.20.1 writes it."""
+    cgroups = node.sys / "fs/cgroup"
+    cgroups.mkdir(parents=True, exist_ok=True)
+    (cgroups / "cgroup.controllers").touch()
+    file = node.cdi / cdi.FILE_NAME
+    spec = json.loads(file.read_text())
+    for device in spec["devices"]:
+        if device["name"].startswith("GPU-"):
+            device["containerEdits"]["hooks"] = [_memory_limits(hook, device["name"])]
+    file.write_text(json.dumps(spec))
     return node
 
 
-def _make(node: sim.SimNode, gpu: calls.Handle, instance: Instance) -> None:
-    if not instance.compute_instances:
-        uuid = pynvml.nvmlDeviceGetUUID(gpu)
-        node.inject(faults.LoneGpuInstance(uuid, instance.profile, instance.start))
-        return
-    gpu_instance = calls.place(gpu, instance.profile, instance.start)
-    for profile in instance.compute_instances:
-        pynvml.nvmlGpuInstanceCreateComputeInstance(gpu_instance, profile)
+def _memory_limits(hook: str, gpu: str) -> dict[str, Any]:
+    words = ["nvidia-cdi-hook", "apply-cuda-memory-limits", "--gpu-id", gpu]
+    return {"hookName": "createRuntime", "path": hook, "args": words}
+
+
+def uuid(node: sim.SimNode, index: int = 0) -> str:
+    return node.gpus()[index].uuid

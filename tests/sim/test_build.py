@@ -28,6 +28,7 @@ def test_two_builds_at_once(tmp_path: Path) -> None:
     assert [str(entry) for entry in cache.iterdir()] == [first.strip()]
     assert {file.name for file in Path(first.strip()).iterdir()} == {
         "libgpusharing-sim.so",
+        "libcuda.so",
         *(build.library_of(driver) for driver in drivers.KNOWN),
         "node_state.h",
         *build.PROGRAMS,

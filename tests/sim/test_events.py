@@ -160,7 +160,7 @@ def test_lost_gpu(node: sim.SimNode, events: calls.Handle) -> None:
 def test_more_events_than_are_kept(node: sim.SimNode, events: calls.Handle) -> None:
     uuid = node.gpus()[0].uuid
     for number in range(300):
-        node.inject(faults.Xid(uuid, number))
+        node.inject(faults.Xid(uuid, number, recovery=0))
     kept = []
     while event := wait(events):
         kept.append(event[2])

@@ -329,7 +329,7 @@ def _sample(fault: type[faults.Fault], node: sim.SimNode) -> faults.Fault:
         "function": "nvmlDeviceGetName",
         "code": 3,
         "gpu": node.gpus()[0].uuid,
-        "xid": 79,
+        "xid": 94,
         "profile": "1g.10gb",
         "start": 0,
     }

@@ -168,7 +168,12 @@ def test_exported_symbols(node: sim.SimNode) -> None:
         capture_output=True,
         text=True,
     )
-    private = {"gpusharingSimGetTimeslice", "gpusharingSimSetTimeslice", "gpusharingSimResetGpu"}
+    private = {
+        "gpusharingSimGetTimeslice",
+        "gpusharingSimSetTimeslice",
+        "gpusharingSimResetGpu",
+        "gpusharingSimGetQuirks",
+    }
     assert set(listing.stdout.split()) == {*SYMBOLS, *private}
 
 

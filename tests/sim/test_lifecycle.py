@@ -177,6 +177,25 @@ def test_driver_says_what_needs_a_reset(node: sim.SimNode) -> None:
         assert action() == nvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET
         recover()
         assert action() == nvml.NVML_GPU_RECOVERY_ACTION_NONE
+    node.inject(faults.ResetNeeded(uuid, action=nvml.NVML_GPU_RECOVERY_ACTION_NODE_REBOOT))
+    assert action() == nvml.NVML_GPU_RECOVERY_ACTION_NODE_REBOOT
+    assert node.faults() == [faults.ResetNeeded(uuid, action=nvml.NVML_GPU_RECOVERY_ACTION_NODE_REBOOT)]
+
+
+@pytest.mark.parametrize(
+    ("fault", "action"),
+    [
+        pytest.param({"xid": 48}, 1, id="as in NVIDIA's catalogue"),
+        pytest.param({"xid": 31}, 0, id="only the program has to be restarted"),
+        pytest.param({"xid": 48, "recovery": 0}, 0, id="false alarm"),
+        pytest.param({"xid": 31, "recovery": 2}, 2, id="worse than expected"),
+        pytest.param({"xid": 95, "gpu_instance": 1}, 1, id="in a MIG instance"),
+    ],
+)
+def test_what_an_xid_needs(node: sim.SimNode, fault: dict[str, int], action: int) -> None:
+    uuid = node.gpus()[0].uuid
+    node.inject(faults.Xid(uuid, **fault))
+    assert node.faults() == ([faults.ResetNeeded(uuid, action=action)] if action else [])
 
 
 def test_each_load_of_the_module_is_another_one(node: sim.SimNode) -> None:
@@ -219,6 +238,7 @@ class TestFiles:
             "nvidia-uvm",
             "nvidia-uvm-tools",
             "nvidia-caps",
+            "shm",
         }
         assert {path.name for path in (node.proc / "driver/nvidia/capabilities").iterdir()} == {"mig", "gpu0", "gpu1"}
 

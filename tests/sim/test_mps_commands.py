@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
+import struct
 import subprocess
 import time
 from contextlib import ExitStack
@@ -266,3 +268,15 @@ class TestFaults:
             )
         os.kill(mps.daemon_pid(daemon.pipe), signal.SIGCONT)
         eventually(daemon.answers)
+
+
+def test_the_socket_of_clients_takes_no_commands(mps_directory: MpsDirectory) -> None:
+    mps_directory.start()
+    for name, answers in (("control", False), ("control_privileged", True)):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(5)
+            connection.connect(str(mps_directory.pipe / name))
+            # A command, as the program sends it.
+            connection.send(struct.pack("=I", 0) + b"get_default_active_thread_percentage\0")
+            assert bool(connection.recv(1000)) == answers
+    assert "User did not send valid credentials" in mps_directory.control_log

@@ -12,16 +12,17 @@ from pathlib import Path
 
 import structlog
 
-from gpusharing.agent.cdi import CdiDirectory
-from gpusharing.agent.cdi_specs import CdiSpecs
-from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.agent.hardware.walls import CGROUPS
-from gpusharing.agent.process import cdi_directories, hardware_of, main
+from gpusharing.agent.containers.cdi import CdiDirectory
+from gpusharing.agent.process import cdi_specs_of, hardware_of, main
 from gpusharing.agent.walls.program import PACKAGED
 from gpusharing.api import names
+from gpusharing.core import quantities
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.kube import credentials, logs
 from gpusharing.kube.address import Address
+from gpusharing.nvidia.errors import HardwareError
+from gpusharing.nvidia.mps.directory import SHM_SIZE
+from gpusharing.nvidia.wall_support import CGROUPS
 
 log = structlog.get_logger(__name__)
 
@@ -36,12 +37,18 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "task",
         nargs="?",
         choices=["selftest", "cleanup"],
-        help="instead of running as the agent: tell what the GPUs here can do, or put everything back before the agent "
-        "is uninstalled",
+        help="instead of running as the agent: report what the GPUs of this node support, or restore everything before "
+        "the agent is uninstalled",
     )
-    parser.add_argument("--node-name", help="the Node that this agent speaks for")
+    parser.add_argument("--node-name", help="name of the Node on which this agent runs")
     parser.add_argument("--kubeconfig", type=Path, help="default: the pod's service account")
-    parser.add_argument("--driver-root", type=Path, default=Path("/"), help="where the GPU driver's files are")
+    parser.add_argument(
+        "--driver-root",
+        type=Path,
+        default=Path("/"),
+        help="the host's root directory, in which the GPU driver is found where it is usually installed (also by "
+        "NVIDIA's GPU operator), or the driver's own directory (default: %(default)s)",
+    )
     parser.add_argument("--sysfs-root", type=Path, default=Path("/sys"), help="default: %(default)s")
     parser.add_argument("--proc-root", type=Path, default=Path("/proc"), help="default: %(default)s")
     parser.add_argument("--dev-root", type=Path, default=Path("/dev"), help="default: %(default)s")
@@ -54,17 +61,36 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a CDI directory of the container runtime; the first one is written to (default: /var/run/cdi, /etc/cdi)",
     )
     parser.add_argument(
+        "--beside-others",
+        action="store_true",
+        help="publish GPUs although another DRA driver of this name, a device plugin or MIG manager serves them",
+    )
+    parser.add_argument(
+        "--nvidia-ctk",
+        type=Path,
+        metavar="FILE",
+        help="NVIDIA's program that writes a CDI spec where the node has none of its GPUs (default: found below "
+        "--driver-root where packages and NVIDIA's GPU operator install it)",
+    )
+    parser.add_argument(
         "--state-dir",
         type=Path,
         default=Path("/var/lib/gpusharing"),
-        help="has to have the same path on the host (default: %(default)s)",
+        help="must have the same path on the host (default: %(default)s)",
     )
     parser.add_argument(
-        "--shm-dir",
+        "--mps-dir",
         type=Path,
-        default=Path("/dev/shm/gpusharing"),  # noqa: S108 (nobody else makes it)
-        help="in memory, for what clients of MPS have in common with their daemon; has to have the same path on the "
-        "host (default: %(default)s)",
+        default=Path("/run/gpusharing"),
+        help="for the directories of MPS daemons, which are mounted there; has to have the same path on the host "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--mps-shm-size",
+        type=_bytes,
+        default=SHM_SIZE,
+        metavar="AMOUNT",
+        help="of the shared memory of each MPS daemon and its clients (default: 4Gi)",
     )
     parser.add_argument(
         "--wall-program",
@@ -72,28 +98,37 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         default=PACKAGED,
         help="our hook for memory walls, which is put into the state directory for the host (default: %(default)s)",
     )
-    offering = parser.add_argument_group("what is offered")
+    offering = parser.add_argument_group("publishing devices")
     offering.add_argument(
         "--menus",
         type=int,
         default=1,
         metavar="N",
-        help="how many idle GPUs of a kind carry all that is offered; the others are whole only (default: %(default)s)",
+        help="idle GPUs per model that publish every offered mode; the rest publish whole GPUs only "
+        "(default: %(default)s)",
     )
     offering.add_argument(
         "--taken-wait",
         type=float,
         default=Timing().taken,
         metavar="SECONDS",
-        help="before what a claim excludes is withdrawn: longer than the scheduler may be late (default: %(default)s)",
+        help="wait before devices are withdrawn that a new claim excludes; longer than the scheduler lags "
+        "(default: %(default)s)",
     )
     offering.add_argument(
         "--idle-wait",
         type=float,
         default=Timing().idle,
         metavar="SECONDS",
-        help="before what is not offered any more is withdrawn from an idle GPU; the operator's has to be the same "
+        help="wait before devices are withdrawn from an idle GPU that no longer offers them; must equal the operator's "
         "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--additional-xids-to-ignore",
+        type=xids,
+        default=(),
+        metavar="XID,...",
+        help="XIDs that withhold no GPU: they are only reported (default: none)",
     )
     parser.add_argument(
         "--listen",
@@ -107,10 +142,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     selftest.add_argument(
         "--exercise",
         action="store_true",
-        help="change every setting of an idle GPU and put it back, while no agent runs",
+        help="change every setting of an idle GPU and restore it, while no agent runs",
     )
     selftest.add_argument("--gpu", metavar="UUID", help="which GPU to exercise (default: the first one that is idle)")
     parser.set_defaults(run=partial(_run, parser))
+
+
+def xids(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(",") if number.strip())
 
 
 def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
@@ -135,6 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _selftest(arguments: argparse.Namespace) -> int:
+    specs = cdi_specs_of(arguments)
     # The agent itself has no use for it.
     from gpusharing.agent.selftest.main import selftest  # noqa: PLC0415
 
@@ -143,9 +183,10 @@ def _selftest(arguments: argparse.Namespace) -> int:
         with _only_one(arguments.state_dir) if arguments.exercise else nullcontext():
             report = asyncio.run(
                 selftest(
-                    hardware_of(arguments),
-                    specs=CdiSpecs(cdi_directories(arguments)),
+                    hardware_of(arguments, specs),
+                    specs=specs,
                     cgroups=arguments.sysfs_root / CGROUPS,
+                    mps_home=arguments.mps_dir,
                     exercise=arguments.exercise,
                     chosen=arguments.gpu,
                 )
@@ -158,6 +199,7 @@ def _selftest(arguments: argparse.Namespace) -> int:
 
 
 def _cleanup(arguments: argparse.Namespace) -> int:
+    specs = cdi_specs_of(arguments)
     # As above.
     from gpusharing.agent.cleanup import clean_up  # noqa: PLC0415
 
@@ -165,11 +207,11 @@ def _cleanup(arguments: argparse.Namespace) -> int:
         with _only_one(arguments.state_dir):
             left = asyncio.run(
                 clean_up(
-                    hardware_of(arguments),
+                    hardware_of(arguments, specs),
                     state=arguments.state_dir,
-                    shm=arguments.shm_dir,
+                    mps_home=arguments.mps_dir,
                     proc_root=arguments.proc_root,
-                    cdi=CdiDirectory(cdi_directories(arguments)),
+                    cdi=CdiDirectory(specs),
                     kubelet_root=arguments.kubelet_root,
                     driver=names.DRIVER,
                 )
@@ -181,6 +223,10 @@ def _cleanup(arguments: argparse.Namespace) -> int:
     if not left:
         sys.stdout.write("The GPUs are as they were found, and nothing of the agent is left on this node.\n")
     return 1 if left else 0
+
+
+def _bytes(amount: str) -> int:
+    return quantities.mebibytes(amount) * 1024**2
 
 
 @contextmanager

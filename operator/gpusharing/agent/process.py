@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import gc
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -11,31 +12,36 @@ import structlog
 
 from gpusharing import __version__
 from gpusharing.agent import endpoints
-from gpusharing.agent.cdi import CdiDirectory
-from gpusharing.agent.cdi_specs import CdiSpecs
-from gpusharing.agent.claim_status import ClaimStatusWriter
-from gpusharing.agent.device_metadata import MetadataFiles
-from gpusharing.agent.dra.health import HealthService
-from gpusharing.agent.dra.server import PluginServer
-from gpusharing.agent.dra.service import DraService
-from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.hardware.errors import DriverExchangedError
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.hardware.walls import CGROUPS
-from gpusharing.agent.health import NodeHealth
-from gpusharing.agent.health_events import HealthEvents
+from gpusharing.agent.claims.devices import ClaimDevices
+from gpusharing.agent.claims.files import ClaimFiles
+from gpusharing.agent.claims.preparing import Preparer
+from gpusharing.agent.claims.reading import ClaimReader
+from gpusharing.agent.claims.recovery import ClaimRecovery
+from gpusharing.agent.claims.status import ClaimStatusWriter
+from gpusharing.agent.claims.verdicts import Verdicts
+from gpusharing.agent.containers.cdi import CdiDirectory
+from gpusharing.agent.containers.device_metadata import MetadataFiles
+from gpusharing.agent.health.events import HealthEvents
+from gpusharing.agent.health.node_health import NodeHealth
+from gpusharing.agent.inspection.inspection import Inspection, parts_of
+from gpusharing.agent.inspection.node_problems import NodeProblems
+from gpusharing.agent.inspection.survey import Survey
+from gpusharing.agent.inspection.watch import Watch
+from gpusharing.agent.kubelet.health_stream import HealthService
+from gpusharing.agent.kubelet.server import PluginServer
+from gpusharing.agent.kubelet.service import DraService
 from gpusharing.agent.metrics.claims import ClaimMeter
 from gpusharing.agent.metrics.memory import WallMemory
-from gpusharing.agent.metrics.node import NodeMetrics, Recovery
+from gpusharing.agent.metrics.node import NodeMetrics, RecoveredGpus
 from gpusharing.agent.metrics.operations import OperationMeter
-from gpusharing.agent.node import NodeLoop
-from gpusharing.agent.prepare import Preparer
-from gpusharing.agent.records import Records
+from gpusharing.agent.node_loop import NodeLoop
+from gpusharing.agent.publishing.node_gpus import NodeGpus
+from gpusharing.agent.publishing.other_drivers import OtherDrivers
 from gpusharing.agent.settling.settler import Settler
-from gpusharing.agent.survey import Survey
-from gpusharing.agent.verdicts import Verdicts
-from gpusharing.agent.walls.walls import Walls
-from gpusharing.agent.watch import Watch
+from gpusharing.agent.start import Start
+from gpusharing.agent.state.records import Records
+from gpusharing.agent.steps import InternalErrors, Steps
+from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.api import names
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.kube import credentials
@@ -43,6 +49,11 @@ from gpusharing.kube.events import Events
 from gpusharing.kube.http_server import serving
 from gpusharing.kube.transport import Api, open_session
 from gpusharing.kube.watches import Watches
+from gpusharing.nvidia.cdi_generation import CdiGenerator
+from gpusharing.nvidia.cdi_specs import CdiSpecs
+from gpusharing.nvidia.errors import DriverExchangedError
+from gpusharing.nvidia.hardware import Hardware
+from gpusharing.nvidia.wall_support import CGROUPS
 
 log = structlog.get_logger(__name__)
 
@@ -51,18 +62,19 @@ log = structlog.get_logger(__name__)
 _CONNECTIONS: Final = 5
 
 
-def hardware_of(arguments: argparse.Namespace) -> Hardware:
+def hardware_of(arguments: argparse.Namespace, specs: CdiSpecs) -> Hardware:
     return Hardware(
         arguments.driver_root,
         sysfs_root=arguments.sysfs_root,
         proc_root=arguments.proc_root,
         dev_root=arguments.dev_root,
-        cdi_directories=cdi_directories(arguments),
+        specs=specs,
+        mps_shm_size=arguments.mps_shm_size,
     )
 
 
-def cdi_directories(arguments: argparse.Namespace) -> tuple[Path, ...]:
-    return tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi")))
+def cdi_specs_of(arguments: argparse.Namespace) -> CdiSpecs:
+    return CdiSpecs(tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi"))))
 
 
 async def main(arguments: argparse.Namespace) -> None:
@@ -84,32 +96,32 @@ async def main(arguments: argparse.Namespace) -> None:
         raise DriverExchangedError("another GPU driver is loaded than the one this agent began with") from None
 
 
-async def _agent(arguments: argparse.Namespace) -> None:
+async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it puts everything together)
     credential = credentials.load(arguments.kubeconfig)
     operations = OperationMeter()
-    hardware = operations.metered(hardware_of(arguments))
-    await hardware.open()
+    specs = cdi_specs_of(arguments)
+    hardware = operations.metered(hardware_of(arguments, specs))
     records = Records(arguments.state_dir, proc_root=arguments.proc_root)
     gpus = NodeGpus(
         records,
         node=arguments.node_name,
         menus=arguments.menus,
+        waits_for_slots=True,
         timing=Timing(patience=arguments.taken_wait, taken=arguments.taken_wait, idle=arguments.idle_wait),
     )
-    specs = CdiSpecs(cdi_directories(arguments))
     walls = Walls(hardware, records, specs, state=arguments.state_dir, packaged=arguments.wall_program)
+    changed = asyncio.Event()
     settler = Settler(
         hardware,
         records,
-        mps_home=arguments.state_dir / "mps",
-        shm_home=arguments.shm_dir,
+        mps_home=arguments.mps_dir,
         at_rest=gpus.at_rest,
+        on_settled=changed.set,
     )
-    health = NodeHealth(records, problem=settler.problem)
-    survey = Survey(hardware=hardware, walls=walls, gpus=gpus, health=health)
-    await survey.take()
-    cdi = CdiDirectory(cdi_directories(arguments))
-    changed = asyncio.Event()
+    health = NodeHealth(records, problem=settler.problem, ignored_xids=arguments.additional_xids_to_ignore)
+    survey = Survey(hardware=hardware, walls=walls, gpus=gpus, health=health, gates=settler.gates)
+    start = Start()
+    cdi = CdiDirectory(specs, CdiGenerator(arguments.driver_root, arguments.nvidia_ctk))
     stream = HealthService(records.claims.values, health.of_device)
 
     def on_change() -> None:
@@ -118,44 +130,83 @@ async def _agent(arguments: argparse.Namespace) -> None:
 
     async with open_session(credential, connections=_CONNECTIONS) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
-        writer = ClaimStatusWriter(api, names.DRIVER, health)
+        writer = ClaimStatusWriter(api, names.DRIVER, health, on_change=changed.set)
         verdicts = Verdicts(node=arguments.node_name, driver=names.DRIVER)
-        preparer = Preparer(
+        metadata = MetadataFiles(arguments.state_dir / "metadata", names.DRIVER, sysfs=arguments.sysfs_root)
+        reader = ClaimReader(api, driver=names.DRIVER)
+        devices = ClaimDevices(
             node=arguments.node_name,
             driver=names.DRIVER,
-            api=api,
             records=records,
             hardware=hardware,
             gpus=gpus,
             settler=settler,
             walls=walls,
             cdi=cdi,
-            metadata=MetadataFiles(arguments.state_dir / "metadata", names.DRIVER),
+            metadata=metadata,
+            unallocated=health.unallocated,
+        )
+        files = ClaimFiles(gpus=gpus, walls=walls, cdi=cdi, metadata=metadata)
+        preparer = Preparer(
+            records=records,
+            reader=reader,
             verdicts=verdicts,
-            on_prepared=writer.announce,
+            devices=devices,
+            settler=settler,
+            files=files,
+            start=start,
             on_change=on_change,
         )
-        changed_before = records.changed_gpus
-        await preparer.recover()
-        recovery = Recovery.of(changed_before, settler)
-        for claim in records.claims.values():
-            # What a predecessor may not have got round to.
-            writer.announce(claim)
-        events = Events(api, controller="gpusharing.dev/agent", instance=arguments.node_name)
-        health_events = HealthEvents(events)
+        internal_errors = InternalErrors()
+        # Those of the node loop's rounds, and those that do not wait for one.
+        steps, others = Steps(internal_errors), Steps(internal_errors)
+        recovery = ClaimRecovery(
+            records=records,
+            reader=reader,
+            devices=devices,
+            files=files,
+            settler=settler,
+            preparer=preparer,
+            steps=steps,
+        )
+        recovered = RecoveredGpus(records, settler)
+        health_events = HealthEvents(Events(api, controller="gpusharing.dev/agent", instance=arguments.node_name))
         watch = Watch(
             hardware=hardware,
             survey=survey,
             walls=walls,
             health=health,
             settler=settler,
-            gate=preparer.gate,
             on_change=on_change,
         )
         claims = ClaimMeter(records)
-        service = DraService(claims.metered_prepare(preparer.prepare), claims.metered_unprepare(preparer.unprepare))
-        server = PluginServer(service, stream, kubelet_root=arguments.kubelet_root, driver=names.DRIVER)
+        server = PluginServer(
+            DraService(claims.metered_prepare(preparer.prepare), claims.metered_unprepare(preparer.unprepare)),
+            stream,
+            kubelet_root=arguments.kubelet_root,
+            driver=names.DRIVER,
+            on_change=on_change,
+        )
         watches = Watches()
+        other_drivers = OtherDrivers(
+            api, node=arguments.node_name, driver=names.DRIVER, are_accepted=arguments.beside_others
+        )
+        problems = NodeProblems(
+            steps=(steps, others),
+            records=records,
+            server=server,
+            watches=watches,
+            start=start,
+            others=other_drivers,
+        )
+        inspection = Inspection(
+            parts_of(server=server, claims=recovery, records=records),
+            steps=others,
+            drift=settler.drift,
+            problems=problems.find,
+            on_restored=health_events.report_restored,
+            on_change=on_change,
+        )
         loop = NodeLoop(
             node=arguments.node_name,
             driver=names.DRIVER,
@@ -167,11 +218,16 @@ async def _agent(arguments: argparse.Namespace) -> None:
             health_events=health_events,
             writer=writer,
             stream=stream,
+            steps=steps,
+            problems=problems.find,
+            is_registered=lambda: server.registered,
             survey=survey,
             changed=changed,
-            preparer=preparer,
+            start=start,
+            recovery=recovery,
             verdicts=verdicts,
             watches=watches,
+            others=other_drivers,
         )
         metrics = NodeMetrics(
             records=records,
@@ -181,26 +237,60 @@ async def _agent(arguments: argparse.Namespace) -> None:
             server=server,
             loop=loop,
             watches=watches,
+            internal_errors=internal_errors.counts,
             unreadables=api.unreadables.counts,
-            recovery=recovery,
+            recovery=recovered,
             memory=WallMemory(hardware, records, walls, arguments.sysfs_root / CGROUPS),
             metered=(*claims.families, *operations.families),
         )
         pages = endpoints.pages(
-            hardware=hardware,
+            start=start,
             server=server,
             is_published=lambda: loop.publisher.has_published,
             watches=watches,
             metrics=metrics.page,
         )
         # What can fail at a start stands before the group, which would wrap its error.
-        async with server, serving(arguments.listen, pages), asyncio.TaskGroup() as tasks:
-            log.info("serving the kubelet", gpus=len(gpus.uuids), claims=len(records.claims), version=__version__)
+        async with loop.publisher.tainted_at_stop(), server, serving(arguments.listen, pages):
+            # What cannot be served now is told, and served later.
+            await inspection.begin()
+            log.info("serving the kubelet", claims=len(records.claims), version=__version__)
             # What is alive now lives for as long as the process: the collector need not look at it again. What is not
             # would stay with it for good.
             gc.collect()
             gc.freeze()
-            tasks.create_task(writer.run())
-            tasks.create_task(health_events.run())
-            tasks.create_task(watch.run())
-            await loop.run()
+
+            async def begin() -> None:
+                await start.run(hardware, survey.take, on_change=on_change)
+                log.info("GPUs found", gpus=len(gpus.uuids))
+                await asyncio.to_thread(cdi.begin, gpus.minors)
+                await _recover(recovery, start, recovered, on_change)
+
+            async def watch_gpus() -> None:
+                await start.gpus_known.wait()
+                await watch.run()
+
+            async def inspect() -> None:
+                await start.gpus_known.wait()
+                await inspection.run()
+
+            await _run_together(others, begin, loop.run, writer.run, health_events.run, watch_gpus, inspect)
+
+
+async def _run_together(steps: Steps, *works: Callable[[], Awaitable[None]]) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for work in works:
+            tasks.create_task(steps.keep_running(work))
+
+
+async def _recover(
+    recovery: ClaimRecovery, start: Start, recovered: RecoveredGpus, on_change: Callable[[], None]
+) -> None:
+    recovered.begin()
+    recovering = recovery.recover()
+    # From here on whoever comes for a GPU comes after its recovery.
+    start.gpus_known.set()
+    on_change()
+    await recovering
+    recovered.end()
+    on_change()

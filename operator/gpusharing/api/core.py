@@ -23,3 +23,9 @@ class ValidatingAdmissionPolicy:
 class ValidatingAdmissionPolicyBinding:
     metadata: ObjectMeta
     spec: Annotated[dict[str, Any], EmptyDict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class NodeWithStatus:
+    metadata: OwnedMeta
+    status: Annotated[dict[str, Any], EmptyDict]

@@ -91,7 +91,7 @@ NODE_SHARING = Definition(
     short_name="gns",
     columns=(
         Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Has the agent applied the spec?"),
-        Column("Reason", "string", ".status.conditions[?(@.type=='Ready')].reason", "Why the policy is ready or not"),
+        Column("Reason", "string", ".status.conditions[?(@.type=='Ready')].reason", "Why the node is ready or not"),
         Column("Models", "string", ".status.gpus[*].model", "GPU models of the node"),
         Column("Policies", "string", ".status.gpus[*].policy.name", "Policies in force"),
         _AGE,

@@ -27,7 +27,11 @@ CLOSING: Final = f"{GROUP}/closing"
 DRAINING: Final = f"{GROUP}/draining"
 UNCONFIGURED_TAINT: Final = f"{GROUP}/unconfigured"
 UNHEALTHY_TAINT: Final = f"{GROUP}/unhealthy"
+AGENT_STOPPED_TAINT: Final = f"{GROUP}/agent-stopped"
+HELD_TAINT: Final = f"{GROUP}/held"
 CONFLICT_TAINT: Final = f"{GROUP}/conflict"
+# An annotation of NodeSharings: the faults that an administrator has cleared.
+CLEARED_FAULTS: Final = f"{GROUP}/cleared-faults"
 
 # On objects that the operator makes and takes away again.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"

@@ -1,5 +1,6 @@
 """NVIDIA's opaque device configurations (resource.nvidia.com/v1beta1), decoded as strictly as their driver does."""
 
+import re
 import reprlib
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -32,26 +33,36 @@ class TimeSlicingConfig(_Strict):
 
 
 _LONGEST_QUANTITY: Final = 64
+# As their decoder reads one: with a sign, with spaces around it, even without digits. Where it is used, it is refused.
+_QUANTITY: Final = re.compile(r" *([+-]?[0-9]*\.?[0-9]*(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?) *")
 
 
-def _quantity(value: Any) -> Any:
+def _quantity(value: Any) -> str:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    is_short = isinstance(value, str) and len(value) <= _LONGEST_QUANTITY
-    if value is not None and not is_number and not is_short:
+    text = str(value) if is_number or isinstance(value, str) else ""
+    found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_QUANTITY else None
+    if found is None or not found[1]:
         raise ValueError("must be a quantity, such as 8Gi")
-    return value
+    return found[1].removeprefix("+")
 
 
-Quantity = Annotated[Any, pydantic.BeforeValidator(_quantity)]
+Quantity = Annotated[str, pydantic.BeforeValidator(_quantity)]
 
 
 class MpsConfig(_Strict):
-    default_active_thread_percentage: Annotated[int, pydantic.Field(strict=True, ge=0, le=100)] | None = None
-    default_pinned_device_memory_limit: Quantity = None
+    default_active_thread_percentage: Annotated[int, pydantic.Field(strict=True, ge=-(2**63), lt=2**63)] | None = None
+    default_pinned_device_memory_limit: Quantity | None = None
     default_per_device_pinned_memory_limit: (
         Annotated[dict[Annotated[str, pydantic.Field(max_length=64)], Quantity], pydantic.Field(max_length=64)] | None
     ) = None
+    """By the GPU's uuid, or by its index among the GPUs that the config is for, in the order of their uuids."""
     multi_user: Annotated[bool, pydantic.Field(strict=True)] | None = None
+
+
+def _require_possible(config: MpsConfig | None) -> None:
+    threads = config.default_active_thread_percentage if config else None
+    if threads is not None and not 0 <= threads <= 100:
+        raise ValueError(f"mpsConfig.defaultActiveThreadPercentage is {threads}: must be from 0 to 100")
 
 
 class GpuSharing(_Strict):
@@ -65,6 +76,7 @@ class GpuSharing(_Strict):
             raise ValueError(f"timeSlicingConfig goes with strategy TimeSlicing, not with {self.strategy}: remove one")
         if self.strategy != "MPS" and self.mps_config is not None:
             raise ValueError(f"mpsConfig goes with strategy MPS, not with {self.strategy}: remove one")
+        _require_possible(self.mps_config)
         return self
 
 
@@ -77,6 +89,13 @@ class GpuConfig(_Strict):
 class MigSharing(_Strict):
     strategy: Literal["TimeSlicing", "MPS"]
     mps_config: MpsConfig | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _values_are_possible(self) -> "MigSharing":
+        # Beside another strategy nobody reads them.
+        if self.strategy == "MPS":
+            _require_possible(self.mps_config)
+        return self
 
 
 class MigDeviceConfig(_Strict):

@@ -62,6 +62,8 @@ def is_too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     """Whether lists and objects are nested more deeply than the limit."""
     containers = [value] if isinstance(value, dict | list) else []
     for _ in range(limit):
+        if not containers:
+            return False
         items = (item for one in containers for item in (one.values() if isinstance(one, dict) else one))
         containers = [item for item in items if isinstance(item, dict | list)]
     return bool(containers)

@@ -2,39 +2,23 @@
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
-from gpusharing.controller.api_server import UnsupportedVersionError
+from gpusharing.controller import ending
 from gpusharing.controller.operate import operate
 from gpusharing.controller.running import Options
-from gpusharing.controller.watching.server import ServerChangedError
 from gpusharing.kube import logs
 from gpusharing.kube.address import Address
-from gpusharing.kube.credentials import CredentialsError
-from gpusharing.kube.elector import LeaseLostError, LeaseName
-from gpusharing.kube.history import HistoryWentBackError
-from gpusharing.kube.watches import DeafError
+from gpusharing.kube.elector import LeaseName
 
 log = structlog.get_logger(__name__)
 
 # Shorter ones would be lost while the API server is only slow.
 _SHORTEST_LEASE: Final = 3
-
-_EVENTS: Final[Mapping[type[Exception], str]] = {
-    LeaseLostError: "lease lost",
-    HistoryWentBackError: "history went back",
-    DeafError: "cluster cannot be read",
-    ServerChangedError: "API server changed",
-    UnsupportedVersionError: "operator cannot run",
-    CredentialsError: "operator cannot run",
-    OSError: "operator cannot run",
-}
-"""How errors are logged that need no traceback: the next one begins anew."""
 
 
 def register(subparsers: Any) -> None:
@@ -97,21 +81,10 @@ def run(args: argparse.Namespace) -> int:
     except asyncio.CancelledError:
         log.info("stopped before the start")
     except Exception as error:
-        causes = list(_causes(error))
-        if not all(isinstance(cause, tuple(_EVENTS)) for cause in causes):
+        if not ending.log_causes(error):
             raise
-        for cause in causes:
-            log.error(next(_EVENTS[known] for known in _EVENTS if isinstance(cause, known)), error=str(cause))  # noqa: TRY400
         return 1
     return 0
-
-
-def _causes(error: Exception) -> Iterator[Exception]:
-    if isinstance(error, ExceptionGroup):
-        for inner in error.exceptions:
-            yield from _causes(inner)
-    else:
-        yield error
 
 
 def _lease_duration(text: str) -> int:

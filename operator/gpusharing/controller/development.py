@@ -8,11 +8,9 @@ from pathlib import Path
 
 import structlog
 
-from gpusharing.controller.api_server import UnsupportedVersionError
+from gpusharing.controller import ending
 from gpusharing.controller.running import Operator, Options, running
 from gpusharing.kube.address import Address
-from gpusharing.kube.credentials import CredentialsError
-from gpusharing.kube.elector import LeaseLostError
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +35,8 @@ async def _run(options: Options, begun: "asyncio.Future[Operator]") -> None:
         async with running(options) as operator:
             begun.set_result(operator)
             await asyncio.Event().wait()
-    except (CredentialsError, LeaseLostError, UnsupportedVersionError, OSError) as error:
-        log.error("operator cannot run", error=str(error))  # noqa: TRY400
+    except Exception as error:
+        if not ending.log_causes(error):
+            log.exception("operator failed")
+        # Kopf knows nothing of this task, and would go on without it.
         os.kill(os.getpid(), signal.SIGTERM)

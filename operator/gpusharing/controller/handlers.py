@@ -42,27 +42,27 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
 
 @kopf.on.event("gpusharing.dev", "v1alpha1", "sharingpolicies")
 async def hear_policy(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
-    _operator(memo).store.apply_event(kinds.SHARING_POLICIES, event["type"], event["object"])
+    _operator(memo).hear(kinds.SHARING_POLICIES, event)
 
 
 @kopf.on.event("resource.k8s.io", "v1", "resourceclaims")
 async def hear_claim(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
-    _operator(memo).store.apply_event(kinds.RESOURCE_CLAIMS, event["type"], event["object"])
+    _operator(memo).hear(kinds.RESOURCE_CLAIMS, event)
 
 
 @kopf.on.event("resource.k8s.io", "v1", "deviceclasses")
 async def hear_class(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
-    _operator(memo).store.apply_event(kinds.DEVICE_CLASSES, event["type"], event["object"])
+    _operator(memo).hear(kinds.DEVICE_CLASSES, event)
 
 
 @kopf.on.event("", "v1", "namespaces")
 async def hear_namespace(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
-    _operator(memo).store.apply_event(kinds.NAMESPACES, event["type"], event["object"])
+    _operator(memo).hear(kinds.NAMESPACES, event)
 
 
 @kopf.on.event("", "v1", "resourcequotas")
 async def hear_quota(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
-    _operator(memo).store.apply_event(kinds.RESOURCE_QUOTAS, event["type"], event["object"])
+    _operator(memo).hear(kinds.RESOURCE_QUOTAS, event)
 
 
 def _operator(memo: kopf.Memo) -> Operator:

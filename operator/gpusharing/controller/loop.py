@@ -31,8 +31,8 @@ class Decides(Protocol):
     def steps(self, *, now: str) -> Iterator[None]:
         """Decides on what has changed, in steps of a few milliseconds; between two of them other work may run."""
 
-    def fold_statuses(self, *, now: str) -> None:
-        """Brings the statuses of policies up to date."""
+    def fold_statuses(self, *, now: str) -> Iterator[None]:
+        """Brings the statuses of policies up to date, in such steps as well."""
 
     @property
     def pending(self) -> Sequence[Intent]:
@@ -65,16 +65,17 @@ class Records(Protocol):
 
 
 class Loop:
-    def __init__(self, writer: Writes, recorder: Records, metrics: Metrics, changes: "Changes") -> None:
+    def __init__(self, writer: Writes, recorder: Records, metrics: Metrics, backlog: "Backlog") -> None:
         self._writer = writer
         self._recorder = recorder
         self._metrics = metrics
-        self._changes = changes
+        self._backlog = backlog
         self._is_deciding = False
         self._progressed_at: float | None = None
         """None before it runs."""
         self._folded_at = float("-inf")
         self._reported_at = float("-inf")
+        self._has_to_repeat = False
         self._has_succeeded = False
 
     @property
@@ -87,7 +88,7 @@ class Loop:
         """Whether it has work and gets nowhere. Writes take as long as they take."""
         if self._progressed_at is None:
             return False
-        has_work = self._is_deciding or self._changes.age > _STUCK_AFTER
+        has_work = self._is_deciding or self._backlog.age > _STUCK_AFTER
         return has_work and time.monotonic() - self._progressed_at > _STUCK_AFTER
 
     async def run(self, decider: Decides) -> None:
@@ -103,34 +104,34 @@ class Loop:
                 await asyncio.sleep(next(delays))
             else:
                 delays, self._has_succeeded = iter(_BACKOFF), True
-                await self._changes.wait(again)
+                await self._backlog.wait(again)
 
     async def _round(self, decider: Decides) -> float | None:
         """In how many seconds there is to be another one."""
-        self._changes.seen()
+        self._backlog.take()
         moment = now()
         self._is_deciding = True
         self._progressed_at = time.monotonic()
         try:
-            seconds = await self._decide(decider, moment)
+            seconds = await self._work_off(decider.steps(now=moment))
+            fold_in = max(0.0, self._folded_at + _BETWEEN_FOLDS - time.monotonic())
+            if not fold_in:
+                seconds += await self._work_off(decider.fold_statuses(now=moment))
+                self._folded_at = time.monotonic()
         finally:
             self._is_deciding = False
             self._progressed_at = time.monotonic()
-        began = time.perf_counter()
-        fold_in = max(0.0, self._folded_at + _BETWEEN_FOLDS - time.monotonic())
-        if not fold_in:
-            decider.fold_statuses(now=moment)
-            self._folded_at = time.monotonic()
-        pending = decider.pending
-        self._metrics.decided(seconds + time.perf_counter() - began)
-        self._writer.want(pending)
-        self._report(decider)
-        return min((wait for wait in (fold_in or None, decider.next_in(now=moment)) if wait is not None), default=None)
+        self._metrics.decided(seconds)
+        self._writer.want(decider.pending)
+        await self._work_off(self._report(decider))
+        self._backlog.finish()
+        times = (fold_in or None, decider.next_in(now=moment), self._report_in)
+        return min((wait for wait in times if wait is not None), default=None)
 
-    async def _decide(self, decider: Decides, moment: str) -> float:
+    async def _work_off(self, steps: Iterator[None]) -> float:
         """The seconds that it took, without those in which other work ran."""
         seconds, began = 0.0, time.perf_counter()
-        for _ in decider.steps(now=moment):
+        for _ in steps:
             self._progressed_at = time.monotonic()
             if time.perf_counter() - began > _SLICE:
                 seconds += time.perf_counter() - began
@@ -138,38 +139,62 @@ class Loop:
                 began = time.perf_counter()
         return seconds + time.perf_counter() - began
 
-    def _report(self, decider: Decides) -> None:
+    @property
+    def _report_in(self) -> float | None:
+        """In how many seconds to hand over again what holds on; None if nothing does."""
+        if not self._has_to_repeat:
+            return None
+        return max(0.0, self._reported_at + _BETWEEN_REPORTS - time.monotonic())
+
+    def _report(self, decider: Decides) -> Iterator[None]:
         events = decider.take_events()
+        self._has_to_repeat = self._has_to_repeat or bool(events)
         if time.monotonic() - self._reported_at > _BETWEEN_REPORTS:
             self._reported_at, events = time.monotonic(), decider.waiting_events
+            self._has_to_repeat = bool(events)
         for event in events:
             self._recorder.record(event)
+            yield
         for failure in decider.take_failures():
             log.error("cannot decide on object", kind=failure.kind, object=failure.name, exc_info=failure.error)
         self._metrics.undecidable(len(decider.failing))
 
 
-class Changes:
-    """Whether anything has changed that no decision has seen, and for how long."""
+class Backlog:
+    """Whether there are changes that are not decided on yet, and for how long."""
 
     def __init__(self) -> None:
         self._happened = asyncio.Event()
         self._since: float | None = None
+        """When the oldest came that no round has taken."""
+        self._taken_since: float | None = None
+        """When the oldest came that a round has taken and not decided on."""
 
     @property
     def age(self) -> float:
-        return time.monotonic() - self._since if self._since is not None else 0.0
+        """Of the oldest change, in seconds; 0 if all are decided on."""
+        moments = [since for since in (self._since, self._taken_since) if since is not None]
+        return time.monotonic() - min(moments) if moments else 0.0
 
-    def happened(self) -> None:
+    def add(self) -> None:
+        """Something has changed."""
         if self._since is None:
             self._since = time.monotonic()
             self._happened.set()
 
-    def seen(self) -> None:
+    def take(self) -> None:
+        """A round begins to decide on all that there is."""
+        if self._taken_since is None:
+            self._taken_since = self._since
         self._since = None
         self._happened.clear()
 
+    def finish(self) -> None:
+        """The round has decided on what it took."""
+        self._taken_since = None
+
     async def wait(self, at_most: float | None) -> None:
+        """For a change."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most):
                 await self._happened.wait()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import kopf
 import structlog
 
 from gpusharing import __version__
@@ -19,7 +20,7 @@ from gpusharing.controller import api_server, endpoints
 from gpusharing.controller.endpoints import Readiness
 from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.kopf_session import KopfSession
-from gpusharing.controller.loop import Changes, Loop
+from gpusharing.controller.loop import Backlog, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.watching import audit, deafness, following, guards, listing
 from gpusharing.controller.watching import server as exchanged
@@ -34,9 +35,10 @@ from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
 from gpusharing.kube.events import Events
 from gpusharing.kube.http_server import serving
+from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, open_session
-from gpusharing.kube.watches import Watches
+from gpusharing.kube.watches import DEAF_AFTER, Watches
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +66,11 @@ class Operator:
     stop: Callable[[], Awaitable[None]]
     """Kopf waits at its end for each task that began after its own: ours go first."""
 
+    def hear(self, kind: Kind[Any], event: kopf.RawEvent) -> None:
+        """From the handler of the kind."""
+        self.session.mark_heard(kind, event["object"])
+        self.store.apply_event(kind, event["type"], event["object"])
+
 
 @asynccontextmanager
 async def running(options: Options) -> AsyncIterator[Operator]:
@@ -72,7 +79,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
     # Objects live long here: looking for garbage after each 700 of them would cost a third of the time.
     gc.set_threshold(50_000, 20, 100)
     credentials = await client_credentials.load(options.kubeconfig)
-    metrics, changes, watches = Metrics(), Changes(), Watches()
+    metrics, backlog, watches, kopfs = Metrics(), Backlog(), Watches(), KopfSession(HANDLED)
 
     def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
         if after is not None:
@@ -80,7 +87,10 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         elif before is not None:
             decider.state.remove(kind, key_of(before))
         if decider.state.has_changed:
-            changes.happened()
+            backlog.add()
+
+    def undecided_for() -> float:
+        return max(backlog.age, kopfs.age)
 
     known = (*WATCHED, *api_server.TAINT_RULES, *guards.KINDS)
     store = Store(known, on_change=on_change, unreadables=metrics.unreadables)
@@ -95,17 +105,19 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         session = await parts.enter_async_context(open_session(credentials, elector.fence))
         api = Api(session, credentials.server, user_agent=user_agent, unreadables=metrics.unreadables)
         recorder = EventRecorder(Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
-        writer = Writer(api, store, recorder, metrics)
-        loop = Loop(writer, recorder, metrics, changes)
+        writer = Writer(api, store, recorder, metrics, undecided_for=undecided_for)
+        loop = Loop(writer, recorder, metrics, backlog)
 
         metrics.watch_store(WATCHED, store.count)
-        metrics.watch_lag(lambda: changes.age)
+        metrics.watch_lag(undecided_for)
         metrics.watch_leading(lambda: elector.leads)
         metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
         metrics.watch_failing(writer.kinds, writer.failing)
         metrics.watch_watches(watches.broken_for)
         pages = endpoints.pages(
-            is_alive=lambda: not loop.is_stuck, readiness=lambda: _readiness(elector, loop, watches), metrics=metrics
+            is_alive=lambda: not loop.is_stuck,
+            readiness=lambda: _readiness(elector, loop, watches, kopfs),
+            metrics=metrics,
         )
         await parts.enter_async_context(serving(options.listen, pages))
 
@@ -129,7 +141,6 @@ async def running(options: Options) -> AsyncIterator[Operator]:
             watched = (*WATCHED, *([rules] if rules else []))
             versions = await patiently(lambda: listing.prime(api, store, watched), at_most=deafness.GIVES_UP_AFTER)
             await patiently(lambda: guards.prime(api, store), at_most=deafness.GIVES_UP_AFTER)
-            kopfs = KopfSession(HANDLED)
             async with asyncio.TaskGroup() as tasks:
                 works = (
                     loop.run(decider),
@@ -138,7 +149,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                     *(following.follow(api, store, kopfs, kind, versions[kind], watches=watches) for kind in watched),
                     *guards.following(api, store, watches),
                     audit.now_and_then(api, store, watched),
-                    deafness.end_when_deaf(watches),
+                    deafness.end_when_deaf(watches, kopfs),
                     exchanged.end_when_changed(api, server),
                 )
                 for work in works:
@@ -146,11 +157,11 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                 yield Operator(store, kopfs, lambda: loop.is_ready, parts.aclose)
 
 
-def _readiness(elector: Elector, loop: Loop, watches: Watches) -> Readiness:
+def _readiness(elector: Elector, loop: Loop, watches: Watches, kopfs: KopfSession) -> Readiness:
     """One that stands by is ready as well: otherwise no rollout would go on, and no node could be drained."""
     if elector.stands_by:
         return Readiness.STANDING_BY
-    is_ready = elector.leads and loop.is_ready and not watches.deaf
+    is_ready = elector.leads and loop.is_ready and not watches.deaf and kopfs.age <= DEAF_AFTER
     return Readiness.READY if is_ready else Readiness.NOT_READY
 
 

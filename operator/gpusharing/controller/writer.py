@@ -5,8 +5,9 @@ with a backoff of its own; what is not pending any more is dropped.
 """
 
 import asyncio
+import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
@@ -43,7 +44,14 @@ _AT_ONCE: Final = 18
 """Two are left for the other stages: a webhook that takes its time over one kind does not stop the others."""
 _BACKOFF: Final = Backoff(0.5, 30.0)
 # A watch that works tells within a second what a write has made, or what it has met.
+_TOLD_WITHIN: Final = 1.0
 _UNSEEN: Final = 5.0
+
+_REMEDIES: Final = {
+    404: "if the API server does not serve this kind, apply crds/ again; otherwise look for a webhook that refuses",
+    409: "delete the object if somebody else created it; otherwise look for a webhook that refuses",
+}
+"""Where a conflict lasts."""
 
 
 class _Key(NamedTuple):
@@ -70,18 +78,27 @@ class _Pending:
     is_wanted: bool = True
     answered: str | None = None
     """The version of the object of which a write was answered: no other write of it can succeed."""
+    answered_at: float = 0.0
     must_read: bool = False
     """No decision came of the answer, so that the object has to be asked for."""
+    read: str | None = None
+    """The version of which the object was asked for in vain: no decision came of that either."""
+    unconfirmed: Intent | None = None
+    """A write that failed, perhaps only on the way back."""
     delays: Iterator[float] = field(default_factory=lambda: iter(_BACKOFF))
     timer: asyncio.TimerHandle | None = None
 
 
 class Writer:
-    def __init__(self, api: Api, store: Store, recorder: EventRecorder, metrics: Metrics) -> None:
+    def __init__(
+        self, api: Api, store: Store, recorder: EventRecorder, metrics: Metrics, *, undecided_for: Callable[[], float]
+    ) -> None:
+        """`undecided_for`: the age of the oldest change that is not decided on yet, in seconds."""
         self._api = api
         self._store = store
         self._recorder = recorder
         self._metrics = metrics
+        self._undecided_for = undecided_for
         self._kinds = dict(KINDS)
         self._pending: dict[_Key, _Pending] = {}
         self._ready: dict[Stage, OrderedDict[_Key, _Pending]] = {stage: OrderedDict() for stage in Stage}
@@ -138,6 +155,7 @@ class Writer:
         pending.is_wanted = True
         if pending.intent is intent or pending.intent == intent:
             return False
+        self._confirm(pending)
         pending.intent = intent
         if pending.state is _State.READY or (pending.state is _State.ANSWERED and _version(intent) != pending.answered):
             self._make_ready(pending)
@@ -148,6 +166,10 @@ class Writer:
             pending.is_wanted = False
             return
         self._leave_queue(pending)
+        self._forget(pending)
+
+    def _forget(self, pending: _Pending) -> None:
+        self._confirm(pending)
         del self._pending[pending.key]
 
     def _make_ready(self, pending: _Pending) -> None:
@@ -168,8 +190,15 @@ class Writer:
 
     def _go_on(self, pending: _Pending) -> None:
         pending.must_read = pending.answered is not None
+        if pending.must_read and self._is_undecided(pending):
+            self._wait(pending, _State.ANSWERED, _UNSEEN)
+            return
         self._make_ready(pending)
         self._work_on()
+
+    def _is_undecided(self, pending: _Pending) -> bool:
+        """Whether what the watch told after the answer may still wait for its decision: a round may be long."""
+        return self._undecided_for() > time.monotonic() - pending.answered_at - _TOLD_WITHIN
 
     def _take(self) -> _Pending | None:
         """From the first stage that has anything ready: the oldest and the newest by turns. So a single change waits
@@ -200,26 +229,27 @@ class Writer:
 
     async def _write(self, pending: _Pending) -> None:
         intent = pending.intent
-        result = await self._result(intent)
+        result = await self._result(pending, intent)
         self._metrics.applied(intent, result)
+        if result is not Result.CONFLICT:
+            pending.unconfirmed = intent if result is Result.FAILED else None
         if not pending.is_wanted:
-            del self._pending[pending.key]
+            self._forget(pending)
         elif result is Result.FAILED:
             pending.answered = None
             self._wait(pending, _State.FAILED, next(pending.delays))
         else:
             if result is Result.WRITTEN:
-                pending.delays = iter(_BACKOFF)
-            pending.answered = _version(intent)
-            if _version(pending.intent) != pending.answered:
-                self._make_ready(pending)
-            else:
-                self._wait(pending, _State.ANSWERED, _UNSEEN)
+                pending.delays, pending.read = iter(_BACKOFF), None
+            pending.answered, pending.answered_at = _version(intent), time.monotonic()
+            self._wait_for_decision(pending, pending.answered, _UNSEEN)
 
     async def _read(self, pending: _Pending) -> None:
         """No decision has come of the answer to a write. The object as it is now makes one, or the write is tried
         again."""
         pending.must_read = False
+        overtaken = pending.answered
+        assert overtaken is not None  # noqa: S101 (for mypy: what was not answered is written, not read)
         try:
             await self._take_in(self._kind(pending.intent), pending)
         except (ApiError, UnreachableError) as error:
@@ -227,11 +257,18 @@ class Writer:
         except Exception:
             log.exception("object not read", kind=pending.key.kind, object=pending.key.name)
         else:
-            pending.answered = None
+            pending.answered, pending.read = None, overtaken
         if pending.is_wanted:
-            self._wait(pending, _State.ANSWERED, next(pending.delays))
+            self._wait_for_decision(pending, overtaken, next(pending.delays))
         else:
-            del self._pending[pending.key]
+            self._forget(pending)
+
+    def _wait_for_decision(self, pending: _Pending, overtaken: str, at_most: float) -> None:
+        """No write of the version `overtaken` can succeed. One of another may have been decided meanwhile."""
+        if _version(pending.intent) != overtaken:
+            self._make_ready(pending)
+        else:
+            self._wait(pending, _State.ANSWERED, at_most)
 
     async def _take_in(self, kind: Kind[Any], pending: _Pending) -> None:
         _, namespace, name = pending.key
@@ -245,15 +282,16 @@ class Writer:
             uid = before.uid if before else ""
             self._store.remove(kind, {"metadata": {"name": name, "namespace": namespace, "uid": uid}})
 
-    async def _result(self, intent: Intent) -> Result:
-        verb, (kind, _, name) = type(intent).__name__, _key(intent)
+    async def _result(self, pending: _Pending, intent: Intent) -> Result:
+        verb, (kind, _, name) = type(intent).__name__, pending.key
         try:
             await self._send(intent)
         except ApiError as error:
-            if error.status in {404, 409}:
+            if error.status in {404, 409} and pending.read != _version(intent):
                 log.info("write conflict", intent=verb, kind=kind, object=name, error=str(error))
                 return Result.CONFLICT
-            log.error("write refused", intent=verb, kind=kind, object=name, error=str(error))  # noqa: TRY400
+            remedy = {"remedy": _REMEDIES[error.status]} if error.status in _REMEDIES else {}
+            log.error("write refused", intent=verb, kind=kind, object=name, error=str(error), **remedy)  # noqa: TRY400
         except UnreachableError as error:
             log.error("write failed", intent=verb, kind=kind, object=name, error=str(error))  # noqa: TRY400
         except Exception:
@@ -270,7 +308,7 @@ class Writer:
                 body = {"metadata": before.metadata.for_update(), "spec": spec.to_json()}
                 sharing = await self._api.replace(NODE_SHARINGS, before.metadata.name, body)
                 self._store.apply_written(NODE_SHARINGS, sharing.made_of(spec, before.status))
-                self._record(intent.notices)
+                self._record(_events(intent))
             case PatchStatus(before=before, status=status):
                 patch = {
                     "metadata": {"resourceVersion": before.metadata.resource_version},
@@ -278,7 +316,7 @@ class Writer:
                 }
                 policy = await self._api.merge_patch(kind, before.metadata.name, patch, subresource="status")
                 self._store.apply_written(kind, policy)
-                self._record(status_events(before, status))
+                self._record(_events(intent))
             case Create(body=body):
                 namespace = body["metadata"].get("namespace", "")
                 self._store.apply_created(kind, await self._api.create(kind, body, namespace))
@@ -305,6 +343,23 @@ class Writer:
         if specs:
             policies = {policy.metadata.name: policy.metadata for policy in self._store.all(SHARING_POLICIES)}
             self._record(draining_events(specs, policies))
+
+    def _confirm(self, pending: _Pending) -> None:
+        """Where another decision comes because the write without an answer was made: its Events belong to it."""
+        if pending.unconfirmed is not None and self._is_written(pending.unconfirmed):
+            self._record(_events(pending.unconfirmed))
+            pending.unconfirmed = None
+
+    def _is_written(self, intent: Intent) -> bool:
+        match intent:
+            case ReplaceSpec(before=before, spec=spec):
+                sharing = self._store.get(NODE_SHARINGS, before.metadata.name)
+                return sharing is not None and sharing.metadata.uid == before.metadata.uid and sharing.spec == spec
+            case PatchStatus(before=before, status=status):
+                policy = self._store.get(SHARING_POLICIES, before.metadata.name)
+                return policy is not None and policy.metadata.uid == before.metadata.uid and policy.status == status
+            case _:
+                return False
 
     def _record(self, events: Iterable[RecordEvent]) -> None:
         for event in events:
@@ -339,3 +394,14 @@ def _before(intent: Intent) -> ObjectMeta | None:
 def _version(intent: Intent) -> str:
     before = _before(intent)
     return before.resource_version if before else ""
+
+
+def _events(intent: Intent) -> Sequence[RecordEvent]:
+    """Those that are recorded once it is written."""
+    match intent:
+        case ReplaceSpec(notices=notices):
+            return notices
+        case PatchStatus(before=before, status=status):
+            return status_events(before, status)
+        case _:
+            return ()

@@ -127,6 +127,8 @@ RESOURCE_CLAIMS: Final = Kind(
 RESOURCE_SLICES: Final = Kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", dra.ResourceSlice)
 DEVICE_CLASSES: Final = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", dra.DeviceClass)
 NODES: Final = Kind("v1", "Node", "nodes", dra.Node)
+# As the agent looks at its own, now and then.
+NODES_WITH_STATUS: Final = Kind("v1", "Node", "nodes", core.NodeWithStatus)
 NAMESPACES: Final = Kind("v1", "Namespace", "namespaces", dra.Namespace)
 EVENTS: Final = Kind("events.k8s.io/v1", "Event", "events", dict[str, Any], namespaced=True)
 PODS: Final = Kind("v1", "Pod", "pods", dra.Pod, namespaced=True)

@@ -9,7 +9,7 @@ from gpusharing.kube.kinds import Kind
 
 log = structlog.get_logger(__name__)
 
-_DEAF_AFTER: Final = 30.0
+DEAF_AFTER: Final = 30.0
 """Seconds. A watch that breaks and comes back, as when an API server is restarted, takes less."""
 
 
@@ -68,7 +68,7 @@ class Watches:
     def deaf(self) -> Watch | None:
         """The worst, if it has been broken for so long that it will not pass by itself."""
         worst = self.worst
-        return worst if worst and worst.broken_for > _DEAF_AFTER else None
+        return worst if worst and worst.broken_for > DEAF_AFTER else None
 
     def broken_for(self) -> dict[str, float]:
         """Seconds, by kind; 0 for those that work."""

@@ -5,6 +5,7 @@ from gpusharing.sim.errors import SimError
 from gpusharing.sim.gpus import ComputeInstance, Gpu, GpuInstance, MigMode, Process
 from gpusharing.sim.models import MODELS, Model
 from gpusharing.sim.node import SimNode, create
+from gpusharing.sim.quirks import Quirk
 from gpusharing.sim.state import ComputeMode, ProcessKind, Timeslice
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Model",
     "Process",
     "ProcessKind",
+    "Quirk",
     "SimError",
     "SimNode",
     "Timeslice",

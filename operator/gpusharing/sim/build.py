@@ -21,6 +21,8 @@ from gpusharing.sim.header import c_header
 SOURCES = Path(__file__).parent / "csrc"
 LIBRARY = "libnvidia-ml.so.1"
 TOOL = "nvidia-smi"
+# CUDA's own library, by which NVIDIA's tools know the driver's directory. Nothing is in it.
+CUDA = "libcuda.so"
 # The driver without NVML, for Python.
 RULES = "libgpusharing-sim.so"
 
@@ -47,6 +49,7 @@ _LINK = ["cc", "-pthread"]
 # Bound to itself: a process that has loaded two nodes' libraries must not mix them.
 _LINK_LIBRARY = [*_LINK, "-shared", f"-Wl,-Bsymbolic,-soname,{LIBRARY}"]
 _LINK_RULES = [*_LINK, "-shared", "-Wl,-Bsymbolic"]
+_LINK_CUDA = [*_LINK, "-shared", f"-Wl,-soname,{CUDA}.1", "-x", "c", os.devnull]
 
 
 def build() -> Path:
@@ -71,6 +74,7 @@ def _fingerprint(sources: Path, search_path: str | None) -> str:
         _compiler_version(search_path),
         *_COMPILE,
         *_LINK_LIBRARY,
+        *_LINK_CUDA,
         repr(PROGRAMS),
         repr(drivers.ADDED),
         c_header(),
@@ -116,6 +120,7 @@ def _compile(directory: Path) -> None:
         for driver in {library_of(driver): driver for driver in drivers.KNOWN}.values():
             _link_library(directory, driver, [*objects["driver"], *objects["nvml"]], Path(scratch))
         _run([*_LINK_RULES, "-o", os.fspath(directory / RULES), *objects["driver"], *objects["python"]])
+        _run([*_LINK_CUDA, "-o", os.fspath(directory / CUDA)])
         # The newest library has all that any other has.
         newest = os.fspath(directory / library_of(drivers.KNOWN[-1]))
         for name, program in PROGRAMS.items():

@@ -14,13 +14,26 @@ from gpusharing.sim.devices import compute_instance_capability, gpu_instance_cap
 from gpusharing.sim.gpus import Gpu
 
 FILE_NAME = "nvidia.com-gpu.json"
+# What NVIDIA's GPU operator has written for its own pods.
+MANAGEMENT_FILE_NAME = "management.nvidia.com-gpu.json"
 
 
 def write_cdi_spec(directory: Path, gpus: Sequence[Gpu]) -> None:
-    directory.mkdir(exist_ok=True)
-    aside = directory / f"{FILE_NAME}.new"
-    aside.write_text(json.dumps(_spec(gpus), indent=2) + "\n")
-    aside.rename(directory / FILE_NAME)
+    _write(directory / FILE_NAME, _spec(gpus))
+
+
+def write_management_spec(directory: Path, gpus: Sequence[Gpu]) -> None:
+    """For whoever may have all that there is."""
+    spec = _spec(gpus)
+    everything = [device for device in spec["devices"] if device["name"] == "all"]
+    _write(directory / MANAGEMENT_FILE_NAME, {**spec, "kind": "management.nvidia.com/gpu", "devices": everything})
+
+
+def _write(path: Path, spec: dict[str, Any]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    aside = path.with_name(f"{path.name}.new")
+    aside.write_text(json.dumps(spec, indent=2) + "\n")
+    aside.rename(path)
 
 
 def _spec(gpus: Sequence[Gpu]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def command(node: SimNode, options: Options) -> list[str]:
         "--seconds": options.seconds,
     }
     given = [f"{name}={value}" for name, value in arguments.items() if value is not None]
-    return [os.fspath(node.directory / "bin" / PROGRAM), *given]
+    return [os.fspath(node.programs / PROGRAM), *given]
 
 
 def execute(node: SimNode, options: Options) -> NoReturn:

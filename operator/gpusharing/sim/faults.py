@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from gpusharing.sim import mps, rules
+from gpusharing.sim import layout, mps, rules
 from gpusharing.sim.errors import SimError
 from gpusharing.sim.gpus import find_gpu
 from gpusharing.sim.state import NONE, FaultEffect, FaultState, GpuState, MpsFault, NodeState
@@ -20,6 +20,9 @@ from gpusharing.sim.store import Access
 _XID_EVENT = 0x8
 _FALLEN_OFF_THE_BUS = 79
 _RECOVERY_ACTION_EVENT = 0x8000
+_RESET = 1
+# Of which NVIDIA's catalogue says that the GPU has to be reset.
+_XIDS_THAT_NEED_A_RESET = frozenset({46, 48, 62, 64, 74, 79, 95, 119, 120, 140})
 
 
 @dataclass(frozen=True)
@@ -173,14 +176,16 @@ class RowRemapPending(_GpuFault):
 
 @dataclass(frozen=True)
 class ResetNeeded(_GpuFault):
-    """The driver says that the GPU needs a reset, if it is new enough to tell."""
+    """The driver says that the GPU needs a reset, or another `action` to recover, if it is new enough to tell."""
 
     name: ClassVar[str] = "reset-needed"
-    condition: ClassVar[str] = "reset_needed"
+    condition: ClassVar[str] = "recovery_action"
+
+    action: int = _RESET
 
     def begin(self, access: Access) -> None:
-        super().begin(access)
-        rules.post_event(access.state, find_gpu(access.state, self.gpu), _RECOVERY_ACTION_EVENT, 1)
+        self._gpu(access).recovery_action = self.action
+        rules.post_event(access.state, find_gpu(access.state, self.gpu), _RECOVERY_ACTION_EVENT, self.action)
 
 
 @dataclass(frozen=True)
@@ -218,7 +223,10 @@ class MinorsSwap(_GpuFault):
 
 @dataclass(frozen=True)
 class Xid(Fault):
-    """The driver reports an XID, for the whole GPU or for an instance of it."""
+    """The driver reports an XID, for the whole GPU or for an instance of it.
+
+    One after which NVIDIA has GPUs reset leaves a `ResetNeeded` behind; `recovery` is another number to leave, or 0.
+    """
 
     name: ClassVar[str] = "xid"
 
@@ -226,8 +234,12 @@ class Xid(Fault):
     xid: int
     gpu_instance: int | None = None
     compute_instance: int | None = None
+    recovery: int | None = None
 
     def begin(self, access: Access) -> None:
+        # The driver knows what is to be done before anybody reads the event.
+        if action := self._action():
+            access.state.gpus[find_gpu(access.state, self.gpu)].recovery_action = action
         rules.post_event(
             access.state,
             find_gpu(access.state, self.gpu),
@@ -236,6 +248,13 @@ class Xid(Fault):
             gpu_instance=NONE if self.gpu_instance is None else self.gpu_instance,
             compute_instance=NONE if self.compute_instance is None else self.compute_instance,
         )
+        if action:
+            rules.post_event(access.state, find_gpu(access.state, self.gpu), _RECOVERY_ACTION_EVENT, action)
+
+    def _action(self) -> int:
+        if self.recovery is not None:
+            return self.recovery
+        return _RESET if self.xid in _XIDS_THAT_NEED_A_RESET else 0
 
     def end(self, access: Access) -> None:
         pass
@@ -313,7 +332,8 @@ class MpsKilled(Fault):
     pipe: Path
 
     def begin(self, access: Access) -> None:
-        if self.pipe not in {daemon.pipe for daemon in mps.running_daemons(access.directory / "bin")}:
+        own = {daemon.pid for daemon in mps.running_daemons(layout.programs(access.directory))}
+        if mps.find_daemon(self.pipe) not in own:
             raise SimError(f"this node has no MPS control daemon with the pipe directory {self.pipe}")
         mps.kill_daemon(self.pipe)
 
@@ -341,7 +361,8 @@ class SmiMissing(Fault):
         return not self._paths(access.directory)[0].exists()
 
     def _paths(self, directory: Path) -> tuple[Path, Path]:
-        return directory / "bin/nvidia-smi", directory / "bin/.nvidia-smi"
+        programs = layout.programs(directory)
+        return programs / "nvidia-smi", programs / ".nvidia-smi"
 
 
 _CONDITIONS = (GpuLost, RowRemapPending, ResetNeeded, HeldOpen, CannotReset, MigModeStuck, MinorsSwap)
@@ -393,6 +414,8 @@ def _condition(fault: type[_GpuFault], gpu: GpuState) -> Fault:
     uuid = gpu.uuid.decode()
     if fault is RowRemapPending:
         return RowRemapPending(uuid, failed=bool(gpu.row_remap_failed))
+    if fault is ResetNeeded:
+        return ResetNeeded(uuid, action=gpu.recovery_action)
     return fault(uuid)
 
 

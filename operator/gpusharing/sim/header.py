@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import re
 import zlib
-from enum import IntEnum
+from enum import Enum
 from functools import cache
 from typing import Any
 
 from gpusharing.sim.devices import Capability, Major
+from gpusharing.sim.quirks import Quirk
 from gpusharing.sim.state import (
     MAGIC,
     CgroupState,
@@ -39,7 +40,7 @@ _C_TYPES = {ctypes.c_uint32: "uint32_t", ctypes.c_int32: "int32_t", ctypes.c_uin
 def c_header() -> str:
     return "\n".join(
         (
-            "/* Generated from gpusharing.sim.state and gpusharing.sim.devices. */",
+            "/* Generated from gpusharing.sim.state, gpusharing.sim.devices and gpusharing.sim.quirks. */",
             "#pragma once",
             "#include <stddef.h>",
             "#include <stdint.h>",
@@ -58,7 +59,7 @@ def layout_version() -> int:
 
 @cache
 def _definitions() -> str:
-    enums = (ComputeMode, Timeslice, ProcessKind, Media, FaultEffect, MpsFault, Major, Capability)
+    enums = (ComputeMode, Timeslice, ProcessKind, Media, FaultEffect, MpsFault, Major, Capability, Quirk)
     # A structure comes after those that it contains.
     structs = (
         CgroupState,
@@ -77,7 +78,7 @@ def _definitions() -> str:
     return "\n".join((*map(_enum, enums), *map(_struct, structs)))
 
 
-def _enum(enum: type[IntEnum]) -> str:
+def _enum(enum: type[Enum]) -> str:
     prefix = _snake_case(enum.__name__)
     members = ", ".join(f"{prefix.upper()}_{member.name} = {member.value}" for member in enum)
     return f"enum {prefix} {{ {members} }};"

@@ -9,6 +9,7 @@ from gpusharing.sim.drivers import Driver
 from gpusharing.sim.errors import SimError
 from gpusharing.sim.mig import ComputeProfile, MigProfile
 from gpusharing.sim.models import Model
+from gpusharing.sim.quirks import Quirk
 from gpusharing.sim.state import (
     ComputeMode,
     ComputeProfileState,
@@ -26,6 +27,7 @@ _MIB = 1024 * 1024
 _BRAND_NVIDIA = 14
 _ENABLED = 1
 _VIRTUALIZATION_NONE = 0
+_VIRTUALIZATION_VGPU = 2
 _ADDRESSING_HMM = 1
 
 _ECC_EVENTS = 0x1 | 0x2
@@ -36,14 +38,18 @@ _RECOVERY_EVENTS = 0x4000 | 0x8000
 _GRAPHICS_CAPABILITY = 0x2
 
 
-def initial_state(models: Sequence[Model], slots: Sequence[PciSlot], driver: Driver, seed: str) -> NodeState:
-    state = NodeState(gpu_count=len(models), boot_id=new_boot_id(), driver=driver_state(driver))
+def initial_state(
+    models: Sequence[Model], slots: Sequence[PciSlot], driver: Driver, seed: str, quirks: Quirk
+) -> NodeState:
+    state = NodeState(gpu_count=len(models), boot_id=new_boot_id(), quirks=quirks, driver=driver_state(driver))
     if len(models) > len(state.gpus):
         raise SimError(f"a simulated node has at most {len(state.gpus)} GPUs, not {len(models)}")
     for index, (model, slot) in enumerate(zip(models, slots, strict=True)):
         if model.driver > driver.branch:
             raise SimError(f"the driver {driver.version} does not know the {model.name}: {model.driver} is the first")
         state.gpus[index] = _gpu_state(index, model, slot, driver, seed)
+        if Quirk.VGPU_GUEST in quirks:
+            state.gpus[index].virtualization_mode = _VIRTUALIZATION_VGPU
         state.files_stale |= 1 << index
     return state
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,15 +27,20 @@ class MpsDaemon:
 
 def running_daemons(programs: Path) -> list[MpsDaemon]:
     """Those that run the program of this directory. A command that is just given runs it as well, but is no daemon."""
-    daemons = []
+    daemons = [MpsDaemon(pid, pipe) for pid, program, pipe in _daemons() if program == programs / CONTROL]
+    return sorted(daemons, key=lambda daemon: daemon.pid)
+
+
+def _daemons() -> Iterator[tuple[int, Path, Path]]:
+    """Number, program and pipe directory. A daemon may have a root and process numbers of its own."""
     for entry in Path("/proc").iterdir():
         # It may be gone by now, or be of somebody else.
         with suppress(OSError):
-            if entry.name.isdecimal() and (entry / "exe").readlink() == programs / CONTROL:
-                daemon = MpsDaemon(int(entry.name), _pipe_directory(entry))
-                if (daemon.pipe / f"{CONTROL}.pid").read_text().strip() == entry.name:
-                    daemons.append(daemon)
-    return sorted(daemons, key=lambda daemon: daemon.pid)
+            if entry.name.isdecimal() and (program := (entry / "exe").readlink()).name == CONTROL:
+                pipe = _pipe_directory(entry)
+                seen = entry / "root" / pipe.relative_to("/")
+                if (seen / f"{CONTROL}.pid").read_text().strip() == _own_number(entry):
+                    yield int(entry.name), program, pipe if pipe.exists() and pipe.samefile(seen) else seen
 
 
 def _pipe_directory(process: Path) -> Path:
@@ -43,14 +49,24 @@ def _pipe_directory(process: Path) -> Path:
     return Path(os.fsdecode(configured)) if configured else _DEFAULT_PIPE
 
 
-def daemon_pid(pipe_directory: Path) -> int:
+def _own_number(process: Path) -> str:
+    """As the process itself knows it."""
+    fields = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    return fields["NSpid"].split()[-1]
+
+
+def find_daemon(pipe_directory: Path) -> int | None:
     """The daemon that has this pipe directory; not one that was there before and left its files."""
-    try:
-        pid = int((pipe_directory / f"{CONTROL}.pid").read_text())
-        program = Path(f"/proc/{pid}/exe").readlink().name
-    except (OSError, ValueError):
-        program = ""
-    if program != CONTROL:
+    for pid, _, pipe in _daemons():
+        with suppress(OSError):
+            if pipe.samefile(pipe_directory):
+                return pid
+    return None
+
+
+def daemon_pid(pipe_directory: Path) -> int:
+    pid = find_daemon(pipe_directory)
+    if pid is None:
         raise SimError(f"no MPS control daemon runs with the pipe directory {pipe_directory}")
     return pid
 

@@ -12,7 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from gpusharing.sim import build, cdi, drivers, faults, initial, memory_limits, mps, procfs, rules, store, topology
+from gpusharing.sim import (
+    build,
+    cdi,
+    drivers,
+    faults,
+    initial,
+    layout,
+    memory_limits,
+    mps,
+    procfs,
+    rules,
+    store,
+    topology,
+)
 from gpusharing.sim.drivers import Driver
 from gpusharing.sim.errors import SimError
 from gpusharing.sim.faults import Fault
@@ -20,6 +33,7 @@ from gpusharing.sim.gpus import Gpu, find_device, find_gpu, free_memory, read_gp
 from gpusharing.sim.memory_limits import MemoryLimit
 from gpusharing.sim.models import parse_gpus
 from gpusharing.sim.mps import MpsDaemon
+from gpusharing.sim.quirks import NONE, Quirk
 from gpusharing.sim.state import ComputeMode, GpuState, NodeState, ProcessKind, Timeslice
 from gpusharing.sim.store import Access
 
@@ -40,12 +54,21 @@ class SimNode:
         return self.directory / "state"
 
     @property
+    def driver_root(self) -> Path:
+        """Where the driver is installed, as below the root of a file system."""
+        return layout.driver_root(self.directory)
+
+    @property
     def library(self) -> Path:
-        return self.directory / "lib" / build.LIBRARY
+        return self.driver_root / "lib" / build.LIBRARY
+
+    @property
+    def programs(self) -> Path:
+        return layout.programs(self.directory)
 
     @property
     def nvidia_smi(self) -> Path:
-        return self.directory / "bin" / build.TOOL
+        return self.programs / build.TOOL
 
     @property
     def sys(self) -> Path:
@@ -90,6 +113,11 @@ class SimNode:
     def driver_is_loaded(self) -> bool:
         with store.locked(self.state) as state:
             return bool(state.driver.loaded)
+
+    @property
+    def quirks(self) -> Quirk:
+        with store.locked(self.state) as state:
+            return Quirk(state.quirks)
 
     def start_process(self, uuid: str, pid: int, memory: int, kind: ProcessKind = ProcessKind.COMPUTE) -> None:
         """A process takes memory of a GPU or MIG device, and NVML lists it until it is stopped. None is started."""
@@ -158,7 +186,7 @@ class SimNode:
             return memory_limits.read(state)
 
     def mps_daemons(self) -> list[MpsDaemon]:
-        return mps.running_daemons(self.directory / "bin")
+        return mps.running_daemons(self.programs)
 
     def reset_gpu(self, uuid: str) -> None:
         """As `nvidia-smi --gpu-reset`: MIG instances are gone, and a pending MIG mode is active."""
@@ -181,7 +209,7 @@ class SimNode:
             self._start_driver(access, driver)
             rules.reload_driver(access.state)
             rules.write_files(access.state, access.directory)
-            cdi.write_cdi_spec(self.cdi, _read_gpus(access))
+            _write_cdi(self.cdi, access.state, _read_gpus(access))
 
     def reload_driver(self, version: str | None = None) -> None:
         """MIG instances, time slices, compute modes and processes are gone; from Hopper on the MIG mode too."""
@@ -208,7 +236,7 @@ class SimNode:
         _install_library(self, driver)
 
     def _start_driver(self, access: Access, driver: Driver) -> None:
-        procfs.load_module(self.directory, driver)
+        procfs.load_module(self.directory, driver, Quirk(access.state.quirks))
         access.state.driver.loaded = True
 
     @contextmanager
@@ -217,45 +245,81 @@ class SimNode:
             yield state.gpus[find_gpu(state, uuid)]
 
 
-def create(directory: Path, gpus: str, *, seed: str | None = None, driver: str = drivers.DEFAULT) -> SimNode:
+def create(
+    directory: Path, gpus: str, *, seed: str | None = None, driver: str = drivers.DEFAULT, quirks: Quirk = NONE
+) -> SimNode:
     """Make a node with GPUs like `H100-80GB:2,L4:1` in an empty directory; the same seed gives the same UUIDs."""
     models = parse_gpus(gpus)
     slots = topology.pci_slots(len(models))
     installed = drivers.find_driver(driver)
-    state = initial.initial_state(models, slots, installed, seed or secrets.token_hex())
+    state = initial.initial_state(models, slots, installed, seed or secrets.token_hex(), quirks)
 
     node = SimNode(directory.resolve())
     node.directory.mkdir(parents=True, exist_ok=True)
     if any(node.directory.iterdir()):
         raise SimError(f"{directory} is not empty")
+    layout.make_driver_root(node.directory, quirks)
     _install_library(node, installed)
     _install_programs(node)
     topology.write_sysfs(node.sys, list(zip(slots, models, strict=True)))
     procfs.write_kernel_files(node.proc, state.boot_id.decode())
-    procfs.load_module(node.directory, installed)
+    procfs.load_module(node.directory, installed, quirks)
+    _make_places(node, quirks)
     _write_environment_file(node)
     # From here on it is a node.
     store.write_new(node.state, state)
-    cdi.write_cdi_spec(node.cdi, node.gpus())
+    if Quirk.OPERATOR_ROOT in quirks:
+        _lead_to_state(node)
+    _write_cdi(node.cdi, state, node.gpus())
     return node
 
 
-def _install_library(node: SimNode, driver: Driver) -> None:
-    directory = node.library.parent
-    shutil.rmtree(directory, ignore_errors=True)
+def _lead_to_state(node: SimNode) -> None:
+    """Programs that see no more than the driver's root and the node's devices find it by these, as others find the
+    kernel's module."""
+    directory = node.dev / ".sim"
     directory.mkdir()
-    # A copy, because the library finds the state from where it lies itself.
-    file = directory / f"libnvidia-ml.so.{driver.version}"
-    shutil.copy2(build.build() / build.library_of(driver), file)
-    node.library.symlink_to(file.name)
-    node.library.with_suffix("").symlink_to(node.library.name)
+    for file in (node.state, node.directory / "processes"):
+        (directory / file.name).hardlink_to(file)
+
+
+def _write_cdi(directory: Path, state: NodeState, gpus: list[Gpu]) -> None:
+    if Quirk.NO_CDI in Quirk(state.quirks):
+        cdi.write_management_spec(directory, gpus)
+    else:
+        cdi.write_cdi_spec(directory, gpus)
+
+
+def _install_library(node: SimNode, driver: Driver) -> None:
+    """Copies, because the library finds the state from where it lies itself."""
+    directory = node.library.parent
+    shutil.rmtree(directory)
+    directory.mkdir()
+    for name, built in {"libnvidia-ml.so": build.library_of(driver), build.CUDA: build.CUDA}.items():
+        file = directory / f"{name}.{driver.version}"
+        shutil.copy2(build.build() / built, file)
+        (directory / f"{name}.1").symlink_to(file.name)
+        (directory / name).symlink_to(f"{name}.1")
 
 
 def _install_programs(node: SimNode) -> None:
     built = build.build()
-    node.nvidia_smi.parent.mkdir()
     for name in build.PROGRAMS:
-        shutil.copy2(built / name, node.nvidia_smi.parent / name)
+        shutil.copy2(built / name, node.programs / name)
+
+
+def _make_places(node: SimNode, quirks: Quirk) -> None:
+    """That every root of a system has."""
+    for root in {node.directory, node.driver_root}:
+        for place in ("mnt", "proc", "dev/shm"):
+            (root / place).mkdir(parents=True, exist_ok=True)
+    if Quirk.SELINUX in quirks:
+        enforcing = node.sys / "fs/selinux/enforce"
+        enforcing.parent.mkdir(parents=True)
+        enforcing.write_text("1")
+    if Quirk.HOST_LIBC in quirks:
+        # An interpreter of another system ends at once that looks for its own here; the tool needs less of it.
+        (node.library.parent / "libm.so.6").write_text("not the C library of who looks for it\n")
 
 
 def _write_environment_file(node: SimNode) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from gpusharing.sim.devices import Capability, Major, compute_instance_capability, gpu_instance_capability
 from gpusharing.sim.drivers import Driver
+from gpusharing.sim.quirks import Quirk
 
 _GPUS, _GPU_INSTANCES, _COMPUTE_INSTANCES = 32, 15, 8
 
@@ -29,9 +31,10 @@ _DEVICES = {
 
 def write_kernel_files(proc: Path, boot_id: str) -> None:
     write(proc / "sys/kernel/random/boot_id", f"{boot_id}\n")
+    write(proc / "stat", f"cpu  0 0 0 0 0 0 0 0 0 0\nbtime {int(time.time())}\n")
 
 
-def load_module(directory: Path, driver: Driver) -> None:
+def load_module(directory: Path, driver: Driver, quirks: Quirk) -> None:
     """What appears with the NVIDIA module, below `proc`, `sys` and `dev`."""
     # Where csrc/driver/files.c makes what it then moves into sight.
     (directory / ".driver").mkdir(exist_ok=True)
@@ -52,7 +55,8 @@ def load_module(directory: Path, driver: Driver) -> None:
         f"{Major.CAPABILITIES} nvidia-caps\n\nBlock devices:\n  8 sd\n",
     )
     for name, (major, minor, mode) in _DEVICES.items():
-        _make_device(directory / "dev" / name, major, minor, mode)
+        if not (Quirk.LATE_UVM in quirks and major is Major.UVM):
+            _make_device(directory / "dev" / name, major, minor, mode)
 
 
 def unload_module(directory: Path) -> None:

@@ -244,8 +244,8 @@ class GpuState(ctypes.Structure):
     remapped_rows_uncorrectable: U32
     row_remap_pending: U32
     row_remap_failed: U32
-    # The driver says that it needs a reset.
-    reset_needed: U32
+    # What would recover it, as the driver says; a number of nvmlDeviceGpuRecoveryAction_t, 0 is nothing.
+    recovery_action: U32
     # A client that is no process of a GPU (nvidia-persistenced, DCGM, a display): keeps Ampere from changing the mode.
     held_open: U32
     # A virtual machine that may not reset its GPU.
@@ -329,6 +329,8 @@ class NodeState(ctypes.Structure):
     # Raised by each reboot; a process of the node that sees another number has been ended by it.
     boot: U32
     boot_id: Text
+    # Of quirks.Quirk, for as long as the node exists.
+    quirks: U32
     driver: Annotated[DriverState, DriverState]
     mps_fault: U32
     # How many there ever were, and how many slots have ever been in use.

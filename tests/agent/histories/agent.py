@@ -11,26 +11,36 @@ from agent.histories.control_plane import NODE, Server
 from agent.histories.simulated import SimulatedNode
 from agent.histories.trouble import Trouble
 from building import DRIVER
-from gpusharing.agent import node, publisher, records
-from gpusharing.agent.cdi import CdiDirectory
-from gpusharing.agent.cdi_specs import CdiSpecs
-from gpusharing.agent.claim_status import ClaimStatusWriter
-from gpusharing.agent.device_metadata import MetadataFiles
-from gpusharing.agent.dra.health import HealthService
-from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.health import NodeHealth
-from gpusharing.agent.health_events import HealthEvents
-from gpusharing.agent.node import NodeLoop
-from gpusharing.agent.prepare import ClaimRef, Preparer
-from gpusharing.agent.records import PreparedClaim, Records
+from gpusharing.agent import node_loop
+from gpusharing.agent.claims.devices import ClaimDevices
+from gpusharing.agent.claims.files import ClaimFiles
+from gpusharing.agent.claims.preparing import Preparer
+from gpusharing.agent.claims.reading import ClaimReader, ClaimRef
+from gpusharing.agent.claims.recovery import ClaimRecovery
+from gpusharing.agent.claims.status import ClaimStatusWriter
+from gpusharing.agent.claims.verdicts import Verdicts
+from gpusharing.agent.containers.cdi import CdiDirectory
+from gpusharing.agent.containers.device_metadata import MetadataFiles
+from gpusharing.agent.health.events import HealthEvents
+from gpusharing.agent.health.node_health import NodeHealth
+from gpusharing.agent.inspection.survey import Survey
+from gpusharing.agent.kubelet.health_stream import HealthService
+from gpusharing.agent.node_loop import NodeLoop
+from gpusharing.agent.publishing import publisher
+from gpusharing.agent.publishing.node_gpus import NodeGpus
+from gpusharing.agent.publishing.other_drivers import OtherDrivers
 from gpusharing.agent.settling.settler import Settler
-from gpusharing.agent.survey import Survey
-from gpusharing.agent.verdicts import Verdicts
-from gpusharing.agent.walls.walls import Walls
+from gpusharing.agent.start import Start
+from gpusharing.agent.state import records
+from gpusharing.agent.state.models import PreparedClaim
+from gpusharing.agent.state.records import Records
+from gpusharing.agent.steps import InternalErrors, Steps
+from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.kube.clock import as_moment
 from gpusharing.kube.events import Events
 from gpusharing.kube.watches import Watches
+from gpusharing.nvidia.cdi_specs import CdiSpecs
+from gpusharing.nvidia.hardware import Hardware
 
 # Of the walls between time-sliced claims there are tests of their own.
 _NO_PROGRAM: Final = Path("/nowhere")
@@ -51,9 +61,11 @@ class Clock:
     @contextmanager
     def in_force(self) -> Iterator[None]:
         with (
-            mock.patch.object(node, "seconds_since_boot", self.seconds_since_boot),
-            mock.patch.object(node, "now", self.moment),
-            mock.patch.object(node, "_REPORT_EVERY", 0.0),
+            mock.patch.object(node_loop, "seconds_since_boot", self.seconds_since_boot),
+            mock.patch.object(node_loop, "now", self.moment),
+            mock.patch.object(node_loop, "_REPORT_EVERY", 0.0),
+            # Rounds come to their end, however busy the machine is.
+            mock.patch.object(node_loop, "_SETTLED_WITHIN", 3600.0),
             mock.patch.object(publisher, "seconds_since_boot", self.seconds_since_boot),
             mock.patch.object(records, "seconds_since_boot", self.seconds_since_boot),
         ):
@@ -69,7 +81,7 @@ class Agent:
             sysfs_root=bed.sim.sys,
             proc_root=bed.sim.proc,
             dev_root=bed.sim.dev,
-            cdi_directories=(bed.cdi,),
+            specs=CdiSpecs((bed.cdi,)),
         )
         trouble.threaten(self.hardware)
 
@@ -77,33 +89,58 @@ class Agent:
         """As `gpusharing agent` does."""
         await self.hardware.open()
         self.records = Records(self._bed.state, proc_root=self._bed.sim.proc)
-        self.gpus = NodeGpus(self.records, node=NODE)
+        self.gpus = NodeGpus(self.records, node=NODE, waits_for_slots=True)
         self.settler = Settler(self.hardware, self.records, mps_home=self._bed.mps_home, at_rest=self.gpus.at_rest)
         directories = (self._bed.cdi,)
         self.walls = Walls(
             self.hardware, self.records, CdiSpecs(directories), state=self._bed.state, packaged=_NO_PROGRAM
         )
         health = NodeHealth(self.records, problem=self.settler.problem)
-        self.survey = Survey(hardware=self.hardware, walls=self.walls, gpus=self.gpus, health=health)
+        self.survey = Survey(
+            hardware=self.hardware, walls=self.walls, gpus=self.gpus, health=health, gates=self.settler.gates
+        )
         await self.survey.take()
         self.changed = asyncio.Event()
+        start = Start()
+        start.gpus_known.set()
         self.verdicts = Verdicts(node=NODE, driver=DRIVER)
-        self.preparer = Preparer(
+        cdi = CdiDirectory(CdiSpecs(directories))
+        metadata = MetadataFiles(self._bed.state / "metadata", DRIVER)
+        reader = ClaimReader(self._server, driver=DRIVER)
+        devices = ClaimDevices(
             node=NODE,
             driver=DRIVER,
-            api=self._server,
             records=self.records,
             hardware=self.hardware,
             gpus=self.gpus,
             settler=self.settler,
             walls=self.walls,
-            cdi=CdiDirectory(directories),
-            metadata=MetadataFiles(self._bed.state / "metadata", DRIVER),
+            cdi=cdi,
+            metadata=metadata,
+            unallocated=health.unallocated,
+        )
+        files = ClaimFiles(gpus=self.gpus, walls=self.walls, cdi=cdi, metadata=metadata)
+        self.preparer = Preparer(
+            records=self.records,
+            reader=reader,
             verdicts=self.verdicts,
-            on_prepared=lambda _: None,
+            devices=devices,
+            settler=self.settler,
+            files=files,
+            start=start,
             on_change=self.changed.set,
         )
-        await self.preparer.recover()
+        self.steps = steps = Steps(InternalErrors())
+        self.recovery = ClaimRecovery(
+            records=self.records,
+            reader=reader,
+            devices=devices,
+            files=files,
+            settler=self.settler,
+            preparer=self.preparer,
+            steps=steps,
+        )
+        await self.recovery.recover()
         self.loop = NodeLoop(
             node=NODE,
             driver=DRIVER,
@@ -113,13 +150,18 @@ class Agent:
             settler=self.settler,
             health=health,
             health_events=HealthEvents(Events(self._server, controller=DRIVER, instance=NODE)),
-            writer=ClaimStatusWriter(self._server, DRIVER, health),
+            writer=ClaimStatusWriter(self._server, DRIVER, health, on_change=self.changed.set),
             stream=HealthService(self.records.claims.values, health.of_device),
+            steps=steps,
+            problems=lambda: steps.problems,
+            is_registered=lambda: True,
             survey=self.survey,
             changed=self.changed,
-            preparer=self.preparer,
+            start=start,
+            recovery=self.recovery,
             verdicts=self.verdicts,
             watches=Watches(),
+            others=OtherDrivers(self._server, node=NODE, driver=DRIVER, are_accepted=True),
         )
         # The loop begins with a round.
         self.changed.set()
@@ -130,6 +172,21 @@ class Agent:
 
     async def round(self) -> None:
         """What its watches bring, and one round of its loop."""
+        self._hear()
+        self.changed.clear()
+        # It is time to try again whatever has failed.
+        self.steps.retry_now()
+        await self.loop._round()
+        if self.steps.have_failed:
+            raise OSError(f"steps failed: {self.steps.problems}")
+
+    async def learn(self) -> None:
+        """The loop begins with the agent, and Prepare waits for this."""
+        if not self.preparer.is_recovered.is_set():
+            self._hear()
+            await self.loop._learn(await self.loop._own_sharing())
+
+    def _hear(self) -> None:
         if self._server.sharing:
             self.loop._sharings.put(self._server.sharing)
         slices = self.loop._publisher.slices
@@ -138,18 +195,16 @@ class Agent:
                 slices.drop(known)
         for slice_ in self._server.slices.values():
             slices.put(slice_)
-        self.changed.clear()
-        await self.loop._round()
 
     async def rescan(self) -> None:
         """As its loop does every minute."""
-        async with self.preparer.gate:
-            await self.survey.take()
-            self.walls.renew()
+        await self.survey.take()
+        self.walls.renew()
         self.settler.forget()
 
     async def prepare(self, uid: str) -> PreparedClaim:
         self.verdicts.told(self._server.verdicts())
+        await self.learn()
         return await self.preparer.prepare(_reference(uid))
 
     async def unprepare(self, uid: str) -> None:

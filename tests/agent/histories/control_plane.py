@@ -98,7 +98,12 @@ class Server(Api):
     def verdicts(self) -> list[ClaimSharing]:
         """The operator's: every claim may have what it has."""
         return [
-            ClaimSharing(uid=uid, claim=uid, allocation_hash=allocation.digest(claim, DRIVER), verdict=Verdict.ALLOWED)
+            ClaimSharing(
+                uid=uid,
+                claim=f"{NAMESPACE}/{uid}",
+                allocation_hash=allocation.digest(claim, DRIVER),
+                verdict=Verdict.ALLOWED,
+            )
             for uid, claim in self.claims.items()
         ]
 

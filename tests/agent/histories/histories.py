@@ -15,13 +15,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
+from unittest import mock
 
 import structlog.testing
 
-from agent.hardware.nodes import driver_of
 from agent.histories import rules
 from agent.histories.others import Others
 from agent.histories.simulated import SimulatedNode
+from gpusharing.agent.claims import containers
+from nvidia.nodes import driver_of
 
 LENGTH: Final = (6, 34)
 _NUMBERS: Final = 60
@@ -40,7 +42,9 @@ _SOMETIMES: Final = {
     "agent_is_killed": 3, "kubelet_wipes_slices": 1, "next_is_killed": 8, "next_fails": 6, "next_is_a_lie": 4,
     "operator_restricts": 6,
     "driver_fails": 6, "disk_is_full": 2, "mps_does_not_start": 2, "gpu_is_lost": 1, "all_heals": 3,
-    "node_reboots": 2, "file_is_damaged": 2, "others_set_time_slice": 2, "others_set_compute_mode": 2,
+    "node_reboots": 2, "file_is_damaged": 2,
+    "gpus_are_renumbered": 2, "power_is_cut": 2, "state_is_lost": 2,
+    "others_set_time_slice": 2, "others_set_compute_mode": 2,
     "others_switch_mig": 1, "others_cut": 2, "others_destroy": 1, "others_kill_mps": 2,
 }  # fmt: skip
 
@@ -85,7 +89,12 @@ class Lives:
 
     def live(self, history: History, *, real_clients: bool = False) -> Outcome:
         world = Others(self._bed, real_clients=real_clients)
-        with world.clock.in_force(), world.trouble.present(self._bed.run), structlog.testing.capture_logs():
+        with (
+            world.clock.in_force(),
+            world.trouble.present(self._bed.run),
+            mock.patch.object(containers, "run_with", world.runs),
+            structlog.testing.capture_logs(),
+        ):
             error = self._runner.run(self._live(world, history))
         return Outcome(error, world.noted)
 
@@ -93,6 +102,8 @@ class Lives:
         try:
             # Before anything can go wrong, so that each GPU has the slot that it is expected to have.
             await world.up()
+            assert world.agent
+            await world.agent.learn()
             for step in history:
                 world.note(str(step))
                 await getattr(world, step.name)(*step.numbers)
@@ -165,10 +176,10 @@ def report(seed: int, number: int, history: History, outcome: Outcome) -> str:
     return f"history {number} of seed {seed}:\n[\n    {steps}\n]\n\n{happened}\n\n{trace}"
 
 
-def search(count: int, seed: int, *, shorten: bool = True) -> str | None:
-    """Of so many histories the first in which something is that must not be."""
+def search(count: int, seed: int, *, first: int = 0, shorten: bool = True) -> str | None:
+    """Of so many histories, from this number on, the first in which something is that must not be."""
     with lives() as alive:
-        for number in range(count):
+        for number in range(first, first + count):
             history = random_history(f"{seed}/{number}")
             real_clients = number % _REAL_CLIENTS == 0
             outcome = alive.live(history, real_clients=real_clients)

@@ -5,7 +5,7 @@ from agent.histories.containers import Container
 from agent.histories.control_plane import View
 from agent.histories.wishes import KINDS, Kind
 from agent.histories.world import Claim, Violation, World
-from gpusharing.agent.prepare import PrepareError
+from gpusharing.agent.claims.reading import PrepareError
 from gpusharing.api.dra import AllocationResult
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.sim.errors import SimError

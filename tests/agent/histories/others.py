@@ -1,16 +1,18 @@
 """Everybody else: operator, people at the console, hardware and disk that fail, and time."""
 
+import shutil
 from typing import Final
 
 from agent.histories.kubelet import Kubelet
 from agent.histories.wishes import OFFERS
 from agent.histories.world import INTERVALS
 from gpusharing import sim
-from gpusharing.agent.hardware.mps import processes
 from gpusharing.api import names
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.node_spec import IDLE_WAIT, AllocatedDevice, GpuSharing, NodeSharingSpec, PolicyReference
 from gpusharing.core.timestamps import seconds
+from gpusharing.nvidia.mps import processes
+from gpusharing.nvidia.mps.directory import MpsDirectory
 from gpusharing.sim import faults
 from harness.eventually import eventually
 
@@ -136,6 +138,8 @@ class Others(Kubelet):
     def heal(self) -> None:
         self.trouble.disk_is_full = False
         self.bed.sim.clear()
+        if "CDI file of before" in self.lasting:
+            self.bed.renew_cdi()
         if self.lasting:
             # What was done meanwhile by nobody looks as if others had done it.
             for gpu in self.gpus.values():
@@ -159,6 +163,44 @@ class Others(Kubelet):
             gpu.mig = mode is not None and mode.current
             gpu.changed = True
             gpu.spoiled = gpu.mig or any(claim.forgotten for claim in self.claims.values())
+
+    async def gpus_are_renumbered(self, first: int, stale: int) -> None:
+        """By a reboot. Where NVIDIA's CDI file is not made anew, it leads to other GPUs."""
+        await self.bury()
+        self.bed.renumber(first % len(self.bed.uuids))
+        await self.node_reboots()
+        if stale % 2:
+            self.lasting.add("CDI file of before")
+        else:
+            self.bed.renew_cdi()
+
+    async def power_is_cut(self, torn: int) -> None:
+        """Files that were not forced to the disk may be empty afterwards."""
+        await self.bury()
+        kinds = ("claims", "journal", "health")
+        files = sorted(path for kind in kinds for path in (self.bed.state / kind).glob("*.json"))
+        for number, path in enumerate(files):
+            if (torn >> number % 6) & 1:
+                path.write_bytes(b"")
+        await self.node_reboots()
+
+    async def state_is_lost(self) -> None:
+        """While the agent is away, and in the same boot. What is prepared was reported, and the operator knows all
+        claims of the node."""
+        await self.round()
+        await self.bury()
+        if self.server.sharing is None or not self.has_spoken:
+            return
+        spec = self.server.sharing.spec.model_copy(update={"claims": tuple(self.server.verdicts())})
+        self.server.put_sharing(self.server.sharing.model_copy(update={"spec": spec}))
+        for kind in ("claims", "journal", "gpus", "pool", "health", "seen"):
+            shutil.rmtree(self.bed.state / kind, ignore_errors=True)
+        self.unsettled = True
+        for gpu in self.gpus.values():
+            # What it was set to before, nobody knows.
+            gpu.unknown = gpu.offers_unknown = gpu.spoiled = True
+        for claim in self.claims.values():
+            claim.forgotten = claim.forgotten or (claim.asked and claim.uid not in self.server.claims)
 
     async def file_is_damaged(self, number: int, damage: int) -> None:
         """And the next agent reads it."""
@@ -248,7 +290,7 @@ class Others(Kubelet):
         self.bed.kill_daemon(name)
 
         async def servers_have_ended() -> None:
-            assert not processes.of_directory(self.bed.mps_home / name / "pipe")
+            assert not processes.with_mark(MpsDirectory(self.bed.mps_home / name).mark())
 
         await eventually(servers_have_ended)
         for uuid in self.bed.uuids:

@@ -14,6 +14,7 @@ from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.core.quantities import whole_mebibytes
 from gpusharing.sim.devices import Major, compute_instance_capability, gpu_instance_capability
+from harness.mounts import daemons_in
 
 _INTERVALS: Final[dict[sim.Timeslice | None, Interval]] = {
     slice_: Interval(slice_.name.capitalize()) for slice_ in sim.Timeslice
@@ -32,7 +33,8 @@ def check(world: Others) -> None:
 
 
 def _is_settled(world: Others) -> bool:
-    return world.agent is not None and not world.unsettled and not world.lasting
+    # While it is not known what a claim holds, nothing is set back.
+    return not (world.agent is None or world.agent.records.lost_claims or world.unsettled or world.lasting)
 
 
 # ---------------------------------------------------------------------------------------------------- at any moment
@@ -92,12 +94,15 @@ def _is_its_own(world: Others, claim: Claim, result: AllocationResult, device: I
             yield f"{who}: it is given {device.uuid}"
         if device.nodes:
             yield f"{who}: it is given device nodes {device.nodes}"
+        own = f"/dev/nvidia{world.now[uuid].minor}"
+        if others := world.bed.nvidia_nodes(uuid) - {own}:
+            yield f"{who}: NVIDIA's CDI device leads to {others}, and its GPU is {own}"
     else:
         yield from _leads_into_its_instance(world, uuid, who, device)
     limits = _limits(device)
     if limits != (expected := _expected_limits(claim, result)):
         yield f"{who}: its limits are {limits}, not {expected}"
-    pipes = [str(world.bed.mps_home / _daemon(claim, result) / "pipe")] if expected else []
+    pipes = [str(world.bed.mps_home / _daemon(claim, result) / "clients")] if expected else []
     if device.mps_pipes != pipes:
         yield f"{who}: it is given {device.mps_pipes}"
     for file in device.metadata:
@@ -115,7 +120,8 @@ def _leads_into_its_instance(world: Others, uuid: str, who: str, device: Injecte
             }
             if part.uuid != device.uuid and device.nodes & leads:
                 yield f"{who}: it is let into {part.uuid}, and its own is {device.uuid}"
-            if part.uuid == device.uuid and device.nodes != leads:
+            # Of a GPU that was in MIG mode when NVIDIA's spec was written, containers have the GPU itself from ours.
+            if part.uuid == device.uuid and device.nodes - {(int(Major.NVIDIA), gpu.minor)} != leads:
                 yield f"{who}: {device.nodes} does not lead into its instance"
 
 
@@ -124,7 +130,8 @@ def _limits(device: Injected) -> tuple[int | None, int] | None:
     memory = device.environment.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")
     if threads is None:
         return None
-    return int(memory.partition("=")[2].removesuffix("M")) if memory else None, int(threads)
+    first = memory.partition(",")[0].partition("=")[2] if memory else None
+    return int(first.removesuffix("M")) if first else None, int(threads)
 
 
 def _expected_limits(claim: Claim, result: AllocationResult) -> tuple[int | None, int] | None:
@@ -220,8 +227,11 @@ def _is_on_disk(world: Others) -> Iterator[str]:
     if not acked <= known <= asked:
         yield f"on disk are {known}; prepared are {acked}, asked for {asked}"
     specs = {path.stem.partition("_")[2] for path in world.bed.cdi.glob("gpusharing.dev-claim_*")}
-    if not known <= specs <= asked:
-        yield f"CDI specs are there for {specs}, claims on disk are {known}"
+    assert world.agent
+    # Nothing is there for claims of an earlier boot before the kubelet asks for them again.
+    prepared = set(world.agent.records.claims)
+    if not prepared <= specs <= prepared | (asked - known):
+        yield f"CDI specs are there for {specs}, prepared are {prepared}, on disk {known}"
 
 
 def _is_reported(world: Others) -> Iterator[str]:
@@ -293,7 +303,7 @@ def _nothing_is_left(world: Others) -> Iterator[str]:
         yield f"CDI specs are left: {left}"
     if left := list((world.bed.state / "metadata").iterdir()):
         yield f"files for containers are left: {left}"
-    if left := list(world.bed.mps_home.iterdir()) if world.bed.mps_home.is_dir() else []:
-        yield f"MPS directories are left: {left}"
+    if daemons := daemons_in(world.bed.mps_home):
+        yield f"MPS directories are left: {daemons}"
     if programs := world.bed.programs():
         yield f"processes are left: {programs}"

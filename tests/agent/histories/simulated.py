@@ -1,20 +1,24 @@
 """The GPU node of the histories: simulated, in memory, and used by everything that is not the agent."""
 
 import ctypes
+import json
 import shutil
 import socket
 import struct
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from gpusharing import sim
-from gpusharing.agent.hardware import programs
-from gpusharing.agent.hardware.programs import Result
+from gpusharing.nvidia import programs
+from gpusharing.nvidia.mps import processes
+from gpusharing.nvidia.programs import Result
 from gpusharing.sim import cdi, mps, procfs, rules, store
+from harness.mounts import daemons_in, unmount_below
 
 GPUS: Final = "H100-80GB:2,A100-80GB:1"
 SLICES: Final = {"Default": 0, "Short": 1, "Medium": 2, "Long": 3}
@@ -38,7 +42,7 @@ class SimulatedNode:
         self._boots = 0
 
     def begin_again(self) -> None:
-        self.kill_daemons()
+        self._end_mps()
         with store.locked(self.sim.state) as state:
             ctypes.memmove(ctypes.addressof(state), self._at_first, len(self._at_first))
             state.files_stale = (1 << len(self.uuids)) - 1
@@ -48,7 +52,7 @@ class SimulatedNode:
         cdi.write_cdi_spec(self.cdi, self.sim.gpus())
 
     def remove(self) -> None:
-        self.kill_daemons()
+        self._end_mps()
         shutil.rmtree(self.home)
 
     @property
@@ -60,7 +64,7 @@ class SimulatedNode:
 
     def reboot(self) -> None:
         """As the simulation's own, without writing anew what is the same in each boot."""
-        self.kill_daemons()
+        self._end_mps()
         self._boots += 1
         with store.locked(self.sim.state) as state:
             state.boot += 1
@@ -70,6 +74,23 @@ class SimulatedNode:
             rules.reload_driver(state)
         procfs.write_kernel_files(self.sim.proc, f"boot-{self._boots}")
 
+    def renumber(self, first: int) -> None:
+        """The kernel finds the GPUs in another order, beginning with this one. NVIDIA's CDI file stays as it was."""
+        with store.locked(self.sim.state) as state:
+            for index in range(state.gpu_count):
+                state.gpus[index].minor = (index - first) % state.gpu_count
+            state.files_stale = (1 << len(self.uuids)) - 1
+
+    def renew_cdi(self) -> None:
+        """As at a boot, when no GPU is in MIG mode: one that is has no device in NVIDIA's spec."""
+        cdi.write_cdi_spec(self.cdi, [replace(gpu, mig_mode=None, gpu_instances=()) for gpu in self.sim.gpus()])
+
+    def nvidia_nodes(self, uuid: str) -> set[str]:
+        """The device nodes of GPUs that NVIDIA's spec leads to."""
+        spec = json.loads((self.cdi / cdi.FILE_NAME).read_bytes())
+        edits = [device["containerEdits"] for device in spec["devices"] if device["name"] == uuid]
+        return {node["path"] for edit in edits for node in edit.get("deviceNodes", ())}
+
     def smi(self, *arguments: str) -> bool:
         """Somebody at the console; whether it did what it was told."""
         command = [str(self.sim.nvidia_smi), *arguments]
@@ -78,18 +99,24 @@ class SimulatedNode:
     def daemons(self) -> dict[str, int]:
         """Process numbers of the MPS daemons that run, by the names of their directories."""
         found = {}
-        for directory in self.mps_home.iterdir() if self.mps_home.is_dir() else ():
+        for name in daemons_in(self.mps_home):
             with suppress(sim.SimError):
-                found[directory.name] = mps.daemon_pid(directory / "pipe")
+                found[name] = mps.daemon_pid(self.mps_home / name / "pipe")
         return found
 
     def kill_daemon(self, name: str) -> None:
         mps.kill_daemon(self.mps_home / name / "pipe")
 
     def kill_daemons(self) -> None:
-        for directory in self.mps_home.iterdir() if self.mps_home.is_dir() else ():
+        for name in daemons_in(self.mps_home):
             with suppress(sim.SimError):
-                mps.kill_daemon(directory / "pipe")
+                mps.kill_daemon(self.mps_home / name / "pipe")
+
+    def _end_mps(self) -> None:
+        """What is in memory is gone after a reboot."""
+        self.kill_daemons()
+        unmount_below(self.mps_home)
+        shutil.rmtree(self.mps_home, ignore_errors=True)
 
     def programs(self) -> list[int]:
         """Whatever runs a program of this node."""
@@ -97,7 +124,7 @@ class SimulatedNode:
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal():
                 with suppress(OSError):
-                    if (entry / "exe").readlink().parent == self.sim.directory / "bin":
+                    if (entry / "exe").readlink().parent == self.sim.programs:
                         found.append(int(entry.name))
         return found
 
@@ -113,15 +140,17 @@ class SimulatedNode:
         environment: Mapping[str, str],
         timeout: float,  # noqa: ASYNC109 (as the one that it stands for)
         stdin: str = "",
+        files: Sequence[int] = (),
     ) -> Result:
         """In place of starting the driver's programs: a process takes longer than all the rest of a step."""
         command = " ".join((program.name, *arguments, stdin)).strip()
         if program.name == "nvidia-smi":
             return Result(command, *self._compute_policy(arguments))
         if stdin:
-            code, answer = _say(Path(environment["CUDA_MPS_PIPE_DIRECTORY"]), stdin.strip())
+            _, _, directory = environment[processes.MARK_VARIABLE].partition(" ")
+            code, answer = _say(Path(directory) / "pipe", stdin.strip())
             return Result(command, code, answer.strip())
-        return await run_program(program, *arguments, environment=environment, timeout=timeout)
+        return await run_program(program, *arguments, environment=environment, timeout=timeout, files=files)
 
     def _compute_policy(self, arguments: tuple[str, ...]) -> tuple[int, str]:
         _, _, uuid, option, *values = arguments

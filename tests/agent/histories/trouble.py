@@ -10,10 +10,11 @@ from unittest import mock
 import pynvml
 
 from agent.settling.mortal import KilledError
-from gpusharing.agent import cdi, device_metadata, files
-from gpusharing.agent.hardware import programs
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.hardware.programs import Result
+from gpusharing.agent.containers import cdi
+from gpusharing.agent.state import files
+from gpusharing.nvidia import programs
+from gpusharing.nvidia.hardware import Hardware
+from gpusharing.nvidia.programs import Result
 
 Failure = Callable[[], Exception]
 
@@ -50,7 +51,7 @@ class Trouble:
 
     def threaten(self, hardware: Hardware) -> None:
         """Each change that is ordered of the driver's library."""
-        change = hardware._thread.change
+        change = hardware._threads.change
 
         def mortal(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
             self.point(f"before {function.__name__}", _driver_fails)
@@ -58,7 +59,7 @@ class Trouble:
             self.point(f"after {function.__name__}", _driver_fails)
             return result
 
-        hardware._thread.change = mortal  # type: ignore[method-assign]
+        hardware._threads.change = mortal  # type: ignore[method-assign]
 
     @contextmanager
     def present(self, run: Callable[..., Awaitable[Result]]) -> Iterator[None]:
@@ -95,8 +96,6 @@ class Trouble:
 
         with (
             mock.patch.object(files, "write_atomically", write_or_fail),
-            mock.patch.object(cdi, "write_atomically", write_or_fail),
-            mock.patch.object(device_metadata, "write_atomically", write_or_fail),
             mock.patch.object(files.Envelopes, "delete", mortal(forget)),
             mock.patch.object(cdi.CdiDirectory, "delete", mortal(delete)),
             mock.patch.object(programs, "run", run_or_fail),

@@ -39,8 +39,9 @@ def expected(world: World, claim: Claim) -> Verdict:
         or world.gpus[uuid].offers_unknown
         for uuid in uuids
     )
-    # A GPU that did not answer when the agent started is found by its next rescan.
-    may_refuse = may_refuse or not uuids <= set(world.agent.gpus.uuids) or not _are_published(world, claim)
+    # A GPU that did not answer when the agent last looked is found by its next rescan.
+    is_found = all(world.agent.gpus.is_here(uuid) for uuid in uuids)
+    may_refuse = may_refuse or not is_found or not _are_published(world, claim)
     # Until a round has found out again what the others hold.
     may_refuse = may_refuse or bool(world.agent.records.lost_claims - {claim.uid})
     return Verdict(claim.uid, _reason(world, claim), may_refuse)
@@ -58,7 +59,7 @@ def _reason(world: World, claim: Claim) -> str | None:
     for uuid in sorted({world.uuid_of(result.device) for result in claim.held}):
         theirs = [
             (other.uid, device.device)
-            for other, device in world.agent.records.claims_on(uuid)
+            for other, device in world.agent.records.holders_of(uuid)
             if other.uid != claim.uid
         ]
         for result in claim.held:

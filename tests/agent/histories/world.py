@@ -12,11 +12,11 @@ from agent.histories.trouble import Trouble
 from agent.histories.wishes import Kind
 from agent.settling.mortal import KilledError
 from gpusharing import sim
-from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.agent.prepare import PrepareError
+from gpusharing.agent.claims.reading import PrepareError
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult
 from gpusharing.api.sharing.offers import Offers
+from gpusharing.nvidia.errors import HardwareError
 from gpusharing.sim import faults
 
 INTERVALS: Final = tuple(sim.Timeslice)
@@ -118,9 +118,9 @@ class World:
 
     # ------------------------------------------------------------------------------------------------- the agent
 
-    async def attempt(self, work: Coroutine[Any, Any, Any]) -> Exception | None:
+    async def attempt(self, work: Coroutine[Any, Any, Any]) -> BaseException | None:
         """Something that the agent does. Whatever was to go wrong has gone wrong afterwards, or does no more."""
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             await work
         except KilledError as killed:
@@ -201,6 +201,10 @@ class World:
 
     def claim(self, number: int) -> Claim | None:
         return list(self.claims.values())[number % len(self.claims)] if self.claims else None
+
+    def runs(self, uid: str) -> bool:
+        """Whether containers of it may be found among the node's processes."""
+        return uid in self.claims and self.claims[uid].acked
 
     def uuid(self, number: int) -> str:
         return self.bed.uuids[number % len(self.bed.uuids)]

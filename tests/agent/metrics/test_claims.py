@@ -7,14 +7,15 @@ import pytest
 
 from agent.metrics.pages import samples
 from agent.samples import prepared_claim, prepared_device
-from gpusharing.agent.cdi import UnresolvableError
-from gpusharing.agent.hardware.errors import DriverHungError, GpuLostError
+from gpusharing.agent.claims.reading import ClaimRef, PrepareError
+from gpusharing.agent.containers.cdi import UnresolvableError
 from gpusharing.agent.metrics.claims import ClaimMeter, Reason
-from gpusharing.agent.prepare import ClaimRef, PrepareError
-from gpusharing.agent.records import PreparedClaim, Records
-from gpusharing.agent.walls.walls import NoWallError
+from gpusharing.agent.state.models import PreparedClaim
+from gpusharing.agent.state.records import Records
+from gpusharing.agent.walls.claim_walls import NoWallError
 from gpusharing.core.claims.settings import SettingsError
 from gpusharing.kube.transport import ApiError, UnreachableError
+from gpusharing.nvidia.errors import DriverHungError, GpuLostError
 
 REF = ClaimRef("uid-one", "default", "one")
 REASONS = [
@@ -47,34 +48,34 @@ def counted(meter: ClaimMeter, what: str) -> dict[str, float]:
 
 @pytest.mark.parametrize(("cause", "reason"), REASONS, ids=lambda value: type(value).__name__)
 async def test_reasons(records: Records, cause: Exception | None, reason: Reason) -> None:
-    async def fails(ref: ClaimRef) -> PreparedClaim:
+    async def fails(ref: ClaimRef, within: float) -> PreparedClaim:
         raise PrepareError(f"claim {ref.display_name}") from cause
 
-    async def fails_to_unprepare(ref: ClaimRef) -> None:
-        await fails(ref)
+    async def fails_to_unprepare(ref: ClaimRef, within: float) -> None:
+        await fails(ref, within)
 
     meter = ClaimMeter(records)
     with pytest.raises(PrepareError):
-        await meter.metered_prepare(fails)(REF)
+        await meter.metered_prepare(fails)(REF, 45)
     with pytest.raises(PrepareError):
-        await meter.metered_unprepare(fails_to_unprepare)(REF)
+        await meter.metered_unprepare(fails_to_unprepare)(REF, 45)
     assert counted(meter, "prepare") == counted(meter, "unprepare") == {"all": 1, reason: 1}
     assert not [name for name in samples(meter.families) if "duration" in name]
 
 
 async def test_a_mistake_of_ours_and_a_kubelet_that_does_not_wait(records: Records) -> None:
-    async def fails(ref: ClaimRef) -> PreparedClaim:
+    async def fails(ref: ClaimRef, within: float) -> PreparedClaim:
         raise RuntimeError(ref.name)
 
-    async def hangs(ref: ClaimRef) -> PreparedClaim:
+    async def hangs(ref: ClaimRef, within: float) -> PreparedClaim:
         await asyncio.sleep(60)
         raise AssertionError(ref)
 
     meter = ClaimMeter(records)
     with pytest.raises(RuntimeError):
-        await meter.metered_prepare(fails)(REF)
+        await meter.metered_prepare(fails)(REF, 45)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(meter.metered_prepare(hangs)(REF), 0.01)
+        await asyncio.wait_for(meter.metered_prepare(hangs)(REF, 45), 0.01)
     assert counted(meter, "prepare") == {"all": 2, Reason.INTERNAL: 1, Reason.ABANDONED: 1}
 
 
@@ -91,19 +92,19 @@ async def test_a_mistake_of_ours_and_a_kubelet_that_does_not_wait(records: Recor
 async def test_durations_by_sharing(records: Records, devices: list[str], sharing: str) -> None:
     claim = prepared_claim("one", *(prepared_device(device) for device in devices))
 
-    async def prepare(_: ClaimRef) -> PreparedClaim:
+    async def prepare(_: ClaimRef, within: float) -> PreparedClaim:
         await asyncio.sleep(0.03)
         records.put_claim(claim)
         return claim
 
-    async def unprepare(ref: ClaimRef) -> None:
+    async def unprepare(ref: ClaimRef, within: float) -> None:
         records.drop_claim(ref.uid)
 
     meter = ClaimMeter(records)
-    assert await meter.metered_prepare(prepare)(REF) == claim
+    assert await meter.metered_prepare(prepare)(REF, 45) == claim
     # The second time there is nothing to do, of which nobody wants to know how long it took.
     for _ in range(2):
-        await meter.metered_unprepare(unprepare)(REF)
+        await meter.metered_unprepare(unprepare)(REF, 45)
     found = samples(meter.families)
     assert counted(meter, "prepare") == {"all": 1}
     assert counted(meter, "unprepare") == {"all": 2}

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent.hardware.nodes import uuid, with_walls
 from agent.metrics.pages import samples
 from agent.walls.preparing import REF, Agent, Claims, Ground, ground, offers, share
 from controller.api_server import serving
 from gpusharing import sim
-from gpusharing.agent.hardware.facts import MemoryLimit
 from gpusharing.agent.metrics import memory
 from gpusharing.agent.metrics.memory import WallMemory
 from gpusharing.api.sharing.offers import Enforcement
+from gpusharing.nvidia.facts import MemoryLimit
 from gpusharing.sim import cuda, faults
+from nvidia.nodes import uuid, with_walls
 
 GIB = 1024**3
 

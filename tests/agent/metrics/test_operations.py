@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from agent.hardware.nodes import SHORT, opened, uuid
 from agent.metrics.pages import samples
 from gpusharing import sim
-from gpusharing.agent.hardware.errors import DriverHungError, NotFoundError
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.metrics.operations import OperationMeter
+from gpusharing.nvidia.errors import DriverHungError, NotFoundError
+from gpusharing.nvidia.gpu_node import GpuNode
+from gpusharing.nvidia.hardware import Hardware
 from gpusharing.sim import faults
+from nvidia.nodes import SHORT, opened, uuid
 
 PREFIX = "gpusharing_agent_hardware_operation"
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.mounts import daemons_in
+
 
 @pytest.fixture
 def mps_home() -> Iterator[Path]:
-    """A short path: sockets have no room for more."""
     home = Path(tempfile.mkdtemp(prefix="mps", dir="/tmp"))
     yield home
-    assert list(home.iterdir()) == []
+    assert daemons_in(home) == []
     shutil.rmtree(home)

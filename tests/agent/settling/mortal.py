@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, Final
 
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.records import GpuJournal, PreparedClaim, Records
+from gpusharing.agent.state.models import GpuJournal, PreparedClaim
+from gpusharing.agent.state.records import Records
+from gpusharing.nvidia.hardware import Hardware
 
 _CHANGES: Final = (
     "set_compute_mode", "set_time_slice", "set_mig_mode", "create_mig_instance", "destroy_mig_instance", "start_mps",
@@ -13,14 +14,14 @@ _CHANGES: Final = (
 )  # fmt: skip
 
 
-class KilledError(Exception):
-    pass
+class KilledError(BaseException):
+    """Nobody handles that."""
 
 
 class Fuse:
     def __init__(self) -> None:
         self.left: int | None = None
-        self.error: type[Exception] = KilledError
+        self.error: type[BaseException] = KilledError
 
     def point(self, step: str) -> None:
         if self.left is None:
@@ -41,7 +42,7 @@ class MortalHardware(Hardware):
 
     async def reopen(self) -> None:
         """As the process after a reboot would."""
-        await self._thread.do(self._session.close)
+        await self._threads.do(self._session.close)
         await self.open()
 
 

@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 
 from agent.conftest import settler_of
-from agent.hardware.nodes import calls_of, opened, opened_as
 from agent.samples import prepared_claim, prepared_device
 from agent.settling.mortal import Fuse, KilledError, MortalHardware, MortalRecords
 from gpusharing import sim
-from gpusharing.agent.hardware.errors import (
+from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.state.records import Records
+from gpusharing.api.names import MigPlace
+from gpusharing.api.sharing.device_settings import MpsSettings
+from gpusharing.core.publishing.mig_at_rest import AS_IT_IS, Cut
+from gpusharing.nvidia.errors import (
     MigModePendingError,
     NoRoomError,
     ResetRequiredError,
 )
-from gpusharing.agent.records import Records
-from gpusharing.agent.settling.settler import Settler
-from gpusharing.api.names import MigPlace
-from gpusharing.api.sharing.device_settings import MpsSettings
-from gpusharing.core.publishing.mig_at_rest import AS_IT_IS, Cut
 from gpusharing.sim import ComputeMode, faults
+from nvidia.nodes import calls_of, opened, opened_as
 
 CUT = Cut(places=frozenset({MigPlace(19, 3), MigPlace(9, 4)}))
 INSTANCES = {("1g.10gb", 3), ("3g.40gb", 4)}

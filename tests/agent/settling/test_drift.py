@@ -10,16 +10,18 @@ import pytest
 from agent.conftest import settler_of
 from agent.samples import prepared_claim, prepared_device
 from gpusharing import sim
-from gpusharing.agent.hardware.errors import InstanceGoneError, MpsError
-from gpusharing.agent.hardware.facts import Inventory, MpsDaemon
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.health import NodeHealth
-from gpusharing.agent.records import PreparedClaim, Records
+from gpusharing.agent.health.node_health import NodeHealth
 from gpusharing.agent.settling import targets
+from gpusharing.agent.state.models import PreparedClaim
+from gpusharing.agent.state.records import Records
 from gpusharing.api.sharing.device_settings import MpsSettings
-from gpusharing.core.publishing.gpu_health import Reason
+from gpusharing.api.sharing.gpu_status import Reason
+from gpusharing.nvidia.errors import InstanceMissingError, MpsError
+from gpusharing.nvidia.facts import Inventory, MpsDaemon
+from gpusharing.nvidia.hardware import Hardware
 from gpusharing.sim import cuda, faults
 from harness.eventually import eventually
+from harness.mounts import unmount_below
 
 ONE_G, THREE_G = "gpu-0-mig-1g10gb-19-0", "gpu-0-mig-3g40gb-9-4"
 
@@ -31,9 +33,9 @@ def gpu(node: sim.SimNode) -> str:
 
 @pytest.fixture
 def mps_home() -> Iterator[Path]:
-    """A short path: sockets have no room for more."""
     home = Path(tempfile.mkdtemp(prefix="mps", dir="/tmp"))
     yield home
+    unmount_below(home)
     shutil.rmtree(home)
 
 
@@ -58,7 +60,7 @@ async def test_dead_mps_daemon_is_started_anew_only_when_its_clients_have_gone(
     directory = mps_home / "gpu-0"
     before = await daemon_of(hardware, directory)
 
-    options = cuda.Options(mps_pipe=directory / "pipe", gpu="0")
+    options = cuda.Options(mps_pipe=directory / "clients", gpu="0")
     with cuda.running(node, options, node.environment()) as program:
         node.inject(faults.MpsKilled(directory / "pipe"))
         # Also by an agent that has just started, and again and again.
@@ -83,7 +85,7 @@ async def test_dead_mps_daemon_is_started_anew_only_when_its_clients_have_gone(
     after = await daemon_of(hardware, directory)
     assert after.answers
     assert after.pid != before.pid
-    assert after.limits == before.limits
+    assert (after.threads, after.memory) == (before.threads, before.memory)
 
     # Nobody was connected: at once.
     node.inject(faults.MpsKilled(directory / "pipe"))
@@ -115,19 +117,19 @@ async def test_instance_that_somebody_destroyed_is_told_to_its_claim_and_not_mad
     await hardware.destroy_mig_instance(gpu, lost)
 
     health = NodeHealth(records, problem=settler.problem)
-    health.looked(Inventory(gpus=(await hardware.inventory()).gpus), [gpu])
+    health.record_inspection(Inventory(gpus=(await hardware.inventory()).gpus), [gpu])
     for _ in range(2):
-        with pytest.raises(InstanceGoneError, match=f"{three.mig_uuid} of claims are gone: delete the pods"):
+        with pytest.raises(InstanceMissingError, match=f"{three.mig_uuid} of claims are gone: delete the pods"):
             await settler.settle(gpu)
-        assert [finding.reason for finding in health.of_device(three)] == [Reason.INSTANCE_GONE]
+        assert [finding.reason for finding in health.of_device(three)] == [Reason.INSTANCE_MISSING]
         # Its neighbour has nothing to fear, but nobody new comes beside it.
         assert health.of_device(one) == ()
-        assert health.withheld(gpu) == Reason.INSTANCE_GONE
+        assert health.withheld(gpu, [ONE_G, THREE_G]) == dict.fromkeys((ONE_G, THREE_G), Reason.INSTANCE_MISSING)
         assert [instance.profile for instance in node.gpus()[0].gpu_instances] == ["1g.10gb"]
 
     records.drop_claim("uid-three")
     await settler.settle(gpu)
-    assert health.withheld(gpu) is None
+    assert health.withheld(gpu, [ONE_G, THREE_G]) == {}
     records.drop_claim("uid-one")
     await settler.settle(gpu)
     assert node.gpus()[0].gpu_instances == ()

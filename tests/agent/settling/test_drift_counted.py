@@ -6,22 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from agent.conftest import RecordEvent, settler_of
-from agent.hardware.nodes import opened
+from agent.conftest import settler_of
 from agent.samples import prepared_claim, prepared_device
+from agent.simulated_node import RecordEvent
 from gpusharing import sim
-from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.agent.hardware.mps import processes
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.records import PreparedClaim, Records
+from gpusharing.agent.settling.drift import Drifted
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.state.models import PreparedClaim
+from gpusharing.agent.state.records import Records
 from gpusharing.api.names import MigPlace
 from gpusharing.api.sharing.device_settings import MpsSettings
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.core.publishing.mig_at_rest import Cut
+from gpusharing.nvidia.errors import HardwareError
+from gpusharing.nvidia.hardware import Hardware
 from harness.eventually import eventually
+from nvidia.nodes import opened
 
-NONE = {"settings": 0, "mps_daemon": 0, "mig_instance": 0}
+NONE = {what.value: 0 for what in Drifted}
 PLACE = MigPlace(19, 3)
 
 
@@ -92,12 +94,13 @@ async def test_mps_daemons(node: sim.SimNode, hardware: Hardware, records: Recor
     # Nobody has said that it is gone.
     assert settler.mps_daemons == 1
 
-    daemon = processes.daemon(mps_home / "gpu-0/pipe")
+    daemon = await hardware.mps(mps_home / "gpu-0")
     assert daemon is not None
+    assert daemon.pid is not None
     os.kill(daemon.pid, signal.SIGKILL)
 
     async def is_dead() -> None:
-        assert processes.daemon(mps_home / "gpu-0/pipe") is None
+        assert await hardware.mps(mps_home / "gpu-0") is None
 
     await eventually(is_dead)
     assert await look_again(settler, uuid) == NONE | {"mps_daemon": 1}

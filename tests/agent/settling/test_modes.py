@@ -8,18 +8,22 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from agent.conftest import reset, settler_of
+from agent.conftest import settler_of
 from agent.samples import prepared_claim, prepared_device
 from agent.settling.mortal import Fuse, KilledError, MortalHardware, MortalRecords
+from agent.simulated_node import reset
 from gpusharing import sim
-from gpusharing.agent.hardware.errors import DisobeyedError
-from gpusharing.agent.hardware.mps import processes
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.records import PreparedClaim, Records
+from gpusharing.agent.state.models import PreparedClaim
+from gpusharing.agent.state.records import Records
 from gpusharing.api.sharing.device_settings import MpsSettings
 from gpusharing.api.sharing.offers import Interval
+from gpusharing.nvidia.errors import SettingNotAppliedError
+from gpusharing.nvidia.hardware import Hardware
+from gpusharing.nvidia.mps import processes
+from gpusharing.nvidia.mps.directory import MpsDirectory
 from gpusharing.sim import ComputeMode, MigMode, Timeslice
 from harness.eventually import eventually
+from harness.mounts import daemons_in
 
 Mortal = tuple[MortalHardware, Fuse]
 
@@ -35,7 +39,7 @@ def gpu(node: sim.SimNode) -> str:
 @pytest_asyncio.fixture
 async def mortal(node: sim.SimNode) -> AsyncIterator[tuple[MortalHardware, Fuse]]:
     fuse = Fuse()
-    hardware = MortalHardware(node.directory, sysfs_root=node.sys, fuse=fuse)
+    hardware = MortalHardware(node.directory, sysfs_root=node.sys, proc_root=node.proc, dev_root=node.dev, fuse=fuse)
     await hardware.open()
     yield hardware, fuse
     await hardware.close()
@@ -129,7 +133,7 @@ class Story:
         for claim in self.claims:
             self.records.drop_claim(claim.uid)
 
-    async def until_step(self, steps: int, error: type[Exception]) -> bool:
+    async def until_step(self, steps: int, error: type[BaseException]) -> bool:
         """Whether it got to the end."""
         self.come()
         if not self.coming:
@@ -157,12 +161,12 @@ class Story:
         """Those of the simulation notice a reboot by themselves."""
 
         async def check() -> None:
-            assert not any(processes.of_directory(directory / "pipe") for directory in self.mps_home.iterdir())
+            assert processes.with_mark(MpsDirectory(self.mps_home / "any").mark().partition(" ")[0]) == []
 
         await eventually(check)
 
     def daemons(self) -> list[str]:
-        return sorted(one.name for one in self.mps_home.iterdir())
+        return daemons_in(self.mps_home)
 
 
 @pytest.fixture(params=KINDS)
@@ -173,7 +177,7 @@ def story(
     reset(node)
 
 
-async def every_step(story: Story, error: type[Exception], *, coming: bool) -> AsyncIterator[int]:
+async def every_step(story: Story, error: type[BaseException], *, coming: bool) -> AsyncIterator[int]:
     """Once for each step that is not the last: it went wrong there."""
     steps = 0
     while True:
@@ -210,7 +214,7 @@ async def test_killed_at_every_step(story: Story, *, coming: bool) -> None:
 @COMING
 async def test_a_change_fails_at_every_step(story: Story, *, coming: bool) -> None:
     """Before it has happened, or after it: the driver says no, or lies."""
-    async for _ in every_step(story, DisobeyedError, coming=coming):
+    async for _ in every_step(story, SettingNotAppliedError, coming=coming):
         assert story.settler.problem(story.gpu)
         # A claim that cannot be prepared is given up; what is to be undone is tried again.
         story.leave()
@@ -228,7 +232,11 @@ async def test_the_node_reboots_at_every_step(story: Story, *, coming: bool) -> 
         story.before = seen(story.node)
         story.restart(step)
         await story.settler.settle(story.gpu)
+        # Nothing is set for claims of before, until the kubelet asks for them again.
+        story.assert_as_before()
         if coming:
+            story.come()
+            await story.settler.settle(story.gpu)
             story.assert_held()
             story.leave()
             await story.settler.settle(story.gpu)

@@ -12,17 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.conftest import RecordEvent, reset, run, settler_of
+from agent.conftest import run, settler_of
 from agent.samples import prepared_claim, prepared_device
+from agent.simulated_node import RecordEvent, reset
 from gpusharing import sim
-from gpusharing.agent.hardware import smi
-from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
-from gpusharing.agent.hardware.facts import Change
-from gpusharing.agent.hardware.node import Hardware
-from gpusharing.agent.records import GpuJournal, PreparedClaim, Records
+from gpusharing.agent.state.models import GpuJournal, PreparedClaim
+from gpusharing.agent.state.records import Records
 from gpusharing.api.sharing.offers import Interval
-from gpusharing.sim import ComputeMode, Timeslice
-from harness.eventually import eventually
+from gpusharing.nvidia import smi
+from gpusharing.nvidia.errors import HardwareError, NotSupportedError, SettingNotAppliedError
+from gpusharing.nvidia.facts import Change
+from gpusharing.nvidia.hardware import Hardware
+from gpusharing.sim import ComputeMode, Quirk, Timeslice, faults
+from harness.eventually import PATIENCE, eventually
+from nvidia.nodes import opened
 
 SLICES = {
     Interval.DEFAULT: Timeslice.DEFAULT,
@@ -174,11 +177,10 @@ class MortalHardware(Hardware):
         self.fuse.point()
         return change
 
-    async def set_time_slice(self, uuid: str, interval: Interval) -> Change[Interval]:
+    async def set_time_slice(self, uuid: str, interval: Interval) -> None:
         self.fuse.point()
-        change = await super().set_time_slice(uuid, interval)
+        await super().set_time_slice(uuid, interval)
         self.fuse.point()
-        return change
 
 
 class MortalRecords(Records):
@@ -335,7 +337,7 @@ async def test_gpu_without_a_time_slice(node: sim.SimNode, hardware: Hardware, r
     put_setting(node, (None, ComputeMode.EXCLUSIVE_PROCESS))
     settler = settler_of(hardware, records)
     records.put_claim(claim(node, "one", Interval.LONG))
-    with pytest.raises(NotSupportedError, match=f"GPU {uuid(node)} has no time slice that can be set: use interval"):
+    with pytest.raises(NotSupportedError, match=r"(?s)--set-timeslice 3: .* Not Supported: use interval Default"):
         await settler.settle(uuid(node))
     records.drop_claim("uid-one")
     await settler.settle(uuid(node))
@@ -365,27 +367,32 @@ async def test_changes_by_others_are_undone_when_the_hardware_is_asked_anew(
     assert setting(node) == (Timeslice.DEFAULT, ComputeMode.DEFAULT)
 
 
-async def test_report_that_asks_while_a_claim_is_prepared_remembers_nothing_wrong(
+async def test_look_at_a_gpu_that_a_claim_comes_to_remembers_nothing_wrong(
     node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent, tmp_path: Path
 ) -> None:
-    """The report reads the old value, the claim sets a new one, and only then the report remembers what it read."""
+    """The round reads the old value, the claim sets a new one, and only then the round remembers what it read."""
     first, go = tmp_path / "first", tmp_path / "go"
     smi_script(
         f'case "$*" in *-l) if mkdir {first} 2>/dev/null; then "$REAL" "$@"; while [ ! -e {go} ]; do sleep 0.01; done;'
         ' exit; fi;; esac; exec "$REAL" "$@"'
     )
     settler = settler_of(hardware, records)
-    report = asyncio.create_task(settler.current(uuid(node)))
+    due = asyncio.create_task(settler.settle_due({uuid(node)}, within=PATIENCE))
 
     async def reading() -> None:
         assert first.exists()
 
     await eventually(reading)
     records.put_claim(claim(node, "one", Interval.LONG))
-    prepare = asyncio.create_task(settler.settle(uuid(node)))
-    await asyncio.wait({prepare}, timeout=0.3)
+
+    async def prepare() -> None:
+        async with settler.gates.hold({uuid(node)}, "a claim comes"):
+            await settler.settle(uuid(node))
+
+    preparing = asyncio.create_task(prepare())
+    await asyncio.wait({preparing}, timeout=0.3)
     go.touch()
-    await asyncio.gather(report, prepare)
+    await asyncio.gather(due, preparing)
     assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
 
     records.drop_claim("uid-one")
@@ -407,3 +414,65 @@ async def test_one_gpu_that_hangs_does_not_hold_up_its_neighbour(
         assert setting(node, 1) == (Timeslice.LONG, ComputeMode.DEFAULT)
         with pytest.raises(HardwareError):
             await stuck
+
+
+@pytest.fixture
+def unreadable(tmp_path: Path) -> sim.SimNode:
+    return sim.create(tmp_path / "node", "H100-80GB", quirks=Quirk.TIMESLICE_UNREADABLE)
+
+
+async def test_time_slice_that_cannot_be_read_is_set_all_the_same(unreadable: sim.SimNode, records: Records) -> None:
+    """And goes back to what every driver begins with."""
+    node = unreadable
+    async with opened(node) as hardware:
+        settler = settler_of(hardware, records)
+        assert (await settler.current(uuid(node))).time_slice is None
+        records.put_claim(claim(node, "one", Interval.LONG))
+        await settler.settle(uuid(node))
+        assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
+        assert (await settler.current(uuid(node))).time_slice is Interval.LONG
+
+        # Others may have changed it, or not: that is no reason to say so.
+        put_setting(node, (Timeslice.SHORT, ComputeMode.DEFAULT))
+        settler.forget()
+        await settler.settle(uuid(node))
+        assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
+        assert settler.drift.repaired["settings"] == 0
+
+        records.drop_claim("uid-one")
+        await settler.settle(uuid(node))
+        assert setting(node) == (Timeslice.DEFAULT, ComputeMode.DEFAULT)
+        assert records.changed_gpus == []
+
+
+async def test_time_slice_costs_one_program_for_each_change(
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent, tmp_path: Path
+) -> None:
+    smi_script(f'echo "$4" >> {tmp_path}/runs; exec "$REAL" "$@"')
+    settler = settler_of(hardware, records)
+    # As the report does, long before the claim comes.
+    await settler.current(uuid(node))
+    records.put_claim(claim(node, "one", Interval.LONG))
+    await settler.settle(uuid(node))
+    await settler.settle(uuid(node))
+    records.drop_claim("uid-one")
+    await settler.settle(uuid(node))
+    assert (tmp_path / "runs").read_text().split() == ["-l", "--set-timeslice", "--set-timeslice"]
+
+
+async def test_time_slice_that_is_never_set_is_noticed_at_the_next_look(
+    node: sim.SimNode, hardware: Hardware, records: Records
+) -> None:
+    settler = settler_of(hardware, records)
+    node.inject(faults.CallLies("gpusharingSimSetTimeslice"))
+    records.put_claim(claim(node, "one", Interval.LONG))
+    await settler.settle(uuid(node))
+    settler.forget()
+    with pytest.raises(SettingNotAppliedError, match=r"set time slice Long .* but it reports time slice Default"):
+        await settler.settle(uuid(node))
+    assert settler.problem(uuid(node)) is not None
+    assert settler.drift.repaired["settings"] == 0
+    node.clear()
+    await settler.settle(uuid(node))
+    assert setting(node) == (Timeslice.LONG, ComputeMode.DEFAULT)
+    assert settler.problem(uuid(node)) is None

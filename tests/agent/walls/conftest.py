@@ -10,8 +10,8 @@ from agent.walls.site import Site
 from gpusharing import sim
 from gpusharing.agent.walls.build import build
 from gpusharing.agent.walls.program import NAME
-from nvidia.machine import machine
-from nvidia.toolkit import Toolkit
+from toolkit.machine import machine
+from toolkit.toolkit import Toolkit
 
 BuildSite = Callable[..., Site]
 
@@ -30,7 +30,7 @@ def build_site(nvidia_tools: Path, program: Path, tmp_path: Path) -> Iterator[Bu
         def one(*, driver: str = "615", cgroups: str = "cgroup2") -> Site:
             node = sim.create(tmp_path / "node", "H100-80GB:2,L4", driver=driver)
             where = stack.enter_context(machine(node, cgroups=cgroups))
-            spec = Toolkit.installed(nvidia_tools, where, node).generate(tmp_path / "specs/nvidia.json")
+            spec = Toolkit(nvidia_tools, where, node).generate(tmp_path / "specs/nvidia.json")
             return Site(node, where, spec, tmp_path / "specs", program, tmp_path)
 
         yield one

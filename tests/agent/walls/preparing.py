@@ -8,26 +8,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.hardware.nodes import driver_of
 from agent.settling.mortal import Fuse, MortalHardware, MortalRecords
 from building import DRIVER
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing import sim
-from gpusharing.agent.cdi import CdiDirectory
-from gpusharing.agent.cdi_specs import CdiSpecs
-from gpusharing.agent.device_metadata import MetadataFiles
-from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.health import NodeHealth
-from gpusharing.agent.prepare import ClaimRef, Preparer
-from gpusharing.agent.records import PreparedClaim, PreparedDevice
+from gpusharing.agent.claims.devices import ClaimDevices
+from gpusharing.agent.claims.files import ClaimFiles
+from gpusharing.agent.claims.preparing import Preparer
+from gpusharing.agent.claims.reading import ClaimReader, ClaimRef
+from gpusharing.agent.claims.recovery import ClaimRecovery
+from gpusharing.agent.claims.verdicts import Verdicts
+from gpusharing.agent.containers.cdi import CdiDirectory
+from gpusharing.agent.containers.device_metadata import MetadataFiles
+from gpusharing.agent.health.node_health import NodeHealth
+from gpusharing.agent.inspection.survey import Survey
+from gpusharing.agent.inspection.watch import Watch
+from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.settling.settler import Settler
-from gpusharing.agent.survey import Survey
-from gpusharing.agent.verdicts import Verdicts
+from gpusharing.agent.start import Start
+from gpusharing.agent.state.models import PreparedDevice
+from gpusharing.agent.steps import InternalErrors, Steps
+from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.wall import Wall
-from gpusharing.agent.walls.walls import Walls
-from gpusharing.agent.watch import Watch
-from gpusharing.api.sharing.node_spec import GpuSharing, PolicyReference
+from gpusharing.api.meta import WholeMeta
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, PolicyReference
+from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.api.sharing.offers import (
     Enforcement,
     ExclusiveOffer,
@@ -37,6 +44,8 @@ from gpusharing.api.sharing.offers import (
     TimeSlicingOffer,
 )
 from gpusharing.kube.transport import Api
+from gpusharing.nvidia.cdi_specs import CdiSpecs
+from nvidia.nodes import driver_of
 
 NODE = "n1"
 REF = ClaimRef("uid-1", "ml", "train")
@@ -58,6 +67,17 @@ def share(gpu: int, memory: str | None = None, **changes: Any) -> dict[str, Any]
 
 
 TWO_GPUS = (share(0), share(1, "16Gi"))
+
+
+def sharing_of(status: NodeSharingStatus = NodeSharingStatus(), **spec: Any) -> NodeSharing:  # noqa: B008 (immutable)
+    return NodeSharing(metadata=WholeMeta(name=NODE), spec=NodeSharingSpec(**spec), status=status)
+
+
+def started() -> Start:
+    """The GPUs are known."""
+    start = Start()
+    start.gpus_known.set()
+    return start
 
 
 class Claims:
@@ -100,7 +120,7 @@ class MortalDirectories(WallDirectories):
 
 class MortalCdi(CdiDirectory):
     def __init__(self, directories: tuple[Path, ...], fuse: Fuse) -> None:
-        super().__init__(directories)
+        super().__init__(CdiSpecs(directories))
         self._fuse = fuse
 
     def write(self, claim_uid: str, devices: tuple[PreparedDevice, ...]) -> None:
@@ -128,9 +148,10 @@ class Ground:
         """One that starts, with what the one before has left in this directory."""
         agent = Agent(self, directory)
         await agent.survey.take()
+        await agent.recovery.recover()
+        await agent.recovery.learn(sharing_of(), (), take_survey=agent.survey.take)
         if offered:
             agent.decide(offered)
-        await agent.preparer.recover()
         return agent
 
 
@@ -139,7 +160,7 @@ async def ground(node: sim.SimNode, api: Api, packaged: Path) -> AsyncIterator[G
     fuse = Fuse()
     with driver_of(node):
         roots = {"sysfs_root": node.sys, "proc_root": node.proc, "dev_root": node.dev}
-        hardware = MortalHardware(node.directory, cdi_directories=(node.cdi,), fuse=fuse, **roots)
+        hardware = MortalHardware(node.directory, specs=CdiSpecs((node.cdi,)), fuse=fuse, **roots)
         await hardware.open()
         try:
             yield Ground(node, hardware, fuse, api, packaged)
@@ -155,31 +176,52 @@ class Agent:
         directories = (directory / "cdi", ground.node.cdi)
         self.state = directory / "state"
         self.cdi = MortalCdi(directories, fuse)
-        self.records = MortalRecords(self.state, fuse=fuse)
+        self.records = MortalRecords(self.state, proc_root=ground.node.proc, fuse=fuse)
         self.walls = Walls(
             ground.hardware, self.records, CdiSpecs(directories), state=self.state, packaged=ground.packaged
         )
         self.directories = self.walls._directories = MortalDirectories(self.state / "walls", fuse)
-        self.gpus = NodeGpus(self.records, node=NODE)
+        self.gpus = NodeGpus(self.records, node=NODE, waits_for_slots=True)
         self.settler = Settler(ground.hardware, self.records, mps_home=self.state / "mps", at_rest=self.gpus.at_rest)
         self.health = NodeHealth(self.records, problem=self.settler.problem)
-        self.survey = Survey(hardware=ground.hardware, walls=self.walls, gpus=self.gpus, health=self.health)
-        self.announced: list[PreparedClaim] = []
+        self.survey = Survey(
+            hardware=ground.hardware, walls=self.walls, gpus=self.gpus, health=self.health, gates=self.settler.gates
+        )
         self.changed = asyncio.Event()
-        self.preparer = Preparer(
+        metadata = MetadataFiles(self.state / "metadata", DRIVER)
+        reader = ClaimReader(ground.api, driver=DRIVER)
+        devices = ClaimDevices(
             node=NODE,
             driver=DRIVER,
-            api=ground.api,
             records=self.records,
             hardware=ground.hardware,
             gpus=self.gpus,
             settler=self.settler,
             walls=self.walls,
             cdi=self.cdi,
-            metadata=MetadataFiles(self.state / "metadata", DRIVER),
-            verdicts=Verdicts(node=NODE, driver=DRIVER),
-            on_prepared=self.announced.append,
+            metadata=metadata,
+            unallocated=self.health.unallocated,
+        )
+        files = ClaimFiles(gpus=self.gpus, walls=self.walls, cdi=self.cdi, metadata=metadata)
+        self.verdicts = Verdicts(node=NODE, driver=DRIVER)
+        self.preparer = Preparer(
+            records=self.records,
+            reader=reader,
+            verdicts=self.verdicts,
+            devices=devices,
+            settler=self.settler,
+            files=files,
+            start=started(),
             on_change=self.changed.set,
+        )
+        self.recovery = ClaimRecovery(
+            records=self.records,
+            reader=reader,
+            devices=devices,
+            files=files,
+            settler=self.settler,
+            preparer=self.preparer,
+            steps=Steps(InternalErrors()),
         )
 
     def watch(self) -> Watch:
@@ -189,14 +231,13 @@ class Agent:
             walls=self.walls,
             health=self.health,
             settler=self.settler,
-            gate=self.preparer.gate,
             on_change=self.changed.set,
         )
 
     def decide(self, offered: Offers, policy: str = "walls") -> None:
         reference = PolicyReference(name=policy, generation=1)
         self.gpus.told(GpuSharing(uuid=uuid, policy=reference, offers=offered) for uuid in self.gpus.uuids)
-        self.gpus.put_in_force(self.gpus.plan(shown=(), now=0, answers={}))
+        self.gpus.put_in_force(self.gpus.plan(self.gpus.uuids, shown=(), now=0, answers={}))
 
     # --------------------------------------------------------------------------------------------- what is on disk
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.hardware.nodes import opened
 from gpusharing import sim
-from gpusharing.agent.cdi_specs import MEMORY_LIMITS, CdiSpecs, Hook, nvidia_device
-from gpusharing.agent.hardware.facts import MemoryLimit, MemoryUse
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.use import memory_uses
 from gpusharing.agent.walls.wall import Wall, cdi_hook
 from gpusharing.api.sharing.offers import Enforcement
+from gpusharing.nvidia.cdi_specs import MEMORY_LIMITS, CdiSpecs, Hook, nvidia_device
+from gpusharing.nvidia.facts import MemoryLimit, MemoryUse
 from gpusharing.sim import cuda
-from nvidia.container import Container, container
-from nvidia.machine import CGROUPS, Machine
-from nvidia.toolkit import Edits
+from nvidia.nodes import opened
+from toolkit.container import Container, container
+from toolkit.machine import CGROUPS, Machine
+from toolkit.toolkit import Edits
 
 MIB, GIB = 1024**2, 1024**3
 CLAIM = "3f1c8f0e-6a0d-4a55-9d0c-7f0f3a1d0b11"

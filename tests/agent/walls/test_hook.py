@@ -12,11 +12,11 @@ import pytest
 
 from agent.walls.conftest import BuildSite
 from agent.walls.site import CLAIM, GIB, Site, held_to, run_hooks
-from gpusharing.agent.cdi_specs import Hook
 from gpusharing.api.sharing.offers import Enforcement
+from gpusharing.nvidia.cdi_specs import Hook
 from gpusharing.sim import cuda
 from harness.eventually import eventually
-from nvidia.container import Container, write_bundle
+from toolkit.container import Container, write_bundle
 
 REQUIRED, PREFERRED = Enforcement.REQUIRED, Enforcement.PREFERRED
 ALL_OF_IT = "81559"

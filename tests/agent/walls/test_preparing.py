@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from agent.hardware.nodes import uuid, with_walls
 from agent.settling.mortal import KilledError
-from agent.walls.preparing import REF, TWO_GPUS, Agent, Claims, Ground, ground, offers, share, walled
+from agent.walls.preparing import REF, TWO_GPUS, Agent, Claims, Ground, ground, offers, share, sharing_of, walled
 from controller.api_server import serving
 from gpusharing import sim
-from gpusharing.agent import watch
-from gpusharing.agent.hardware.errors import DisobeyedError
-from gpusharing.agent.prepare import PrepareError
-from gpusharing.agent.records import GpuJournal
+from gpusharing.agent.claims.reading import PrepareError
+from gpusharing.agent.inspection import watch
+from gpusharing.agent.state.models import GpuJournal
 from gpusharing.api.sharing.device_settings import MemorySettings
 from gpusharing.api.sharing.gpu_status import MemoryWallSupport
 from gpusharing.api.sharing.offers import Enforcement, Interval, Offers
-from gpusharing.sim import faults
+from gpusharing.nvidia.errors import SettingNotAppliedError
+from gpusharing.sim import cdi, faults
 from harness.eventually import eventually
+from nvidia.nodes import uuid, with_walls
 
 HELD = walled(["4096 Required", "16384 Required"])
 
@@ -90,7 +90,7 @@ async def test_device_without_a_wall(agent: Agent, claims: Claims, result: dict[
 
 
 async def every_step(
-    site: Ground, home: Path, error: type[Exception], *, coming: bool
+    site: Ground, home: Path, error: type[BaseException], *, coming: bool
 ) -> AsyncIterator[tuple[Path, Agent]]:
     """Once for each step that is not the last: it went wrong there."""
     steps = 0
@@ -138,7 +138,7 @@ async def test_killed_at_every_step(site: Ground, tmp_path: Path, *, coming: boo
 
 
 async def test_a_step_of_prepare_fails(site: Ground, tmp_path: Path) -> None:
-    async for _, agent in every_step(site, tmp_path, DisobeyedError, coming=True):
+    async for _, agent in every_step(site, tmp_path, SettingNotAppliedError, coming=True):
         # Nothing is kept of a claim that cannot be prepared, but what its record says: that is settled by the next.
         assert set(agent.directories.claims()) == set(agent.cdi.claims()) <= set(agent.records.claims)
         await agent.preparer.prepare(REF)
@@ -158,7 +158,7 @@ async def test_a_step_of_prepare_fails(site: Ground, tmp_path: Path) -> None:
 async def test_an_offer_that_changes_moves_no_wall(agent: Agent, tmp_path: Path, offered: Offers) -> None:
     await agent.preparer.prepare(REF)
     agent.decide(offered, policy="other")
-    agent.preparer.follow()
+    agent.recovery.follow()
     assert_held(agent)
     (claim,) = agent.records.claims.values()
     assert {device.settings.interval for device in claim.devices} == {Interval.LONG}
@@ -192,7 +192,7 @@ async def test_walls_are_mended_and_follow_the_toolkit(agent: Agent, node: sim.S
     assert "program=/opt/nvidia-cdi-hook\n" in wall.read_text()
     assert [path.name for path in wall.parent.iterdir()] == ["wall"]
     # With the toolkit gone, what is there stays: our hook finds out for each container.
-    (node.cdi / "toolkit.json").unlink()
+    cdi.write_cdi_spec(node.cdi, node.gpus())
     again.walls.renew()
     await again.preparer.prepare(REF)
     assert_held(again)
@@ -207,7 +207,7 @@ def no_cgroup2(node: sim.SimNode) -> None:
 
 
 def no_toolkit(node: sim.SimNode) -> None:
-    (node.cdi / "toolkit.json").unlink()
+    cdi.write_cdi_spec(node.cdi, node.gpus())
 
 
 def no_limits(node: sim.SimNode) -> None:
@@ -264,8 +264,8 @@ async def test_prepare_sees_what_has_changed_since_the_last_look(agent: Agent, n
 
 
 async def test_spec_that_no_wall_can_be_built_by(agent: Agent, node: sim.SimNode) -> None:
-    spec = (node.cdi / "toolkit.json").read_text()
-    (node.cdi / "toolkit.json").write_text(spec.replace('"--gpu-id"', json.dumps("--gpu-id\nlimit=81559")))
+    spec = (node.cdi / cdi.FILE_NAME).read_text()
+    (node.cdi / cdi.FILE_NAME).write_text(spec.replace('"--gpu-id"', json.dumps("--gpu-id\nlimit=81559")))
     with pytest.raises(PrepareError, match="gpu-0-timeslicing can have no memory wall: the CDI spec of GPU"):
         await agent.preparer.prepare(REF)
     agent.assert_nothing_is_left()
@@ -299,10 +299,10 @@ async def test_a_lost_record_that_cannot_be_written_waits_for_the_next_round(age
     assert again.records.lost_claims == {REF.uid}
     again.changed.clear()
     again.ground.fuse.left, again.ground.fuse.error = 0, OSError
-    await again.preparer.readopt({REF.uid: f"{REF.namespace}/{REF.name}"})
+    await again.recovery.readopt(sharing_of())
     assert again.records.lost_claims == {REF.uid}
     assert not again.changed.is_set()
-    await again.preparer.readopt({REF.uid: f"{REF.namespace}/{REF.name}"})
+    await again.recovery.readopt(sharing_of())
     assert (again.records.lost_claims, set(again.records.claims)) == (frozenset(), {REF.uid})
 
 

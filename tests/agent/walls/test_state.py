@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from building import json_values
-from gpusharing.agent.cdi_specs import Hook
 from gpusharing.agent.walls.build import build
 from gpusharing.agent.walls.directories import WallDirectories
 from gpusharing.agent.walls.wall import Wall
 from gpusharing.api.sharing.offers import Enforcement
+from gpusharing.nvidia.cdi_specs import Hook
 from gpusharing.sim import SimNode
-from nvidia.container import Container, container
-from nvidia.machine import machine
+from toolkit.container import Container, container
+from toolkit.machine import machine
 
 UNREADABLE = "the container's state has no id and pid that can be read"
 TOO_MUCH = "the container's state does not come or is longer than 1048576 bytes"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gpusharing.agent.cdi_specs import Hook
 from gpusharing.agent.walls.wall import Wall, cdi_hook, file_content
 from gpusharing.api.sharing.offers import Enforcement
+from gpusharing.nvidia.cdi_specs import Hook
 
 HOOK = Hook(
     "/usr/bin/nvidia-cdi-hook",

@@ -1,27 +1,51 @@
 """A thousand nodes with agents and ten thousand claims: objects of a real API server, behind which there is nothing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from agent.on_cluster import RESOURCE, Admin, node_selector
 from building import DRIVER, gpu_status
+from controller.bed import install
 from gpusharing.api import names
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.kube.kinds import NODE_SHARINGS
+from harness.controlplane import ControlPlane
 
 GPUS: Final = 8
 _AT_ONCE: Final = 24
 _CLAIMS: Final = f"{RESOURCE}/namespaces/default/resourceclaims"
 
 
+TEAMS: Final = 10
+
+
 def node_name(number: int) -> str:
     return f"node-{number:04}"
 
 
+def team_name(number: int) -> str:
+    """Whose node it is, whose policy, and whose claim."""
+    return f"team-{number % TEAMS}"
+
+
 def claim_path(number: int) -> str:
     return f"{_CLAIMS}/claim-{number:05}"
+
+
+@asynccontextmanager
+async def control_plane_alone() -> AsyncIterator[tuple[ControlPlane, Admin]]:
+    """Nobody is to free the devices of claims that no pod uses."""
+    async with ControlPlane() as control_plane, Admin(control_plane) as admin:
+        await install(control_plane)
+        for component in (control_plane.scheduler, control_plane.controller_manager):
+            os.kill(component.pid, signal.SIGSTOP)
+        yield control_plane, admin
 
 
 async def all_at_once(work: Iterable[Awaitable[object]]) -> None:
@@ -44,23 +68,41 @@ class Crowd:
         self._admin = admin
         self.nodes = 0
         self.claims = 0
+        self._is_for_teams = False
 
     async def grow(self, *, nodes: int, claims: int) -> None:
-        await all_at_once(self._node(node_name(number)) for number in range(self.nodes, nodes))
+        await all_at_once(self._node(number) for number in range(self.nodes, nodes))
         self.nodes = nodes
         await all_at_once(self._claim(number) for number in range(self.claims, claims))
         self.claims = claims
 
-    async def _node(self, name: str) -> None:
-        node = await self._admin.call("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": _LABELS}})
+    async def _node(self, number: int) -> None:
+        name, labels = node_name(number), _LABELS | {"team": team_name(number)}
+        node = await self._admin.call("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
         path = NODE_SHARINGS.path()
         body = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {}}
         identity = {"apiVersion": NODE_SHARINGS.api_version, "kind": NODE_SHARINGS.kind}
         await self._admin.call("POST", path, identity | body)
-        gpus = tuple(gpu_status(slot, node=name) for slot in range(GPUS))
-        status = NodeSharingStatus(observed_generation=1, gpus=gpus).to_json()
-        await self._admin.merge(f"{path}/{name}/status", {"status": status})
+        await self._report(name)
+
+    async def _report(self, name: str, *, in_force: PolicyReference | None = None, generation: int = 1) -> None:
+        gpus = tuple(gpu_status(slot, node=name, in_force=in_force) for slot in range(GPUS))
+        status = NodeSharingStatus(observed_generation=generation, gpus=gpus).to_json()
+        await self._admin.merge(f"{NODE_SHARINGS.path()}/{name}/status", {"status": status})
+
+    async def become_of_teams(self) -> None:
+        """Each node belongs to one of the teams, whose policy is in force there; as their agents would report it. The
+        claims begin anew, on devices that are reserved."""
+        generations = {sharing.metadata.name: sharing.metadata.generation for sharing in await self.sharings()}
+
+        async def report(number: int) -> None:
+            name = node_name(number)
+            in_force = PolicyReference(name=team_name(number), generation=1)
+            await self._report(name, in_force=in_force, generation=generations[name])
+
+        await self.each(report, range(self.nodes))
+        self._is_for_teams = True
 
     async def _claim(self, number: int) -> None:
         request = {"name": "gpu", "exactly": {"deviceClassName": "timeslicing.gpu.nvidia.com"}}
@@ -79,7 +121,7 @@ class Crowd:
         result = {
             "request": "gpu",
             "driver": DRIVER,
-            "pool": node,
+            "pool": names.pool(node, restricted_to=team_name(number) if self._is_for_teams else None),
             "device": names.time_sliced_device(number // self.nodes % GPUS),
             "shareID": f"00000000-0000-4000-8000-{number:012d}",
             "consumedCapacity": {"shares": "1", "memory": "0"},

@@ -5,7 +5,7 @@ import contextlib
 import json
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -14,7 +14,7 @@ from bench.operating.crowd import Crowd
 from harness.controlplane import ControlPlane
 from harness.processes import DIES_WITH_PARENT
 
-How = Literal["ours", "stock"]
+How = Literal["ours", "stock", "traced"]
 
 CHANGED: Final = 100
 """Claims, each of a node of its own where there are as many, so that decisions have the same to do in each fleet."""
@@ -27,6 +27,13 @@ class Cost(NamedTuple):
     """Of the processor, for each event."""
     resident_mib: float
     """Before the events, after all lists."""
+
+
+class Way(NamedTuple):
+    """Of a change, from the watch until all that follows from it is written and has come back."""
+
+    functions: int
+    modules: int
 
 
 class Handling:
@@ -74,3 +81,15 @@ async def cost(control_plane: ControlPlane, crowd: Crowd, how: How) -> Cost:
         told = await process.told()
         await crowd.unmark()
     return Cost(told["cpu"] / told["events"], ready["resident"])
+
+
+async def ways(control_plane: ControlPlane, *changes: Awaitable[object]) -> list[Way]:
+    """Each change is made when all that followed from the one before has happened."""
+    log = control_plane.directory / "logs" / "handling-traced.log"
+    async with handling(control_plane.kubeconfig, "traced", log=log) as process:
+        await process.told()
+        told = []
+        for change in changes:
+            await change
+            told.append(Way(**await process.told()))
+    return told

@@ -1,9 +1,11 @@
-"""A process to be measured: Kopf, the store and the decisions, as in the operator, with writes that always succeed.
+"""A process to be measured: Kopf, the store and the decisions, as in the operator.
 
-    python -m bench.operating.handling KUBECONFIG ours|stock
+    python -m bench.operating.handling KUBECONFIG ours|stock|traced
 
 With `stock`, Kopf watches everything by itself, with its own settings, and hands each event to a handler.
-When it has caught up it says so. It ends by telling the CPU time between a claim named "begin" and one named "end".
+When it has caught up it says so. Its writes always succeed, and it ends by telling the CPU time between a claim named
+"begin" and one named "end". Not so with `traced`: then it writes as the operator does, and for each change that it sees
+when it is idle it tells through how many functions and modules that went until it was idle again.
 """
 
 import asyncio
@@ -12,29 +14,33 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import kopf
 
 from bench.operating.process import resident_mib
+from bench.operating.trace import Trace
 from building import DRIVER, MINOR
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
+from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.kopf_session import KopfSession
-from gpusharing.controller.loop import Changes, Loop
+from gpusharing.controller.loop import Backlog, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.running import Operator
-from gpusharing.controller.watching import listing
+from gpusharing.controller.watching import guards, listing
 from gpusharing.controller.watching.following import HANDLED, WATCHED, follow
 from gpusharing.controller.watching.store import Store
+from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.state.cluster_state import Setup, key_of
 from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
+from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES
 from gpusharing.kube.transport import Api, open_session
 from gpusharing.kube.watches import Watches
@@ -67,11 +73,13 @@ def _written(before: Any, **changes: Any) -> dict[str, Any]:
 
 class Stopwatch:
     def __init__(self) -> None:
+        self.saw_any = asyncio.Event()
         self.ended = asyncio.Event()
         self.events = 0
         self._began = 0.0
 
     def saw(self, item: Any) -> None:
+        self.saw_any.set()
         if isinstance(item, ResourceClaim):
             self.events += 1
             if item.metadata.name == "begin":
@@ -86,7 +94,7 @@ class Stopwatch:
 
 async def handle(kubeconfig: Path, how: str) -> None:
     credentials = await client_credentials.load(kubeconfig)
-    decider, changes, stopwatch = Decider(Setup(driver=DRIVER, minor=MINOR)), Changes(), Stopwatch()
+    decider, backlog, stopwatch = Decider(Setup(driver=DRIVER, minor=MINOR)), Backlog(), Stopwatch()
 
     def on_change(kind: type[Any], *, before: Any | None, after: Any | None) -> None:
         stopwatch.saw(after)
@@ -95,20 +103,25 @@ async def handle(kubeconfig: Path, how: str) -> None:
         elif before is not None:
             decider.state.remove(kind, key_of(before))
         if decider.state.has_changed:
-            changes.happened()
+            backlog.add()
 
-    store = Store(WATCHED, on_change=on_change)
+    store = Store((*WATCHED, *guards.KINDS), on_change=on_change)
     stop = asyncio.Event()
     async with open_session(credentials) as session, asyncio.TaskGroup() as tasks:
         api = Api(session, credentials.server, user_agent="bench")
         versions = await listing.prime(api, store, WATCHED)
-        kopfs, pretending = KopfSession(HANDLED), Pretending(store)
-        works = [tasks.create_task(Loop(pretending, pretending, Metrics(), changes).run(decider))]
-        if how == "ours":
-            follows = (
-                follow(api, store, kopfs, kind, version, watches=Watches()) for kind, version in versions.items()
-            )
-            works += [tasks.create_task(one) for one in follows]
+        await guards.prime(api, store)
+        kopfs, metrics, pretending = KopfSession(HANDLED), Metrics(), Pretending(store)
+        works: list[Coroutine[Any, Any, None]] = []
+        if how != "stock":
+            works += [follow(api, store, kopfs, kind, version, watches=Watches()) for kind, version in versions.items()]
+        if how == "traced":
+            recorder = EventRecorder(Events(api, controller="bench", instance="bench"), metrics)
+            writer = Writer(api, store, recorder, metrics, undecided_for=lambda: backlog.age)
+            works += [writer.run(), recorder.run(), Loop(writer, recorder, metrics, backlog).run(decider)]
+        else:
+            works.append(Loop(pretending, pretending, metrics, backlog).run(decider))
+        running_works = [tasks.create_task(work) for work in works]
         operator = Operator(store, kopfs, is_ready=lambda: True, stop=_nothing)
         running = kopf.operator(
             memo=kopf.Memo(operator=operator),
@@ -119,12 +132,23 @@ async def handle(kubeconfig: Path, how: str) -> None:
         kopfs_task = tasks.create_task(running)
         await _until_idle()
         _say(ready=True, resident=resident_mib("self"))
+        if how == "traced":
+            await _trace(stopwatch)
         await stopwatch.ended.wait()
         await stopwatch.tell()
         stop.set()
         await kopfs_task
-        for task in works:
+        for task in running_works:
             task.cancel()
+
+
+async def _trace(stopwatch: Stopwatch) -> NoReturn:
+    while True:
+        stopwatch.saw_any.clear()
+        with Trace() as trace:
+            await stopwatch.saw_any.wait()
+            await _until_idle()
+        _say(functions=trace.functions, modules=trace.modules)
 
 
 def _stock(store: Store, credentials: Credentials) -> kopf.OperatorRegistry:

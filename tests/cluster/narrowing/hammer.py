@@ -129,7 +129,7 @@ class Hammer:
             if "not found" in error or "has no device" in error:
                 # Deleted by force meanwhile.
                 return False
-            assert "is held by claim" in error, error
+            assert "is prepared for claim" in error, error
             others = {held.claim for held in self.bed.allocations.on(place)} - {workload.name}
             if place in self.bed.allocations.ill and any(f"/{other} " in error for other in others):
                 # There is nobody yet who evicts it.

@@ -338,8 +338,8 @@ NOT_MIG = (
 GONE = "request gpu: device gpu-0-timeslicing is no longer offered: delete the pod and the claim"
 NO_MPS = "request gpu: device gpu-0-mps is no longer offered: delete the pod and the claim"
 _LIMIT = "request gpu: config of the claim: sharing.mpsConfig.defaultPinnedDeviceMemoryLimit"
-TOO_LITTLE = f"{_LIMIT} is 1k: must be at least 1Mi"
-NO_AMOUNT = f"{_LIMIT}: 'much' is not a quantity such as 8Gi"
+TOO_LITTLE = f"{_LIMIT} is 1k: must be at least 1Mi, and less than 8796093022208Mi"
+NO_AMOUNT = f"{_LIMIT}: must be a quantity, such as 8Gi"
 NOT_SHORT = (
     "request gpu: config of the claim: sharing.strategy is TimeSlicing, but device gpu-0-mps is shared by MPS: use "
     "MPS, or remove the config"
@@ -380,6 +380,76 @@ def test_a_whole_gpu_may_be_shared_by_mps_within_its_claim(configured: Allocatio
     settings = resolve(WHOLE, [configured], EXCLUSIVE, None)
     assert (settings.mps, settings.interval) == (expected, None)
     assert settings.sources == SettingSources(mps="claim")
+
+
+FIRST, SECOND, LOOKING, SHARE = (
+    (result("gpu-1", request="a"), "GPU-1"),
+    (result("gpu-0", request="b"), "GPU-2"),
+    (result("gpu-2", request="look", admin_access=True), "GPU-0"),
+    (result("gpu-3-timeslicing", request="share"), "GPU-3"),
+)
+
+
+def each(**limits: str) -> dict[str, Any]:
+    return gpu_config({"strategy": "MPS", "mpsConfig": {"defaultPerDevicePinnedMemoryLimit": limits}})
+
+
+@pytest.mark.parametrize(
+    ("configs", "memory"),
+    [
+        pytest.param([config(each(**{"GPU-1": "1Gi", "GPU-2": "2Gi"}))], [1024, 2048], id="by uuid"),
+        pytest.param([config(each(**{"0": "1Gi", "1": "2Gi"}))], [1024, 2048], id="by index, in the order of uuids"),
+        pytest.param([config(each(**{"1": "2Gi"}))], [None, 2048], id="no limit for the other"),
+        pytest.param([config(each(**{"0": "1Gi", "GPU-1": "3Gi"}))], [3072, None], id="a uuid before an index"),
+        pytest.param(
+            [config(each(**{"0": "1Gi"}), requests=["a"]), config(each(**{"0": "2Gi"}), requests=["b"])],
+            [1024, 2048],
+            id="an index counts the GPUs of its own config only",
+        ),
+        pytest.param(
+            [config(each(**{"1": "2Gi"}), source="FromClass"), config(each(**{"0": "5Gi"}), requests=["a"])],
+            [5120, "FromClass"],
+            id="the last config has one GPU, so the first has none with index 1",
+        ),
+    ],
+)
+def test_single_gpus_of_a_claim_have_limits_of_their_own(
+    configs: list[AllocationConfig], memory: list[int | str | None]
+) -> None:
+    gpus = [SECOND, LOOKING, FIRST, SHARE]
+    for (device, _), expected in zip((FIRST, SECOND), memory, strict=True):
+        if isinstance(expected, str):
+            with pytest.raises(
+                SettingsError, match="names none of the GPUs that this config is for: use a uuid of GPU-2,"
+            ):
+                resolve(device, configs, EXCLUSIVE, None, gpus=gpus)
+        else:
+            mps_settings = resolve(device, configs, EXCLUSIVE, None, gpus=gpus).mps
+            assert mps_settings == MpsSettings(memory=expected, threads=100, most_memory=expected)
+
+
+@pytest.mark.parametrize("key", ["2", "-1", "x", "", "GPU-0", "GPU-3", "0_0", " 0", "9999999"])
+def test_a_limit_for_a_gpu_of_nobody_is_refused(key: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        resolve(FIRST[0], [config(each(**{key: "1Gi"}))], EXCLUSIVE, None, gpus=[FIRST, SECOND, LOOKING, SHARE])
+    assert str(refused.value) == (
+        f"request a: config of the claim: sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit.{key} names none of the "
+        "GPUs that this config is for: use a uuid of GPU-1, GPU-2, or its index there, which begins at 0"
+    )
+
+
+def test_what_tenants_may_ask_for_binds_the_limits_of_single_gpus() -> None:
+    with pytest.raises(
+        SettingsError, match=r"PerDevicePinnedMemoryLimit.1 is 21Gi, but tenants.allow.maxMemory is 20Gi"
+    ):
+        resolve(
+            FIRST[0],
+            [config(each(**{"0": "20Gi", "1": "21Gi"}))],
+            EXCLUSIVE,
+            THIRDS,
+            gpus=[FIRST, SECOND],
+            allow=Allowance(max_memory="20Gi"),
+        )
 
 
 @pytest.mark.parametrize(

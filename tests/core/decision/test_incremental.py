@@ -1,6 +1,6 @@
 """Incremental up to date, the decision is the one that is made from nothing."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import (
+    EXCLUSIVE,
     LATER,
     NOW,
     claim,
@@ -26,7 +27,7 @@ from building import (
 )
 from building.cluster import agents_act, apply, with_claims, with_policies
 from building.from_nothing import World, decide, events
-from building.incremental import Incremental, by_object
+from building.incremental import Incremental, by_object, fold
 from building.worlds import (
     NODES,
     POLICIES,
@@ -48,14 +49,15 @@ from gpusharing.api.sharing.node_spec import IDLE_WAIT, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
-from gpusharing.api.sharing.rollout import Rollout, RolloutMode
+from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.cluster.guards.upkeep import Bindings, Guards
 from gpusharing.core.decision import incremental as module
 from gpusharing.core.decision import node_decision
 from gpusharing.core.decision.node_decision import decide_node
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.policies import resolution
+from gpusharing.core.policies import assignment, resolution
+from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.reasons import DegradedReason
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds
@@ -401,6 +403,52 @@ def test_a_node_that_cannot_be_decided_on_concerns_nobody_else() -> None:
     assert not kept.decider.failing
 
 
+def test_an_undecidable_node_keeps_its_place_in_a_rollout() -> None:
+    """Work is being evicted there: no other node begins, although nothing more can be decided on it."""
+    at = world(
+        policies=[policy("p", offers=time_slicing(4), rollout=Rollout(disruption=Disruption.EVICT))],
+        nodes=[node("n1"), node("n2")],
+        node_sharings=[node_sharing("n1"), node_sharing("n2")],
+        claims=[claim(name, result("gpu-0-timeslicing", pool=name)) for name in ("n1", "n2")],
+    )
+    kept = Incremental(at)
+    for _ in range(3):
+        kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
+    edited = policy("p", generation=2, offers=EXCLUSIVE, rollout=Rollout(disruption=Disruption.EVICT))
+    kept.become(with_policies(kept.world, edited.model_copy(update={"status": kept.world.policies["p"].status})))
+    first = kept.decide(now=NOW)
+    assert [item.before.metadata.name for item in first if isinstance(item, ReplaceSpec)] == ["n1"]
+    kept.become(apply(kept.world, first))
+    assert not [item for item in kept.decide(now=NOW) if isinstance(item, ReplaceSpec)]
+
+    sharing = kept.world.node_sharings["n1"]
+    poison = tuple(gpu_status(slot, node="n1") for slot in range(73))
+    broken = sharing.model_copy(update={"status": sharing.status.model_copy(update={"gpus": poison})})
+    kept.become(replace(kept.world, node_sharings={**kept.world.node_sharings, "n1": broken}))
+    pending = kept.decide(now=NOW)
+    assert kept.decider.failing == {("NodeSharing", "n1")}
+    assert not [item for item in pending if isinstance(item, ReplaceSpec)]
+    # The place is free when the node is gone.
+    kept.become(without("nodes", "n1")(without("node_sharings", "n1")(kept.world)))
+    assert [item.before.metadata.name for item in kept.decide(now=NOW) if isinstance(item, ReplaceSpec)] == ["n2"]
+
+
+def test_a_status_that_cannot_be_decided_is_no_failure_any_more_when_its_policy_is_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(module, "policy_status", broken)
+    kept = Incremental(world(policies=[policy("a"), policy("b")], node_sharings=[node_sharing("n1")]))
+    kept.decide(now=NOW)
+    assert kept.decider.failing == {("SharingPolicyStatus", "a"), ("SharingPolicyStatus", "b")}
+    assert {(one.kind, one.name) for one in kept.decider.take_failures()} == kept.decider.failing
+    kept.become(without("policies", "a")(kept.world))
+    kept.decide(now=NOW)
+    assert kept.decider.failing == {("SharingPolicyStatus", "b")}
+
+
 def test_a_policy_that_makes_decisions_fail_concerns_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the kind is known: a fault stands for it."""
 
@@ -427,6 +475,30 @@ def test_a_policy_that_makes_decisions_fail_concerns_nobody_else(monkeypatch: py
     kept.become(with_policies(kept.world, bad.model_copy(update={"status": kept.world.policies["bad"].status})))
     specs = [item.spec for item in kept.decide(now=NOW) if isinstance(item, ReplaceSpec)]
     assert [[gpu.offers for gpu in spec.gpus] for spec in specs] == [[time_slicing(6), time_slicing()]] * 2
+
+
+def test_what_a_suspended_policy_would_do_is_asked_where_it_would_do_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of policies may be suspended, each for a few nodes."""
+    plan = Rollout(mode=RolloutMode.PLAN)
+    others = [policy(f"other-{number}", nodes={"pool": "y"}, rollout=plan) for number in range(20)]
+    here = policy("here", priority=1, nodes={"pool": "x"}, rollout=plan)
+    had = policy("had", nodes={"pool": "y"}, rollout=plan)
+    spec = NodeSharingSpec(gpus=(decided(0, had, node="n2"),))
+    sharings = [node_sharing("n1"), node_sharing("n2", spec=spec), node_sharing("n3")]
+    nodes = [node("n1", pool="x"), node("n2"), node("n3")]
+    asked: list[list[str]] = []
+
+    def counted(policies: Sequence[ExaminedPolicy], **rest: Any) -> Any:
+        asked.append([examined.name for examined in policies if not examined.is_suspended])
+        return assignment.assign(policies, **rest)
+
+    monkeypatch.setattr(node_decision, "assign", counted)
+    kept = Incremental(world(policies=[*others, here, had], nodes=nodes, node_sharings=sharings))
+    pending = kept.decide(now=NOW)
+    assert [names for names in asked if names] == [["here"], ["had"]]
+    statuses = {item.before.metadata.name: item.status for item in pending if isinstance(item, PatchStatus)}
+    planned = {name: [one.node for one in status.plan.nodes] for name, status in statuses.items() if status.plan}
+    assert {name: nodes for name, nodes in planned.items() if nodes} == {"here": ["n1"], "had": ["n2"]}
 
 
 @pytest.mark.parametrize("fails", ["held_back", "parts"])
@@ -462,7 +534,7 @@ def test_a_status_does_not_speak_of_a_generation_that_was_not_decided_on() -> No
     kept.become(with_policies(kept.world, new.model_copy(update={"status": old.status})))
     for _ in rounds:
         pass
-    kept.decider.fold_statuses(now=NOW)
+    fold(kept.decider, now=NOW)
     assert not [item for item in kept.decider.pending if isinstance(item, PatchStatus)]
     assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
     [written] = [item.status for item in kept.decider.pending if isinstance(item, PatchStatus)]
@@ -481,7 +553,7 @@ def test_a_policy_that_was_made_again_while_claims_wait_for_it_stops_nothing() -
     kept.become(with_policies(kept.world, nowhere))
     for _ in rounds:
         pass
-    kept.decider.fold_statuses(now=NOW)
+    fold(kept.decider, now=NOW)
     assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
     assert not kept.decider.failing
 

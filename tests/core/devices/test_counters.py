@@ -64,3 +64,11 @@ def test_beside_all_of_a_gpu_there_is_nothing(model: str) -> None:
     assert not counters.fit([whole, whole], counters.supply(gpu))
     for profile in gpu.mig.profiles if gpu.mig else ():
         assert not counters.fit([whole, counters.mig_instance(profile, profile.starts[0])], counters.supply(gpu))
+
+
+def test_a_gpu_that_reports_no_memory_is_given_once() -> None:
+    """Or everybody would fit into nothing."""
+    gpu = board("L4", memory_mib=0)
+    supply = counters.supply(gpu)
+    assert counters.fit([counters.whole(gpu)], supply)
+    assert not counters.fit([counters.whole(gpu), counters.whole(gpu)], supply)

@@ -12,7 +12,7 @@ from building.boards import board
 from core.narrowing.cases import EVERYTHING, HALVES, ONLY_PARTS, PARTS, SHARES, WHOLE_ONLY, offered
 from gpusharing.core.devices.offered import OfferedGpu
 from gpusharing.core.devices.options import can_be_held_together, of_device
-from gpusharing.core.publishing.entries import Standing
+from gpusharing.core.publishing.entries import Entry, Standing
 from gpusharing.core.publishing.menu import menu
 from gpusharing.core.publishing.narrowing import (
     GpuPlan,
@@ -669,3 +669,24 @@ def test_all_placements_of_a_real_gpu() -> None:
     gpu.wait(MINUTE)
     left = {of_device(h100.gpu, entry.device).device for entry in (gpu.publications[0] or Publication(pool="")).entries}
     assert left == {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)} | {"gpu-0-mig-3g40gb-9-0"}
+
+
+def test_devices_of_another_slot_are_ignored() -> None:
+    """Records of slots were lost, and everything still speaks of the GPU by its old one."""
+    [view] = Node([EVERYTHING]).views()
+    [clean] = narrow([view], now=1000.0)
+    foreign = frozenset({"gpu-1", "gpu-1-mig-1g40gb-19-0", "what"})
+    published = Publication(pool="n1", entries=tuple(Entry(device=device, policy="p") for device in sorted(foreign)))
+    named = replace(
+        view,
+        found=foreign,
+        allocated=foreign,
+        close_approved=foreign,
+        prepared=tuple(Holder("c", device) for device in sorted(foreign)),
+    )
+    [plan] = narrow([named], now=1000.0)
+    assert replace(plan, ignored=()) == clean
+    assert plan.ignored == tuple(sorted(foreign))
+    [plan] = narrow([replace(named, published=published)], now=1000.0)
+    assert plan.ignored == tuple(sorted(foreign))
+    assert plan.publication.devices == clean.publication.devices

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import DRIVER, MINOR, decided, gpu_status, node_sharing, policy, reference, time_slicing, uuid
+from building import DRIVER, MINOR, decided, gpu_status, policy, reference, time_slicing, uuid
 from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.node_spec import GpuSharing, Loser, LossReason
@@ -18,7 +18,6 @@ from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.policies.assignment import assign
 from gpusharing.core.policies.policy import examine
 from gpusharing.core.policies.selection import Selector
-from gpusharing.core.state.node_view import NodeView
 
 Outcome = Sequence[GpuSharing]
 Labels = Mapping[str, str]
@@ -35,8 +34,7 @@ def decide_on(
     gpus: Sequence[GpuStatus], policies: Sequence[SharingPolicy], *, before: Outcome, labels: Labels = NONE
 ) -> Outcome:
     examined = [examine(policy, minor=MINOR) for policy in policies]
-    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=gpus), labels=labels, claims=())
-    selections = Selector(DRIVER).selections(examined, view)
+    selections = Selector(DRIVER).selections(examined, labels=labels, gpus=gpus)
     return assign(examined, selections=selections, uuids=[gpu.uuid for gpu in gpus], before=before)
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from building import boards, gpu, gpu_status
-from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, GpuStatus, MemoryWallSupport
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.api.sharing.offers import (
     Enforcement,
@@ -243,3 +243,17 @@ def test_resolving_again_changes_nothing(default: str, least: str, most: str, me
         once = resolved(offers, memory)
         assert resolved(once.offers, memory) == Resolution(once.offers)
         assert bool(once.refused) == (once.offers == Offers())
+
+
+def test_shares_are_parts_of_what_programs_can_use() -> None:
+    """Not of what the driver keeps for itself: the last of four quarters would find too little."""
+    status = GpuStatus(
+        uuid="GPU-1", slot=0, minor=0, model="H100", memory="81559Mi", usable_memory="81000Mi", attributes={}
+    )
+    reported = reported_models.reported(status, ())
+    found = resolve(shares("25%"), gpu=reported, mig_profiles=(), memory_wall=SUPPORTED)
+    assert found.offers.time_slicing
+    assert found.offers.time_slicing.memory
+    assert found.offers.time_slicing.memory.default == "20250Mi"
+    [refusal] = resolve(shares("81100Mi"), gpu=reported, mig_profiles=(), memory_wall=SUPPORTED).refused
+    assert "81100Mi is more than the 81000Mi of this GPU" in refusal.message

@@ -2,15 +2,15 @@
 
 import gc
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from building import DRIVER, MINOR, gpu_status, node_sharing, policy
+from building import DRIVER, MINOR, gpu_status, policy
 from gpusharing import cel
+from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.core.policies.policy import ExaminedPolicy, examine
 from gpusharing.core.policies.selection import Selection, Selector
-from gpusharing.core.state.node_view import NodeView
 
 NUMBERS = list(range(50))
 HOPPER = f"{NUMBERS}.all(x, x < 50 && device.attributes['{DRIVER}'].architecture == 'Hopper')"
@@ -31,23 +31,24 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return evaluated
 
 
-def view(node: str, *, gpus: int = 8, memory: str = "81559Mi") -> NodeView:
-    reported = [gpu_status(slot, node=node).model_copy(update={"memory": memory}) for slot in range(gpus)]
-    return NodeView(sharing=node_sharing(node, gpus=reported), labels={}, claims=(), driver=DRIVER)
+def on(node: str, *, gpus: int = 8, memory: str = "81559Mi") -> list[GpuStatus]:
+    return [gpu_status(slot, node=node).model_copy(update={"memory": memory}) for slot in range(gpus)]
 
 
 def examined(*selectors: str) -> ExaminedPolicy:
     return examine(policy("one", selectors=selectors), minor=MINOR)
 
 
-def select(asked: ExaminedPolicy, seen: NodeView, selector: Selector | None = None) -> Mapping[str, Selection]:
-    return (selector or Selector(DRIVER)).selections([asked], seen)
+def select(
+    asked: ExaminedPolicy, gpus: Sequence[GpuStatus], selector: Selector | None = None
+) -> Mapping[str, Selection]:
+    return (selector or Selector(DRIVER)).selections([asked], labels={}, gpus=gpus)
 
 
 def test_gpus_of_all_nodes_share_an_answer(evaluations: list[str]) -> None:
     asked = examined(HOPPER)
     for node in NODES:
-        assert len(select(asked, view(node))["one"].wanted) == 8
+        assert len(select(asked, on(node))["one"].wanted) == 8
     assert evaluations == [HOPPER]
 
 
@@ -55,7 +56,7 @@ def test_a_selector_that_reads_the_uuid_is_asked_for_each_gpu_once(evaluations: 
     second = f"device.attributes['{DRIVER}'].uuid == 'GPU-n7-1'"
     asked, selectors = examined(second), {node: Selector(DRIVER) for node in NODES}
     for _ in range(2):
-        wanted = {node: select(asked, view(node), selectors[node])["one"].wanted for node in NODES}
+        wanted = {node: select(asked, on(node), selectors[node])["one"].wanted for node in NODES}
     assert {node: uuids for node, uuids in wanted.items() if uuids} == {"n7": ("GPU-n7-1",)}
     assert len(evaluations) == 8 * len(NODES)
 
@@ -63,23 +64,23 @@ def test_a_selector_that_reads_the_uuid_is_asked_for_each_gpu_once(evaluations: 
 def test_an_edited_policy_and_a_changed_gpu_are_asked_about_anew(evaluations: list[str]) -> None:
     large = f"{NUMBERS}.all(x, device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('60Gi')))"
     selector = Selector(DRIVER)
-    assert select(examined(large), view("n1"), selector)["one"].wanted
-    assert select(examined(large, HOPPER), view("n1"), selector)["one"].wanted
-    assert not select(examined(large), view("n1", memory="40Gi"), selector)["one"].wanted
+    assert select(examined(large), on("n1"), selector)["one"].wanted
+    assert select(examined(large, HOPPER), on("n1"), selector)["one"].wanted
+    assert not select(examined(large), on("n1", memory="40Gi"), selector)["one"].wanted
     assert evaluations == [large, large, HOPPER, large]
 
 
 def test_a_failure_is_told_for_each_gpu_that_has_it() -> None:
-    selection = select(examined(f"device.attributes['{DRIVER}'].nothing == 1"), view("n1", gpus=2))["one"]
+    selection = select(examined(f"device.attributes['{DRIVER}'].nothing == 1"), on("n1", gpus=2))["one"]
     assert selection == Selection(wanted=(), failed=dict.fromkeys(("GPU-n1-0", "GPU-n1-1"), "no such key: nothing"))
 
 
 def test_a_policy_that_has_gone_is_forgotten() -> None:
     selector = Selector(DRIVER)
     gone = examined(HOPPER)
-    assert select(gone, view("n1"), selector)["one"].wanted
+    assert select(gone, on("n1"), selector)["one"].wanted
     remembered = weakref.ref(gone)
     del gone
-    selector.selections([], view("n1"))
+    selector.selections([], labels={}, gpus=on("n1"))
     gc.collect()
     assert remembered() is None

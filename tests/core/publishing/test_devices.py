@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import DRIVER, EXCLUSIVE, gpu, time_slicing
+from building import DRIVER, EXCLUSIVE, boards, gpu, time_slicing
 from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import Interval, MpsMemory, MpsOffer, MpsThreads, Offers
 from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.devices.offered import AS_FOUND, OfferedGpu
+from gpusharing.core.devices.options import exclude_each_other
 from gpusharing.core.publishing import devices as published_devices
 from gpusharing.core.publishing import slices
 from gpusharing.core.publishing.attributes import semantic_version
@@ -286,10 +287,47 @@ def test_one_claim_gets_no_more_of_mps_than_is_allowed(
 def test_a_gpu_that_is_not_well_is_offered_to_nobody_new(model: Model) -> None:
     """Each of its devices, beside whatever else keeps people away; and nobody is evicted."""
     ill = {"key": "gpusharing.dev/unhealthy", "value": "GpuLost", "effect": "NoSchedule"}
-    both = replace(offered(model.gpu, time_slicing(6, exclusive=True)), unhealthy="GpuLost")
+    both = offered(model.gpu, time_slicing(6, exclusive=True))
+    names = [device["name"] for device in devices(both)]
+    both = replace(both, unhealthy=dict.fromkeys(names, "GpuLost"))
     assert [device["taints"] for device in devices(both)] == [[ill], [ill]]
     unknown = {"key": "gpusharing.dev/unconfigured", "effect": "NoSchedule"}
     assert [device["taints"] for device in devices(replace(both, configured=False))] == [[unknown, ill]] * 2
+    one = replace(both, unhealthy={names[0]: "GpuLost"})
+    assert [device.get("taints") for device in devices(one)] == [[ill], None]
+
+
+def test_devices_that_cannot_be_prepared_get_no_new_claim(model: Model) -> None:
+    held = {"key": "gpusharing.dev/held", "effect": "NoSchedule"}
+    both = offered(model.gpu, time_slicing(6, exclusive=True))
+    names = [device["name"] for device in devices(both)]
+    one = replace(both, held=frozenset(names[:1]))
+    assert [device.get("taints") for device in devices(one)] == [[held], None]
+
+
+def test_without_an_agent_no_device_gets_a_new_claim(model: Model) -> None:
+    stopped = {"key": "gpusharing.dev/agent-stopped", "effect": "NoSchedule"}
+    both = replace(offered(model.gpu, time_slicing(6, exclusive=True)), agent_stopped=True)
+    assert [device["taints"] for device in devices(both)] == [[stopped], [stopped]]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "excluded"),
+    [
+        ("gpu-0", "gpu-0", True),
+        ("gpu-0", "gpu-0-timeslicing", True),
+        ("gpu-0-timeslicing", "gpu-0-mps", True),
+        ("gpu-0-timeslicing", "gpu-0-timeslicing", False),
+        ("gpu-0-mps", "gpu-0-mps", False),
+        ("gpu-0-mig-1g10gb-19-0", "gpu-0", True),
+        ("gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-0", True),
+        ("gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-1", False),
+        ("gpu-0-mig-1g10gb-19-0", "gpu-0-mig-7g80gb-0-0", True),
+    ],
+)
+def test_devices_that_exclude_each_other(one: str, other: str, excluded: bool) -> None:
+    divisible = replace(gpu(0), mig=boards.board("H100-80GB").mig)
+    assert exclude_each_other(divisible, one, other) is exclude_each_other(divisible, other, one) is excluded
 
 
 def test_the_slices_of_a_pool() -> None:

@@ -63,7 +63,7 @@ def test_instances_of_others_are_part_of_it_or_in_its_way() -> None:
         places=frozenset({MigPlace(19, 3)})
     )
     whole = Offers(mig=MigOffer(layout={"7g.80gb": 1}))
-    told = f"offers.mig.layout of policy {POLICY.name} does not fit beside 3g.40gb at 4, which others have made"
+    told = f"offers.mig.layout of policy {POLICY.name} does not fit next to 3g.40gb at 4, which other programs created"
     assert cut(gpu("H100-80GB", whole, HALF)) == Cut(problem=told)
     unknown = cut(gpu("H100-80GB", whole, instance(99, 0)))
     assert unknown.problem is not None

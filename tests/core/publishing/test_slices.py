@@ -165,3 +165,11 @@ def test_the_scheduler_meets_what_is_in_use_first_and_the_menu_last() -> None:
     closing = Entry(device="gpu-5", standing=Standing.CLOSING)
     gpus.append(PublishedGpu(of(5, LARGE_MENU), [closing, Entry(device="gpu-5-timeslicing")]))
     assert slots(specs(gpus)) == [[2, 1, 0], [4, 5, 3]]
+
+
+def test_devices_of_another_slot_are_left_out() -> None:
+    """Nobody can describe them."""
+    item = offered(H100, MODES, 0)
+    entries = full_menu(item)
+    foreign = Entry(device="gpu-7-timeslicing", policy=POLICY.name)
+    assert specs([PublishedGpu(item, [*entries, foreign])]) == specs([PublishedGpu(item, entries)])

@@ -81,9 +81,9 @@ def board(
     return gpu_status(0).model_copy(update=update)
 
 
-def unhealthy(message: str, reason: str = "HardwareDisobeys") -> Condition:
+def unhealthy(message: str, reason: str = "SettingNotApplied") -> Condition:
     # What does not obey is healthy for those who have it already.
-    status = ConditionStatus.TRUE if reason == "HardwareDisobeys" else ConditionStatus.FALSE
+    status = ConditionStatus.TRUE if reason == "SettingNotApplied" else ConditionStatus.FALSE
     return Condition(type="Healthy", status=status, reason=reason, message=message, last_transition_time="")
 
 

@@ -63,7 +63,7 @@ def broken(sharing: NodeSharing) -> NodeSharing:
     wrong = Condition(
         type="Healthy",
         status=ConditionStatus.TRUE,
-        reason="HardwareDisobeys",
+        reason="SettingNotApplied",
         message="it does not",
         last_transition_time=NOW,
     )

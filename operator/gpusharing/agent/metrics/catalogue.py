@@ -8,47 +8,47 @@ _PREFIX: Final = "gpusharing_agent_"
 
 PREPARES: Final = Metric(f"{_PREFIX}prepares_total", "counter", "Claims that the kubelet asked to prepare")
 PREPARE_FAILURES: Final = Metric(
-    f"{_PREFIX}prepare_failures_total", "counter", "Claims that were not prepared, by what was in the way", ("reason",)
+    f"{_PREFIX}prepare_failures_total", "counter", "Claims that were not prepared, by the cause", ("reason",)
 )
 PREPARE_DURATION: Final = Metric(
     f"{_PREFIX}prepare_duration_seconds",
     "histogram",
-    "Time to prepare a claim, of those that were prepared, by how its devices are shared",
+    "Time to prepare a claim, of those that were prepared, by the mode of its devices",
     ("sharing",),
 )
 UNPREPARES: Final = Metric(f"{_PREFIX}unprepares_total", "counter", "Claims that the kubelet asked to unprepare")
 UNPREPARE_FAILURES: Final = Metric(
     f"{_PREFIX}unprepare_failures_total",
     "counter",
-    "Claims that were not unprepared, by what was in the way",
+    "Claims that were not unprepared, by the cause",
     ("reason",),
 )
 UNPREPARE_DURATION: Final = Metric(
     f"{_PREFIX}unprepare_duration_seconds",
     "histogram",
-    "Time to unprepare a claim that was prepared, by how its devices were shared",
+    "Time to unprepare a claim that was prepared, by the mode of its devices",
     ("sharing",),
 )
 
 PREPARED_CLAIMS: Final = Metric(f"{_PREFIX}prepared_claims", "gauge", "Claims that are prepared")
-CLIENTS: Final = Metric(
-    f"{_PREFIX}clients", "gauge", "Devices that prepared claims hold, by how they are shared", ("sharing",)
-)
+CLIENTS: Final = Metric(f"{_PREFIX}clients", "gauge", "Devices of prepared claims, by mode", ("sharing",))
 GPUS: Final = Metric(f"{_PREFIX}gpus", "gauge", "GPUs that work as far as the agent knows")
-DISOBEYING_GPUS: Final = Metric(
-    f"{_PREFIX}disobeying_gpus", "gauge", "GPUs that are not as their claims and the policy want them"
+GPUS_WITH_FAILED_SETTINGS: Final = Metric(
+    f"{_PREFIX}gpus_with_failed_settings",
+    "gauge",
+    "GPUs on which a setting of a claim or of the policy could not be applied",
 )
 MPS_DAEMONS: Final = Metric(f"{_PREFIX}mps_daemons", "gauge", "MPS control daemons that run for claims")
 MEMORY_USED: Final = Metric(
     f"{_PREFIX}claim_memory_used_bytes",
     "gauge",
-    "GPU memory that the containers of a claim have taken, where memory walls stand around them",
+    "GPU memory that the containers of a claim use, where it has a memory wall",
     ("namespace", "claim", "gpu"),
 )
 MEMORY_LIMIT: Final = Metric(
     f"{_PREFIX}claim_memory_limit_bytes",
     "gauge",
-    "GPU memory to which the containers of a claim are held",
+    "Limit of the GPU memory that the containers of a claim may use",
     ("namespace", "claim", "gpu"),
 )
 
@@ -61,7 +61,7 @@ OPERATION_DURATION: Final = Metric(
 OPERATION_FAILURES: Final = Metric(
     f"{_PREFIX}hardware_operation_failures_total",
     "counter",
-    "Operations on the GPUs that failed or were given up",
+    "Operations on the GPUs that failed or were abandoned",
     ("operation",),
 )
 DRIVER_HUNG: Final = Metric(f"{_PREFIX}driver_hung", "gauge", "1 while the GPU driver has not answered within its time")
@@ -69,7 +69,7 @@ DRIVER_HUNG: Final = Metric(f"{_PREFIX}driver_hung", "gauge", "1 while the GPU d
 DRIFT_REPAIRED: Final = Metric(
     f"{_PREFIX}drift_repaired_total",
     "counter",
-    "What the agent had set on GPUs, others have changed, and the agent has put right",
+    "Settings and files of the agent that another program changed or removed, and that the agent restored",
     ("what",),
 )
 RECOVERED_GPUS: Final = Metric(
@@ -82,21 +82,27 @@ RECOVERED_GPUS: Final = Metric(
 QUARANTINED_FILES: Final = Metric(
     f"{_PREFIX}quarantined_state_files",
     "gauge",
-    "Files of the state directory that this agent could not trust at its start and put aside",
+    "Files of the state directory that were damaged when this agent started, and are quarantined",
 )
 
-REGISTERED: Final = Metric(f"{_PREFIX}kubelet_registered", "gauge", "1 once the kubelet has taken the driver in")
+REGISTERED: Final = Metric(f"{_PREFIX}kubelet_registered", "gauge", "1 once the kubelet has registered the driver")
 SLICE_WRITES: Final = Metric(
     f"{_PREFIX}resource_slice_writes_total", "counter", "ResourceSlices written to the API server", ("verb",)
 )
 UNREADABLE_OBJECTS: Final = Metric(
-    f"{_PREFIX}unreadable_objects_total", "counter", "Times that an object came that cannot be read", ("kind",)
+    f"{_PREFIX}unreadable_objects_total", "counter", "Objects received that cannot be read", ("kind",)
 )
 ROUNDS: Final = Metric(
     f"{_PREFIX}rounds_total",
     "counter",
-    "Rounds from the operator's word to what is set, published and reported",
+    "Rounds of the agent: settings, ResourceSlices and status brought up to date",
     ("result",),
+)
+INTERNAL_ERRORS: Final = Metric(
+    f"{_PREFIX}internal_errors_total",
+    "counter",
+    "Errors that the agent did not foresee, by the step that failed: bugs, with a traceback in the log",
+    ("step",),
 )
 WATCH_BROKEN: Final = Metric(
     "gpusharing_watch_broken_seconds", "gauge", "For how long a kind could not be watched; 0 while it is", ("kind",)
@@ -112,7 +118,7 @@ ALL: Final = (
     PREPARED_CLAIMS,
     CLIENTS,
     GPUS,
-    DISOBEYING_GPUS,
+    GPUS_WITH_FAILED_SETTINGS,
     MPS_DAEMONS,
     MEMORY_USED,
     MEMORY_LIMIT,
@@ -126,5 +132,6 @@ ALL: Final = (
     SLICE_WRITES,
     UNREADABLE_OBJECTS,
     ROUNDS,
+    INTERNAL_ERRORS,
     WATCH_BROKEN,
 )

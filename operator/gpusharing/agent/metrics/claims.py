@@ -6,16 +6,18 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
 
-from gpusharing.agent.cdi import UnresolvableError
-from gpusharing.agent.hardware.errors import DriverDownError, HardwareError
+from gpusharing.agent.claims.budget import OutOfTimeError
+from gpusharing.agent.claims.reading import ClaimRef, PrepareError
+from gpusharing.agent.containers.cdi import UnresolvableError
 from gpusharing.agent.metrics import catalogue
 from gpusharing.agent.metrics.exposition import Counter, Histogram
-from gpusharing.agent.prepare import ClaimRef, PrepareError
-from gpusharing.agent.records import PreparedClaim, Records
-from gpusharing.agent.walls.walls import NoWallError
+from gpusharing.agent.state.models import PreparedClaim
+from gpusharing.agent.state.records import Records
+from gpusharing.agent.walls.claim_walls import NoWallError
 from gpusharing.api import names
 from gpusharing.core.claims.settings import SettingsError
 from gpusharing.kube.transport import ApiError, UnreachableError
+from gpusharing.nvidia.errors import DriverDownError, HardwareError
 
 _SECONDS: Final = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _MIXED: Final = "Mixed"
@@ -38,6 +40,8 @@ class Reason(StrEnum):
     """It is down or hangs."""
     FILES = "files"
     """The state or CDI directory cannot be written."""
+    DEADLINE = "deadline"
+    """It was not ready when the kubelet's deadline came: something is slow. The kubelet tries again."""
     ABANDONED = "abandoned"
     """The kubelet did not wait for the answer."""
     INTERNAL = "internal"
@@ -47,6 +51,7 @@ class Reason(StrEnum):
 # The first that fits.
 _REASONS: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], Reason], ...]] = (
     ((ApiError, UnreachableError), Reason.API_SERVER),
+    (OutOfTimeError, Reason.DEADLINE),
     (SettingsError, Reason.REFUSED),
     (UnresolvableError, Reason.CDI),
     (NoWallError, Reason.MEMORY_WALL),
@@ -76,25 +81,25 @@ class ClaimMeter:
         )
 
     def metered_prepare(
-        self, prepare: Callable[[ClaimRef], Awaitable[PreparedClaim]]
-    ) -> Callable[[ClaimRef], Awaitable[PreparedClaim]]:
-        async def metered(ref: ClaimRef) -> PreparedClaim:
+        self, prepare: Callable[[ClaimRef, float], Awaitable[PreparedClaim]]
+    ) -> Callable[[ClaimRef, float], Awaitable[PreparedClaim]]:
+        async def metered(ref: ClaimRef, within: float) -> PreparedClaim:
             began = time.perf_counter()
             with _counting(self._prepares, self._prepare_failures):
-                claim = await prepare(ref)
+                claim = await prepare(ref, within)
             self._prepare_duration.observe(time.perf_counter() - began, _sharing(claim))
             return claim
 
         return metered
 
     def metered_unprepare(
-        self, unprepare: Callable[[ClaimRef], Awaitable[None]]
-    ) -> Callable[[ClaimRef], Awaitable[None]]:
-        async def metered(ref: ClaimRef) -> None:
+        self, unprepare: Callable[[ClaimRef, float], Awaitable[None]]
+    ) -> Callable[[ClaimRef, float], Awaitable[None]]:
+        async def metered(ref: ClaimRef, within: float) -> None:
             claim = self._records.claims.get(ref.uid)
             began = time.perf_counter()
             with _counting(self._unprepares, self._unprepare_failures):
-                await unprepare(ref)
+                await unprepare(ref, within)
             if claim is not None:
                 self._unprepare_duration.observe(time.perf_counter() - began, _sharing(claim))
 

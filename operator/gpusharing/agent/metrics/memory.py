@@ -6,14 +6,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.metrics import catalogue
 from gpusharing.agent.metrics.exposition import Reading
-from gpusharing.agent.records import PreparedClaim, Records
+from gpusharing.agent.state.models import PreparedClaim
+from gpusharing.agent.state.records import Records
+from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.agent.walls.directories import NotedContainer
 from gpusharing.agent.walls.use import memory_uses
-from gpusharing.agent.walls.walls import Walls
+from gpusharing.nvidia.errors import HardwareError
+from gpusharing.nvidia.gpu_node import GpuNode
 
 # Prometheus waits ten seconds. What the driver has not told by then is left out.
 _PATIENCE: Final = 3.0

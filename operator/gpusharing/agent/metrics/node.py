@@ -2,31 +2,36 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, Self
 
-from gpusharing.agent.dra.server import PluginServer
-from gpusharing.agent.gpus import NodeGpus
-from gpusharing.agent.hardware.protocol import GpuNode
+from gpusharing.agent.kubelet.server import PluginServer
 from gpusharing.agent.metrics import catalogue
 from gpusharing.agent.metrics.exposition import Family, Metric, Reading, Values, exposition
 from gpusharing.agent.metrics.memory import WallMemory
-from gpusharing.agent.node import NodeLoop
-from gpusharing.agent.records import Records
+from gpusharing.agent.node_loop import NodeLoop
+from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.state.records import Records
 from gpusharing.api import names
 from gpusharing.kube.watches import Watches
+from gpusharing.nvidia.gpu_node import GpuNode
 
 
-class Recovery(NamedTuple):
+class RecoveredGpus:
     """What became of the GPUs that an earlier agent had changed."""
 
-    succeeded: int
-    failed: int
+    def __init__(self, records: Records, settler: Settler) -> None:
+        self._records = records
+        self._settler = settler
+        self._changed: list[str] = []
+        self.outcomes = Counter(succeeded=0, failed=0)
 
-    @classmethod
-    def of(cls, changed_before: Iterable[str], settler: Settler) -> Self:
-        outcomes = Counter(settler.problem(uuid) is None for uuid in changed_before)
-        return cls(succeeded=outcomes[True], failed=outcomes[False])
+    def begin(self) -> None:
+        self._changed = list(self._records.changed_gpus)
+
+    def end(self) -> None:
+        """Once they were settled."""
+        for uuid in self._changed:
+            self.outcomes["succeeded" if self._settler.problem(uuid) is None else "failed"] += 1
 
 
 class NodeMetrics:
@@ -40,8 +45,9 @@ class NodeMetrics:
         server: PluginServer,
         loop: NodeLoop,
         watches: Watches,
+        internal_errors: Counter[str],
         unreadables: Counter[str],
-        recovery: Recovery,
+        recovery: RecoveredGpus,
         memory: WallMemory,
         metered: Iterable[Family],
     ) -> None:
@@ -53,15 +59,19 @@ class NodeMetrics:
             _value(catalogue.PREPARED_CLAIMS, lambda: len(records.claims)),
             Reading(catalogue.CLIENTS, lambda: _clients(records)),
             _value(catalogue.GPUS, lambda: len(gpus.uuids)),
-            _value(catalogue.DISOBEYING_GPUS, lambda: sum(settler.problem(uuid) is not None for uuid in gpus.uuids)),
+            _value(
+                catalogue.GPUS_WITH_FAILED_SETTINGS,
+                lambda: sum(settler.problem(uuid) is not None for uuid in gpus.uuids),
+            ),
             _value(catalogue.MPS_DAEMONS, lambda: settler.mps_daemons),
             _value(catalogue.DRIVER_HUNG, lambda: int(hardware.hung() is not None)),
             _by_name(catalogue.DRIFT_REPAIRED, lambda: settler.drift.repaired),
-            _by_name(catalogue.RECOVERED_GPUS, lambda: Counter(recovery._asdict())),
+            _by_name(catalogue.RECOVERED_GPUS, lambda: recovery.outcomes),
             _value(catalogue.QUARANTINED_FILES, lambda: records.quarantined),
             _value(catalogue.REGISTERED, lambda: int(server.registered)),
             _by_name(catalogue.SLICE_WRITES, lambda: loop.publisher.writes),
             _by_name(catalogue.UNREADABLE_OBJECTS, lambda: unreadables),
+            _by_name(catalogue.INTERNAL_ERRORS, lambda: internal_errors),
             _by_name(catalogue.ROUNDS, lambda: loop.rounds),
             _by_name(catalogue.WATCH_BROKEN, watches.broken_for),
         )

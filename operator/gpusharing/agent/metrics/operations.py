@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar, cast
 
-from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.metrics import catalogue
 from gpusharing.agent.metrics.exposition import Counter, Histogram
+from gpusharing.nvidia.gpu_node import GpuNode
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,12 +1,14 @@
 """Every setting of an idle GPU, changed and put back."""
 
-import shutil
-import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gpusharing.agent.hardware.errors import HardwareError
-from gpusharing.agent.hardware.facts import (
+from gpusharing.agent.selftest.look import UNREADABLE, interval_text
+from gpusharing.agent.selftest.report import Outcome, Report, Section
+from gpusharing.api.sharing.offers import Interval
+from gpusharing.nvidia.errors import HardwareError, SettingNotAppliedError
+from gpusharing.nvidia.facts import (
     GpuInstance,
     GpuState,
     Inventory,
@@ -17,16 +19,16 @@ from gpusharing.agent.hardware.facts import (
     MpsSetup,
     WallObstacle,
 )
-from gpusharing.agent.hardware.protocol import GpuNode
-from gpusharing.agent.selftest.report import Outcome, Report, Section
-from gpusharing.api.sharing.offers import Interval
+from gpusharing.nvidia.gpu_node import GpuNode
 
 _LIMIT: Final = MemoryLimit(guaranteed=1024**3, most=1024**3)
 # The toolkit's hook is for containers; here there are none.
 _IN_THE_WAY: Final = {*WallObstacle} - {WallObstacle.TOOLKIT}
 
 
-async def exercise(report: Report, hardware: GpuNode, inventory: Inventory, chosen: str | None, cgroups: Path) -> None:
+async def exercise(
+    report: Report, hardware: GpuNode, inventory: Inventory, chosen: str | None, *, cgroups: Path, mps_home: Path
+) -> None:
     candidates = [gpu for gpu in inventory.gpus if chosen in {None, gpu.board.uuid}]
     gpu = next((gpu for gpu in candidates if _is_idle(gpu)), None)
     if gpu is None:
@@ -37,7 +39,7 @@ async def exercise(report: Report, hardware: GpuNode, inventory: Inventory, chos
     section = report.section(f"Exercise on {gpu.board.product_name} {gpu.board.uuid}")
     await _compute_mode(section, hardware, gpu)
     await _time_slice(section, hardware, gpu)
-    await _mps(section, hardware, gpu)
+    await _mps(section, hardware, gpu, mps_home)
     await _memory_limit(section, hardware, gpu, cgroups)
     await _mig(section, hardware, gpu)
 
@@ -60,38 +62,49 @@ async def _compute_mode(section: Section, hardware: GpuNode, gpu: GpuState) -> N
 
 async def _time_slice(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
     uuid = gpu.board.uuid
-    before = await section.check("time slice", lambda: hardware.time_slice(uuid))
-    if before is None:
-        return
+    before = await section.check("time slice", lambda: hardware.time_slice(uuid), interval_text, is_here=bool)
     try:
         for interval in Interval:
-            await _set_time_slice(section, hardware, uuid, interval)
+            await section.check(f"time slice {interval}", partial(_set_time_slice, hardware, uuid, interval))
     finally:
-        await section.check("time slice, back", lambda: hardware.set_time_slice(uuid, before))
+        await section.check("time slice, back", partial(_set_time_slice, hardware, uuid, before or Interval.DEFAULT))
 
 
-async def _set_time_slice(section: Section, hardware: GpuNode, uuid: str, interval: Interval) -> None:
-    await section.check("time slice", lambda: hardware.set_time_slice(uuid, interval))
+async def _set_time_slice(hardware: GpuNode, uuid: str, interval: Interval) -> str:
+    await hardware.set_time_slice(uuid, interval)
+    now = await hardware.time_slice(uuid)
+    if now is None:
+        return UNREADABLE
+    if now is not interval:
+        raise SettingNotAppliedError(
+            f"nvidia-smi said that it set the time slice to {interval}, but lists {now}", gpu=uuid
+        )
+    return "set, and listed so"
 
 
-async def _mps(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
+async def _mps(section: Section, hardware: GpuNode, gpu: GpuState, mps_home: Path) -> None:
     uuid = gpu.board.uuid
-    directory = Path(tempfile.mkdtemp(prefix="gpusharing-selftest-"))
-    setup = MpsSetup(directory=directory, gpus=(uuid,), limits=MpsLimits(threads=50, memory_mib={uuid: 1024}))
+    directory = mps_home / "selftest"
+    # No whole number of GiB: some drivers print those only.
+    limits = MpsLimits(threads=50, memory_mib={uuid: 1500})
+    setup = MpsSetup(directory=directory, gpus=(uuid,), limits=limits)
     try:
         await section.check(
-            "MPS daemon, started", lambda: hardware.start_mps(setup), lambda change: _mps_text(change.now)
+            "MPS daemon, started", lambda: hardware.start_mps(setup), lambda change: _mps_text(change.now, limits)
         )
         await section.check(
-            "MPS daemon, adopted", lambda: hardware.start_mps(setup), lambda change: _mps_text(change.now)
+            "MPS daemon, adopted", lambda: hardware.start_mps(setup), lambda change: _mps_text(change.now, limits)
         )
     finally:
         await section.check("MPS daemon, ended", lambda: hardware.quit_mps(directory, grace=5), lambda _: "")
-        shutil.rmtree(directory, ignore_errors=True)
 
 
-def _mps_text(daemon: MpsDaemon | None) -> str:
-    return f"pid {daemon.pid}, {daemon.limits}" if daemon else "none"
+def _mps_text(daemon: MpsDaemon | None, limits: MpsLimits) -> str:
+    if daemon is None:
+        return "none"
+    printed = ", ".join(f"{echo.mib:g} MiB" for echo in daemon.memory.values()) or "not printed by this driver"
+    (wanted,) = limits.memory_mib.values()
+    return f"pid {daemon.pid}, threads {daemon.threads}%, memory limit {printed} (set: {wanted} MiB)"
 
 
 async def _memory_limit(section: Section, hardware: GpuNode, gpu: GpuState, cgroups: Path) -> None:
@@ -134,7 +147,7 @@ async def _mig_instance(section: Section, hardware: GpuNode, uuid: str) -> None:
     inventory = await section.check("inventory with MIG mode on", hardware.inventory, lambda _: "")
     support = next((gpu.board.mig for gpu in inventory.gpus if gpu.board.uuid == uuid), None) if inventory else None
     if support is None or not support.profiles:
-        section.note(Outcome.FAILED, "MIG instance", "the driver tells no profiles")
+        section.note(Outcome.FAILED, "MIG instance", "the driver reports no profiles")
         return
     smallest = min(support.profiles, key=lambda profile: profile.memory_mib)
     place = MigPlace(smallest.id, smallest.starts[0])

@@ -3,22 +3,25 @@
 import os
 import platform
 from pathlib import Path
+from typing import Final
 
 from gpusharing import __version__
-from gpusharing.agent.cdi_specs import CdiSpecs, nvidia_device
-from gpusharing.agent.hardware import walls
-from gpusharing.agent.hardware.facts import GpuState, Inventory, MemoryWall
-from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.selftest.report import Outcome, Report
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.core.devices.gpu import MigSupport
+from gpusharing.nvidia import wall_support
+from gpusharing.nvidia.cdi_specs import CdiSpecs
+from gpusharing.nvidia.facts import GpuState, Inventory, MemoryWall
+from gpusharing.nvidia.gpu_node import GpuNode
+
+UNREADABLE: Final = "cannot be read: please add what `nvidia-smi compute-policy -l` prints"
 
 
 def look_at_host(report: Report, cgroups: Path) -> None:
     section = report.section(f"Host, seen by gpusharing {__version__}")
     section.note(Outcome.OK, "kernel", f"{platform.system()} {platform.release()} {platform.machine()}")
     section.note(Outcome.OK, "user", "root" if os.geteuid() == 0 else f"uid {os.geteuid()}, so nothing can be changed")
-    section.note(Outcome.OK, "cgroups", "v2" if walls.is_version_2(cgroups) else "v1")
+    section.note(Outcome.OK, "cgroups", "v2" if wall_support.is_version_2(cgroups) else "v1")
 
 
 async def look_at_driver(report: Report, hardware: GpuNode) -> Inventory | None:
@@ -43,12 +46,12 @@ async def look_at_gpu(report: Report, hardware: GpuNode, gpu: GpuState, specs: C
         section.note(Outcome.FAILED, "ailment", ailment)
     section.note(Outcome.OK, "processes", ", ".join(f"{one.pid} ({one.kind})" for one in gpu.processes) or "none")
     section.note(Outcome.OK if gpu.compute_mode else Outcome.NOT_HERE, "compute mode", gpu.compute_mode or "")
-    await section.check("time slice", lambda: hardware.time_slice(board.uuid), _interval, is_here=bool)
+    await section.check("time slice", lambda: hardware.time_slice(board.uuid), interval_text, is_here=bool)
     await section.check(
         "memory wall", lambda: hardware.memory_wall(board.uuid), _wall, is_here=lambda wall: wall.supported
     )
-    is_known = specs.has(nvidia_device(board.uuid))
-    section.note(Outcome.OK if is_known else Outcome.NOT_HERE, "CDI device", nvidia_device(board.uuid))
+    device = specs.gpu(board.uuid)
+    section.note(Outcome.OK if specs.has(device) else Outcome.NOT_HERE, "CDI device", device)
 
 
 def _summary(inventory: Inventory) -> str:
@@ -78,8 +81,8 @@ def _mig(support: MigSupport | None, gpu: GpuState) -> str:
     return f"{gpu.mig_mode}; a switch {switch}; instances: {there}; profiles: {profiles or 'unknown'}"
 
 
-def _interval(interval: Interval | None) -> str:
-    return interval or "cannot be set"
+def interval_text(interval: Interval | None) -> str:
+    return interval or UNREADABLE
 
 
 def _wall(wall: MemoryWall) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from gpusharing.agent.hardware.errors import HardwareError, NotSupportedError
+from gpusharing.nvidia.errors import HardwareError, NotSupportedError
 
 T = TypeVar("T")
 

@@ -5,20 +5,21 @@ Those of others are left alone.
 
 from collections.abc import Iterable
 
-from gpusharing.agent.hardware.errors import (
+from gpusharing.agent.settling.drift import Drift, Drifted
+from gpusharing.agent.settling.targets import GpuTarget
+from gpusharing.agent.state.models import MadeInstance
+from gpusharing.agent.state.records import Records
+from gpusharing.core.publishing.mig_at_rest import Cut
+from gpusharing.nvidia.errors import (
     HardwareError,
-    InstanceGoneError,
+    InstanceMissingError,
     MigDisabledError,
     NoRoomError,
     NotFoundError,
     NotOursError,
 )
-from gpusharing.agent.hardware.facts import GpuInstance, MigMode, MigPlace, MigState
-from gpusharing.agent.hardware.protocol import GpuNode
-from gpusharing.agent.records import MadeInstance, Records
-from gpusharing.agent.settling.drift import Drift, Drifted
-from gpusharing.agent.settling.targets import GpuTarget
-from gpusharing.core.publishing.mig_at_rest import Cut
+from gpusharing.nvidia.facts import GpuInstance, MigMode, MigPlace, MigState
+from gpusharing.nvidia.gpu_node import GpuNode
 
 
 class Mig:
@@ -53,7 +54,7 @@ class Mig:
             elif (here := state.at(place)) is None or here.uuid != known_as:
                 gone.append(known_as)
         if gone:
-            raise InstanceGoneError(tuple(gone), gpu=uuid)
+            raise InstanceMissingError(tuple(gone), gpu=uuid)
 
     async def rest(self, uuid: str, at_rest: Cut) -> bool:
         """What is to be there without claims. Whether anything was changed."""
@@ -101,7 +102,7 @@ class Mig:
         """With MIG mode on."""
         state = await self._hardware.mig(uuid)
         if state is None:
-            raise MigDisabledError("it cannot be cut into MIG instances", gpu=uuid, remedy="use another GPU")
+            raise MigDisabledError("it does not support MIG", gpu=uuid, remedy="use another GPU")
         if state.mode.current:
             return state
         if state.switch_resets_gpu:

@@ -3,69 +3,97 @@
 A daemon is known by its directory. All directories in ours are ours, whichever agent made them.
 """
 
-import shutil
+import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gpusharing.agent.hardware.facts import MpsDaemon, MpsLimits, MpsSetup
-from gpusharing.agent.hardware.mps.directory import MpsDirectory
-from gpusharing.agent.hardware.protocol import GpuNode
-from gpusharing.agent.records import PreparedClaim, PreparedDevice, Records
+import structlog
+
 from gpusharing.agent.settling.drift import Drift, Drifted
+from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
+from gpusharing.agent.state.records import Records
 from gpusharing.api import names
+from gpusharing.nvidia.facts import MpsDaemon, MpsLimits, MpsSetup
+from gpusharing.nvidia.gpu_node import GpuNode
+from gpusharing.nvidia.mps.directory import MpsDirectory
+
+log = structlog.get_logger(__name__)
 
 # Whoever is still connected when the last claim has been given back, has lost its container.
 _GRACE: Final = 0
 
 
 class Mps:
-    def __init__(self, hardware: GpuNode, records: Records, drift: Drift, *, home: Path, shm_home: Path | None) -> None:
+    def __init__(self, hardware: GpuNode, records: Records, drift: Drift, *, home: Path) -> None:
         self._hardware = hardware
         self._records = records
         self._home = home
-        self._shm_home = shm_home
         self._drift = drift
+        # One that does not answer holds up its own GPUs only.
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._running: dict[str, MpsSetup] = {}
         # Also while nobody has asked the hardware again.
         self._started: dict[str, MpsSetup] = {}
+        # All daemons of ours, wanted or not; None: to be looked for.
+        self._names: set[str] | None = None
 
     @property
     def running(self) -> int:
         return len(self._started)
 
     def forget(self) -> None:
+        """The next `end` and `begin` look at every daemon and its directory, and mend what they can."""
         self._running.clear()
+        self._names = None
 
     async def end(self, uuid: str) -> None:
         """Those on this GPU that nobody wants any more."""
-        wanted = self._wanted()
-        for directory in self._directories():
-            if directory.name not in wanted and await self._serves(directory, uuid):
-                self._running.pop(directory.name, None)
-                self._started.pop(directory.name, None)
-                await self._hardware.quit_mps(directory, grace=_GRACE)
-                if shm := self.shm(directory.name):
-                    shutil.rmtree(shm, ignore_errors=True)
-                shutil.rmtree(directory)
+        if self._names is None:
+            self._names = {path.name for path in await self._hardware.mps_directories(self._home)} | set(self._started)
+        for name in sorted(self._names - self._wanted().keys()):
+            async with self._locks[name]:
+                await self._end(name, uuid)
+
+    async def _end(self, name: str, uuid: str) -> None:
+        directory = self._home / name
+        if name in self._wanted() or not await self._serves(directory, uuid):
+            return
+        self._running.pop(name, None)
+        self._started.pop(name, None)
+        await self._hardware.quit_mps(directory, grace=_GRACE)
+        if self._names:
+            self._names.discard(name)
 
     async def begin(self, uuid: str) -> None:
         """Those that claims on this GPU want."""
         for name, setup in self._wanted().items():
-            if uuid in setup.gpus and self._running.get(name) != setup:
-                before = self._started.pop(name, None)
-                change = await self._hardware.start_mps(setup)
-                self._running[name] = self._started[name] = setup
-                if before == setup and not _had(change.found, setup):
-                    self._drift.was_repaired(Drifted.MPS_DAEMON, uuid)
+            if uuid in setup.gpus:
+                async with self._locks[name]:
+                    await self._begin(name, setup, uuid)
+
+    async def _begin(self, name: str, setup: MpsSetup, uuid: str) -> None:
+        if self._running.get(name) == setup:
+            return
+        if self._names is not None:
+            self._names.add(name)
+        before = self._started.pop(name, None)
+        change = await self._hardware.start_mps(setup)
+        self._running[name] = self._started[name] = setup
+        if before == setup:
+            if not _had(change.found, setup):
+                self._drift.was_repaired(Drifted.MPS_DAEMON, uuid)
+        elif change.now and (unconfirmed := change.now.unconfirmed(setup.limits)):
+            log.warning("MPS memory limit not confirmed", gpus=unconfirmed, daemon=name)
 
     def pipe(self, name: str) -> Path:
-        """Where a daemon's clients meet it."""
-        return MpsDirectory(self._home / name).pipe
+        """What a daemon's clients get as its pipe directory."""
+        return MpsDirectory(self._home / name).clients
 
-    def shm(self, name: str) -> Path | None:
+    def shm(self, name: str) -> Path:
         """What they have in common as /dev/shm."""
-        return self._shm_home / name if self._shm_home else None
+        return MpsDirectory(self._home / name).shm
 
     async def _serves(self, directory: Path, uuid: str) -> bool:
         """One that has died, or has never come up, serves all alike."""
@@ -73,9 +101,6 @@ class Mps:
             return uuid in known.gpus
         daemon = await self._hardware.mps(directory)
         return daemon is None or uuid in daemon.gpus
-
-    def _directories(self) -> list[Path]:
-        return sorted(self._home.iterdir()) if self._home.is_dir() else []
 
     def _wanted(self) -> Mapping[str, MpsSetup]:
         gpus: dict[str, set[str]] = {}
@@ -85,18 +110,13 @@ class Mps:
             gpus.setdefault(name, set()).add(device.uuid)
             limits[name] = _joined(limits.get(name), device)
         return {
-            name: MpsSetup(
-                directory=self._home / name,
-                gpus=tuple(sorted(gpus[name])),
-                limits=limits[name],
-                shm=self.shm(name),
-            )
+            name: MpsSetup(directory=self._home / name, gpus=tuple(sorted(gpus[name])), limits=limits[name])
             for name in sorted(gpus)
         }
 
 
 def _had(found: MpsDaemon | None, setup: MpsSetup) -> bool:
-    return found is not None and found.limits == setup.limits
+    return found is not None and not found.contradicts(setup.limits)
 
 
 def daemon_name(claim_uid: str, device: str) -> str:
@@ -115,10 +135,11 @@ def _sharers(claims: Iterable[PreparedClaim]) -> list[tuple[PreparedClaim, Prepa
 
 
 def _joined(limits: MpsLimits | None, device: PreparedDevice) -> MpsLimits:
-    """The daemon's own limits bind all of its clients: the policy's upper bounds. Where the policy has changed, what
-    the first of them were promised holds on."""
+    """The daemon's own limits bind all of its clients: the policy's upper bounds. Where they differ, because the policy
+    has changed or a claim has several configs, the largest holds: nobody has less than was promised."""
     mps = device.settings.mps
     memory = dict(limits.memory_mib) if limits else {}
     if mps and mps.most_memory is not None:
         memory[device.uuid] = max(mps.most_memory, memory.get(device.uuid, 0))
-    return MpsLimits(threads=mps.most_threads if mps else 100, memory_mib=memory)
+    threads = mps.most_threads if mps else 100
+    return MpsLimits(threads=max(threads, limits.threads) if limits else threads, memory_mib=memory)

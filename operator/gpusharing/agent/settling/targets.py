@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpusharing.agent.hardware.facts import MigPlace
-from gpusharing.agent.records import PreparedDevice
+from gpusharing.agent.state.models import PreparedDevice
 from gpusharing.api import names
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.core.publishing.mig_at_rest import AS_IT_IS, Cut
+from gpusharing.nvidia.facts import MigPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

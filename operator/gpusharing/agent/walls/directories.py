@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpusharing.agent.files import remove_leftovers, write_atomically
+from gpusharing.agent.state.files import remove_leftovers, write_if_changed
 from gpusharing.agent.walls.wall import Wall, file_content
 
 _WALL: Final = "wall"
@@ -49,8 +49,7 @@ class WallDirectories:
         directory = self.path(claim_uid, index)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path, content = directory / _WALL, file_content(wall)
-        if not path.exists() or path.read_bytes() != content:
-            write_atomically(path, content)
+        write_if_changed(path, content)
         return directory
 
     def has(self, claim_uid: str, index: int) -> bool:
@@ -61,7 +60,7 @@ class WallDirectories:
 
     def claims(self) -> list[str]:
         """The claims that have any, whoever wrote them when."""
-        return [path.name for path in self._home.iterdir()]
+        return [path.name for path in self._home.iterdir()] if self._home.is_dir() else []
 
     def containers(self, claim_uid: str, index: int) -> list[NotedContainer]:
         return list(_noted(self.path(claim_uid, index) / "containers"))

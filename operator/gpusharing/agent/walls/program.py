@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from gpusharing.agent.files import remove_leftovers, write_atomically
+from gpusharing.agent.state.files import remove_leftovers, write_atomically
 
 NAME: Final = "gpusharing-wall"
 # Where the build of the image has put it; see `build`.

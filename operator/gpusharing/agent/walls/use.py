@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gpusharing.agent.hardware.errors import OperatingSystemError
-from gpusharing.agent.hardware.facts import MemoryUse
-from gpusharing.agent.hardware.protocol import GpuNode
 from gpusharing.agent.walls.directories import NotedContainer
+from gpusharing.nvidia.errors import OperatingSystemError
+from gpusharing.nvidia.facts import MemoryUse
+from gpusharing.nvidia.gpu_node import GpuNode
 
 
 async def memory_uses(

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gpusharing.agent.cdi_specs import Hook
 from gpusharing.api.sharing.offers import Enforcement
+from gpusharing.nvidia.cdi_specs import Hook
 
 # A driver that loads first may take long; the kubelet gives a container two minutes for its start.
 PATIENCE: Final = 60

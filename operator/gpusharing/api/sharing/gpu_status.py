@@ -1,5 +1,6 @@
 """The status of one GPU, as its agent reports it."""
 
+from enum import StrEnum
 from functools import lru_cache
 from sys import intern
 from typing import Annotated, Any, Final, Literal
@@ -15,7 +16,32 @@ from gpusharing.api.text import Message, Name
 
 # Decisions calculate with both: the API server must refuse values that they cannot read.
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?Z$"
-_MEMORY_OF_A_GPU = "^[1-9][0-9]*(Mi|Gi|Ti)$"
+_MEMORY_OF_A_GPU = "^(0|[1-9][0-9]*)(Mi|Gi|Ti)$"
+
+HEALTHY: Final = "Healthy"
+"""The condition of a GPU that says whether it can be used."""
+
+
+class Reason(StrEnum):
+    """What is wrong with a GPU, the heaviest first: its condition Healthy has one reason."""
+
+    LOST = "GpuLost"
+    DRIVER_DOWN = "DriverDown"
+    NOT_RESPONDING = "GpuNotResponding"
+    # Before what it entails: so the reason stays the same when the driver says what to do about it.
+    FATAL_XID = "FatalXid"
+    MEMORY_ERROR = "UncorrectedMemoryError"
+    UNAVAILABLE = "GpuUnavailable"
+    RECOVERY_NEEDED = "RecoveryNeeded"
+    ROW_REMAP_FAILED = "RowRemapFailed"
+    MPS_DOWN = "MpsDaemonDown"
+    INSTANCE_MISSING = "MigInstanceMissing"
+    SETTING_NOT_APPLIED = "SettingNotApplied"
+    ROW_REMAP_PENDING = "RowRemapPending"
+    IMEX_RECOVERY_NEEDED = "ImexRecoveryNeeded"
+    MINOR_XID = "MinorXid"
+    PROGRAM_XID = "ProgramXid"
+    UNMONITORED = "Unmonitored"
 
 
 class PublishedDevice(Numerous):
@@ -92,7 +118,10 @@ class GpuStatus(Numerous):
     model: Name
     """The product name of the GPU."""
     memory: Annotated[str, Field(max_length=16, pattern=_MEMORY_OF_A_GPU)]
-    """The GPU's total memory, in Mi, Gi or Ti."""
+    """The GPU's total memory, in Mi, Gi or Ti. 0Mi: the driver does not report it."""
+    usable_memory: Annotated[str | None, Field(max_length=16, pattern=_MEMORY_OF_A_GPU)] = None
+    """The memory that programs can use: the total without what the driver reserves. Shares are parts of it. Absent: the
+    total."""
     mig_profiles: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
     """The MIG profiles that this GPU supports."""
     instances: Annotated[tuple[MigInstanceStatus, ...], Field(max_length=64)] = ()
@@ -106,7 +135,7 @@ class GpuStatus(Numerous):
     policy: PolicyReference | None = None
     """The policy whose offers are in force on this GPU. Absent: no policy; the GPU is offered as it was found."""
     time_slice: Interval | None = None
-    """The time slice of this GPU. Absent: the GPU has no such setting."""
+    """The time slice of this GPU. Absent: it cannot be read, or the GPU has no such setting."""
     compute_mode: Literal["Default", "ExclusiveThread", "Prohibited", "ExclusiveProcess"] | None = None
     """The compute mode of this GPU."""
     memory_wall: MemoryWallSupport = NOT_REPORTED

@@ -11,6 +11,7 @@ from gpusharing.cel.declarations.types import BYTES, DYN, INT, STRING, Type, map
 from gpusharing.cel.errors import EvaluationError
 from gpusharing.cel.generate.code import Code, is_simple, joined, list_type, map_type
 from gpusharing.cel.runtime import literals, messages
+from gpusharing.cel.runtime.keys import key_of
 from gpusharing.cel.tree import Entry, MakeList, MakeMap, MakeMessage, Node
 
 if TYPE_CHECKING:
@@ -63,10 +64,16 @@ def make_map(g: Generator, node: MakeMap) -> Code:
         return g.constant(constant(g, node, [code.constant for code in codes]))
     g.charge(NEW_MAP)
     g.source.attach(lines)
-    keys, values = codes[::2], codes[1::2]
+    # The checker's type of a key is not always the one that it has: `dyn(b"").orValue("")` is a string to it.
+    keys = [code if code.type in (STRING, INT) else _key(g, code) for code in codes[::2]]
+    values = codes[1::2]
     kind = map_type(joined([key.type for key in keys]), joined([value.type for value in values]))
     text = ", ".join(f"{key.text}: {value.text}" for key, value in zip(keys, values, strict=True))
-    return _written(f"{{{text}}}", kind, codes)
+    return _written(f"{{{text}}}", kind, [*keys, *values])
+
+
+def _key(g: Generator, code: Code) -> Code:
+    return Code(f"{g.refer(key_of)}({code.text})", DYN, fails=True, breaks=True)
 
 
 def _map_of_unusual_entries(g: Generator, node: MakeMap) -> Code:

@@ -94,6 +94,13 @@ def _float(value: Any) -> float:
 
 
 _INT32: Final = _within(int, -(1 << 31), (1 << 31) - 1)
+_BYTE: Final = _within(Uint, 0, (1 << 8) - 1)
+
+
+def _bytes(value: Any) -> bytes:
+    """A list of small unsigned integers is a slice of bytes to Go."""
+    value = _content(value)
+    return bytes(map(_BYTE, value)) if isinstance(value, list) else _exactly(bytes)(value)
 
 
 def _json(value: Any) -> Any:
@@ -162,7 +169,7 @@ def _value(**fields: Any) -> Any:
 _TIME: Final = {"seconds": _exactly(int), "nanos": _INT32}
 _MESSAGES: Final[dict[str, tuple[dict[str, _Read], Callable[..., Any]]]] = {
     "google.protobuf.BoolValue": _wrapper(_exactly(bool), False),
-    "google.protobuf.BytesValue": _wrapper(_exactly(bytes), b""),
+    "google.protobuf.BytesValue": _wrapper(_bytes, b""),
     "google.protobuf.DoubleValue": _wrapper(_exactly(float), 0.0),
     "google.protobuf.FloatValue": _wrapper(_float, 0.0),
     "google.protobuf.Int32Value": _wrapper(_INT32, 0),
@@ -172,7 +179,7 @@ _MESSAGES: Final[dict[str, tuple[dict[str, _Read], Callable[..., Any]]]] = {
     "google.protobuf.UInt64Value": _wrapper(_exactly(Uint), Uint(0)),
     "google.protobuf.Duration": (dict(_TIME), _duration),
     "google.protobuf.Timestamp": (dict(_TIME), _timestamp),
-    "google.protobuf.Any": ({"type_url": _string, "value": _exactly(bytes)}, _any),
+    "google.protobuf.Any": ({"type_url": _string, "value": _bytes}, _any),
     "google.protobuf.ListValue": ({"values": _json_of(list)}, lambda values=(): list(values)),
     "google.protobuf.Struct": ({"fields": _json_of(dict)}, lambda fields=(): dict(fields)),
     "google.protobuf.Value": (

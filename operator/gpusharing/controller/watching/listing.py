@@ -38,6 +38,7 @@ async def take_in(api: Api, store: Store, kind: Kind[Any]) -> str:
         version = page.resource_version
         del page
     store.remove_unlisted(kind, uids, as_of=version, before=before)
+    store.mark_listed(kind, version)
     return version
 
 

@@ -40,6 +40,7 @@ class Store:
         unreadables: Unreadables | None = None,
     ) -> None:
         self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
+        self._listed_as_of: dict[Kind[Any], int] = {}
         self._on_change = on_change
         self.unreadables = unreadables or Unreadables()
 
@@ -59,8 +60,20 @@ class Store:
                 pass
             case "DELETED":
                 self.remove(kind, value)
+            case _ if self._is_from_before_list(kind, value):
+                pass
             case _:
                 self.apply(kind, value)
+
+    def mark_listed(self, kind: Kind[Any], as_of: str) -> None:
+        """A complete list has been applied. What is not known now was deleted before it: an event that is older, and
+        was under way meanwhile, must not bring it back."""
+        self._listed_as_of[kind] = int(as_of)
+
+    def _is_from_before_list(self, kind: Kind[Any], value: Mapping[str, Any]) -> bool:
+        metadata = value["metadata"]
+        is_known = (metadata.get("namespace", ""), metadata["name"]) in self._objects[kind]
+        return not is_known and int(metadata["resourceVersion"]) <= self._listed_as_of.get(kind, 0)
 
     def known(self, kind: Kind[T]) -> Mapping[_Key, T]:
         """A copy of the objects of a kind."""

@@ -32,9 +32,17 @@ def _too_much(config: MpsConfig, allow: Allowance) -> str | None:
     threads = config.default_active_thread_percentage
     if allow.max_threads is not None and threads is not None and threads > allow.max_threads:
         return _over("defaultActiveThreadPercentage", threads, allow.max_threads, "maxThreads")
-    memory = config.default_pinned_device_memory_limit
-    if allow.max_memory is not None and memory is not None and _is_more(str(memory), allow.max_memory):
-        return _over("defaultPinnedDeviceMemoryLimit", memory, allow.max_memory, "maxMemory")
+    if allow.max_memory is None:
+        return None
+    asked = {
+        f"defaultPerDevicePinnedMemoryLimit.{device}": memory
+        for device, memory in (config.default_per_device_pinned_memory_limit or {}).items()
+    }
+    if config.default_pinned_device_memory_limit is not None:
+        asked["defaultPinnedDeviceMemoryLimit"] = config.default_pinned_device_memory_limit
+    for field, memory in asked.items():
+        if _is_more(memory, allow.max_memory):
+            return _over(field, memory, allow.max_memory, "maxMemory")
     return None
 
 

@@ -1,6 +1,7 @@
 """What a claim's devices are set to: the last matching config of the claim or its class, filled in by the policy."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from gpusharing.api import names, nvidia
@@ -16,8 +17,13 @@ from gpusharing.core.claims import config_limits
 C = TypeVar("C", nvidia.GpuConfig, nvidia.MigDeviceConfig)
 Asked: TypeAlias = tuple[C, str] | None
 """A config, and where it stands."""
+ClaimedGpus: TypeAlias = Sequence[tuple[AllocationResult, str]]
+"""The devices of a claim on the node, each with the uuid of its GPU."""
 
 _SOURCES: Final = {"FromClaim": "claim", "FromClass": "class"}
+_INDEX: Final = re.compile("[+-]?[0-9]{1,3}")
+# In mebibytes. To NVIDIA's driver amounts of 2^63 bytes and more are others than those that were written.
+_MOST_MEMORY: Final = 2**43
 
 
 class SettingsError(ValueError):
@@ -35,10 +41,12 @@ def resolve(
     offers: Offers,
     policy: PolicyReference | None,
     *,
+    gpus: ClaimedGpus = (),
     allow: Allowance | None = None,
     memory_wall: MemoryWallSupport = NOT_REPORTED,
 ) -> DeviceSettings:
-    """`allow`: what the policy lets claims ask for, and `memory_wall`: whether the GPU can have any."""
+    """`gpus`: all of the claim on this node, since a config may name them; `allow`: what the policy lets claims ask
+    for, and `memory_wall`: whether the GPU can have any."""
 
     def asked(kind: type[C]) -> Asked[C]:
         return _allowed(result, _last_matching(result, configs, kind), allow, policy)
@@ -50,7 +58,7 @@ def resolve(
         case names.Sharing.MPS:
             return _mps(result, asked(nvidia.GpuConfig), offers, policy)
         case names.Sharing.EXCLUSIVE:
-            return _whole(result, asked(nvidia.GpuConfig))
+            return _whole(result, asked(nvidia.GpuConfig), configs, gpus)
         case names.Sharing.MIG:
             return _mig(result, asked(nvidia.MigDeviceConfig))
         case None:
@@ -202,12 +210,18 @@ def _sources(settings: DeviceSettings) -> SettingSources:
     return settings.sources or SettingSources()
 
 
-def _whole(result: AllocationResult, asked: Asked[nvidia.GpuConfig]) -> DeviceSettings:
+def _whole(
+    result: AllocationResult,
+    asked: Asked[nvidia.GpuConfig],
+    configs: Sequence[AllocationConfig],
+    gpus: ClaimedGpus,
+) -> DeviceSettings:
     if asked and asked[0].sharing and asked[0].sharing.strategy == "MPS":
+        config = asked[0].sharing.mps_config or nvidia.MpsConfig()
         return DeviceSettings(
             request=result.request,
             device=result.device,
-            mps=_configured_mps(result, asked[0].sharing.mps_config or nvidia.MpsConfig(), asked[1]),
+            mps=_configured_mps(result, config, asked[1], _of_same_config(result, configs, gpus)),
             sources=SettingSources(mps=asked[1]),
         )
     interval = _interval(result, asked) if asked else None
@@ -222,27 +236,71 @@ def _whole(result: AllocationResult, asked: Asked[nvidia.GpuConfig]) -> DeviceSe
     )
 
 
-def _configured_mps(result: AllocationResult, config: nvidia.MpsConfig, source: str) -> MpsSettings:
+def _of_same_config(
+    result: AllocationResult, configs: Sequence[AllocationConfig], gpus: ClaimedGpus
+) -> Mapping[str, AllocationResult]:
+    """The whole GPUs that the config of this device is for, by uuid, in the order in which it counts them."""
+
+    def place(device: AllocationResult) -> int | None:
+        return _place_of_last(device, configs, nvidia.GpuConfig)
+
+    return {
+        uuid: device
+        for device, uuid in sorted(gpus, key=lambda gpu: gpu[1])
+        if names.sharing_of_device(device.device) is names.Sharing.EXCLUSIVE
+        and not device.admin_access
+        and place(device) == place(result)
+    }
+
+
+def _configured_mps(
+    result: AllocationResult, config: nvidia.MpsConfig, source: str, gpus: Mapping[str, AllocationResult]
+) -> MpsSettings:
     """Of a GPU that the claim has to itself: for its own processes, so client and daemon have the same limits."""
     where = f"config of the {source}: sharing.mpsConfig"
-    if config.default_per_device_pinned_memory_limit:
-        raise SettingsError(
-            f"{where}.defaultPerDevicePinnedMemoryLimit is not supported: use defaultPinnedDeviceMemoryLimit",
-            request=result.request,
-        )
     memory = None
     if config.default_pinned_device_memory_limit is not None:
-        text = str(config.default_pinned_device_memory_limit)
-        try:
-            memory = quantities.whole_mebibytes(text)
-        except ValueError as error:
-            raise SettingsError(f"{where}.defaultPinnedDeviceMemoryLimit: {error}", request=result.request) from error
-        if memory == 0:
-            raise SettingsError(
-                f"{where}.defaultPinnedDeviceMemoryLimit is {text}: must be at least 1Mi", request=result.request
-            )
+        field = f"{where}.defaultPinnedDeviceMemoryLimit"
+        memory = _pinned_memory(config.default_pinned_device_memory_limit, field, result)
+    memory = _own_limits(result, config, where, gpus).get((result.pool, result.device), memory)
     threads = config.default_active_thread_percentage or 100
     return MpsSettings(memory=memory, threads=threads, most_memory=memory, most_threads=threads)
+
+
+def _own_limits(
+    result: AllocationResult, config: nvidia.MpsConfig, where: str, gpus: Mapping[str, AllocationResult]
+) -> Mapping[tuple[str, str], int]:
+    """What single GPUs are given, by pool and device. A uuid counts more than an index."""
+    by_index: dict[tuple[str, str], int] = {}
+    by_uuid: dict[tuple[str, str], int] = {}
+    listed = list(gpus.values())
+    for key, amount in (config.default_per_device_pinned_memory_limit or {}).items():
+        field = f"{where}.defaultPerDevicePinnedMemoryLimit.{key}"
+        limit = _pinned_memory(amount, field, result)
+        if device := gpus.get(key):
+            by_uuid[device.pool, device.device] = limit
+        elif _INDEX.fullmatch(key) and 0 <= int(key) < len(listed):
+            device = listed[int(key)]
+            by_index[device.pool, device.device] = limit
+        else:
+            raise SettingsError(
+                f"{field} names none of the GPUs that this config is for: use a uuid of {', '.join(gpus)}, or its "
+                "index there, which begins at 0",
+                request=result.request,
+            )
+    return by_index | by_uuid
+
+
+def _pinned_memory(amount: str, field: str, result: AllocationResult) -> int:
+    try:
+        memory = 0 if amount.startswith("-") else quantities.whole_mebibytes(amount)
+    except ValueError as error:
+        raise SettingsError(f"{field}: {error}", request=result.request) from error
+    if not 0 < memory < _MOST_MEMORY:
+        raise SettingsError(
+            f"{field} is {amount}: must be at least 1Mi, and less than {_MOST_MEMORY}Mi", request=result.request
+        )
+    return memory
 
 
 def _no_offer(result: AllocationResult) -> SettingsError:
@@ -285,6 +343,17 @@ def _last_matching(result: AllocationResult, configs: Sequence[AllocationConfig]
                 request=result.request,
             )
     return found
+
+
+def _place_of_last(result: AllocationResult, configs: Sequence[AllocationConfig], kind: type[C]) -> int | None:
+    matching = (
+        place
+        for place, config in enumerate(configs)
+        if config.opaque is not None
+        and _covers(config.requests, result.request)
+        and isinstance(nvidia.understand(config.opaque.parameters), kind)
+    )
+    return max(matching, default=None)
 
 
 def _covers(requests: Sequence[str], request: str) -> bool:

@@ -7,26 +7,17 @@ templates that name it wait as for any GPU in use. Existing allocations keep wha
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceClass
 from gpusharing.api.names import Sharing
-from gpusharing.api.sharing.classes import ExtendedResources
-from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.policy import SharingPolicy
-from gpusharing.api.sharing.tenants import Quota
 from gpusharing.core.cluster import ownership
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import ExaminedPolicy, rank
 from gpusharing.core.reasons import Complaint, DegradedReason
-
-_FIELDS: Final = {
-    Sharing.EXCLUSIVE: "exclusive",
-    Sharing.TIME_SLICING: "time_slicing",
-    Sharing.MPS: "mps",
-    Sharing.MIG: "mig",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +47,6 @@ class PlannedClasses:
     """Ours, of policies with classes.create: false."""
     complaints: Mapping[str, Sequence[Complaint]]
     """By policy."""
-
-
-def for_mode(given: Offers | Quota | ExtendedResources, sharing: Sharing) -> Any:
-    """What a policy says about one mode."""
-    return getattr(given, _FIELDS[sharing])
 
 
 def plan_classes(policies: Sequence[ExaminedPolicy], existing: Mapping[str, DeviceClass]) -> PlannedClasses:

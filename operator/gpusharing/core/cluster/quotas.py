@@ -8,10 +8,10 @@ from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace
 from gpusharing.api.names import Sharing
+from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core import quantities
 from gpusharing.core.cluster import ownership
-from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import ExaminedPolicy

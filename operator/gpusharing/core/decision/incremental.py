@@ -6,7 +6,7 @@ and the decision is tried again when the object changes.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
@@ -19,7 +19,14 @@ from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, Sharing
 from gpusharing.core.claims.allocation import policies_of
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider, ClusterDecision
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
-from gpusharing.core.events.waiting_claims import Why, explain, policy_of_class, waiting_events
+from gpusharing.core.events.waiting_claims import (
+    ClassState,
+    Why,
+    examine_class,
+    explain,
+    policy_of_class,
+    waiting_events,
+)
 from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Target
 from gpusharing.core.policies.policy import ExaminedPolicies, ExaminedPolicy, broken, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
@@ -82,6 +89,8 @@ class Decider:
         self._cluster = ClusterDecision()
         self._unfolded: set[str] = set()
         """Policies whose status may have to change."""
+        self._classes: Mapping[str, ClassState | None] = {}
+        """By class, of claims that wait for it."""
         self._waiting: dict[WaitingGroup, _Waiting] = {}
         self._waiting_changed: defaultdict[WaitingGroup, set[Key]] = defaultdict(set)
         self._new_events: list[RecordEvent] = []
@@ -138,44 +147,34 @@ class Decider:
             raise
 
     def _take_in(self, changes: Changes, now: str) -> Iterator[None]:
-        edited = self._examine(changes.policies)
+        edited = yield from self._examine(changes.policies)
         yield
-        due = sorted(changes.nodes | self._due(now) | self._concerned(edited))
+        concerned = yield from self._concerned(edited)
+        due = sorted(changes.nodes | self._due(now) | concerned)
         moved = {examined.name for examined in edited}
         for name in due:
             moved |= self._propose(name)
             yield
         # A node that is through makes room for others.
-        for name in sorted({*due, *self._hold_back(moved)}):
+        turned = yield from self._hold_back(moved)
+        for name in sorted({*due, *turned}):
             self._decide(name, now)
             yield
         if edited or changes.cluster or self._has_renewed(changes):
             self._decide_cluster()
+            # What a class or a namespace says may have changed.
+            self._classes = {}
         self._unfolded |= changes.policies
         for group, keys in changes.waiting.items():
             self._waiting_changed[group] |= keys
 
-    def fold_statuses(self, *, now: str) -> None:
-        """Brings the statuses of policies up to date."""
+    def fold_statuses(self, *, now: str) -> Iterator[None]:
+        """Brings the statuses of policies up to date, in such steps as well."""
         # Those that were not written yet get the time of their writing.
-        names, self._unfolded = self._unfolded | self._statuses.keys(), set()
-        for name in names:
-            self._statuses.pop(name, None)
-            policy = self.state.get(SharingPolicy, ("", name))
-            if policy is None:
-                self._failing.discard(("SharingPolicyStatus", name))
-                continue
-            if not self._is_examined(policy):
-                # It came during the last round: a status must not speak of a generation that was not decided on.
-                self._unfolded.add(name)
-                continue
-            try:
-                self._fold(policy, now)
-            except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
-                self._failed("SharingPolicyStatus", name, error)
-            else:
-                self._failing.discard(("SharingPolicyStatus", name))
-        self._explain_waiting()
+        for name in sorted(self._unfolded | self._statuses.keys()):
+            self._fold(name, now)
+            yield
+        yield from self._explain_waiting()
 
     def _is_examined(self, policy: SharingPolicy) -> bool:
         examined = self._policies.by_name.get(policy.metadata.name)
@@ -184,40 +183,72 @@ class Decider:
         known, newest = examined.policy.metadata, policy.metadata
         return (known.uid, known.generation) == (newest.uid, newest.generation)
 
-    def _explain_waiting(self) -> None:
-        """Looks at a claim when it comes, or when its group waits for another reason: groups are few, claims many."""
+    def _explain_waiting(self) -> Iterator[None]:
+        """Looks at a claim when it comes, or when its group waits for another reason: claims are many, and so may
+        groups be. Between two steps claims come and go: the next round hears of these."""
         changed, self._waiting_changed = self._waiting_changed, defaultdict(set)
-        for group in self._waiting.keys() - self.state.waiting.keys():
-            del self._waiting[group]
-        for group, claims in self.state.waiting.items():
+        before, self._classes = self._classes, self._examine_classes()
+        turned = {name for name, state in self._classes.items() if name not in before or before[name] != state}
+        for group in changed.keys() | {group for group in self.state.waiting if group.device_class in turned}:
+            claims = self.state.waiting.get(group)
+            if claims is None:
+                self._waiting.pop(group, None)
+                continue
             why = self._why(group)
             known = self._waiting.get(group)
             if known is None or known.why != why:
                 known = self._waiting[group] = _Waiting(why, {})
-                keys: Iterable[Key] = claims
+                keys: Iterable[Key] = list(claims)
             else:
                 keys = changed.get(group, ())
             for key in keys if why else ():
                 known.events.pop(key, None)
-                if key in claims and why:
-                    known.events[key] = waiting_events(claims[key], why)
+                claim = claims.get(key)
+                if claim is not None and why:
+                    known.events[key] = waiting_events(claim, why)
                     self._new_events += known.events[key]
+                yield
+            yield
 
-    def _why(self, group: WaitingGroup) -> Why | None:
-        device_class = self.state.get(DeviceClass, ("", group.device_class))
-        name = policy_of_class(device_class) if device_class else None
-        policy = self.state.get(SharingPolicy, ("", name)) if name else None
+    def _examine_classes(self) -> Mapping[str, ClassState | None]:
+        return {name: self._examine_class(name) for name in {group.device_class for group in self.state.waiting}}
+
+    def _examine_class(self, name: str) -> ClassState | None:
+        device_class = self.state.get(DeviceClass, ("", name))
+        owner = policy_of_class(device_class) if device_class else None
+        policy = self.state.get(SharingPolicy, ("", owner)) if owner else None
         if policy is None or not self._is_examined(policy):
             return None
-        namespace = self.state.get(Namespace, ("", group.namespace))
-        return explain(group, self._policies.by_name[policy.metadata.name], self._status_of(policy), namespace)
+        return examine_class(name, self._policies.by_name[policy.metadata.name], self._status_of(policy))
+
+    def _why(self, group: WaitingGroup) -> Why | None:
+        state = self._classes.get(group.device_class)
+        return explain(group, state, self.state.get(Namespace, ("", group.namespace))) if state else None
 
     def _status_of(self, policy: SharingPolicy) -> SharingPolicyStatus:
         """As it is, or is to be written."""
         pending = self._statuses.get(policy.metadata.name)
         return pending.status if pending else policy.status
 
-    def _fold(self, policy: SharingPolicy, now: str) -> None:
+    def _fold(self, name: str, now: str) -> None:
+        self._unfolded.discard(name)
+        self._statuses.pop(name, None)
+        policy = self.state.get(SharingPolicy, ("", name))
+        if policy is None:
+            self._failing.discard(("SharingPolicyStatus", name))
+            return
+        if not self._is_examined(policy):
+            # It came during the last round: a status must not speak of a generation that was not decided on.
+            self._unfolded.add(name)
+            return
+        try:
+            self._put_status(policy, now)
+        except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
+            self._failed("SharingPolicyStatus", name, error)
+        else:
+            self._failing.discard(("SharingPolicyStatus", name))
+
+    def _put_status(self, policy: SharingPolicy, now: str) -> None:
         name = policy.metadata.name
         examined = replace(self._policies.by_name[name], policy=policy)
         status = policy_status(
@@ -231,7 +262,7 @@ class Decider:
         if examined.is_readable and status != policy.status:
             self._statuses[name] = PatchStatus(policy, status)
 
-    def _examine(self, names: Iterable[str]) -> list[ExaminedPolicy]:
+    def _examine(self, names: Iterable[str]) -> Generator[None, None, list[ExaminedPolicy]]:
         """Takes in policies; those because of which nodes have to be decided on again, as they were and as they are."""
         edited: list[ExaminedPolicy] = []
         by_name = dict(self._policies.by_name)
@@ -248,6 +279,7 @@ class Decider:
             else:
                 by_name[name] = self._examined(policy)
                 edited.append(by_name[name])
+            yield
         if edited:
             self._policies = ExaminedPolicies(by_name.values())
         return edited
@@ -265,21 +297,26 @@ class Decider:
             due.add(heapq.heappop(self._moments)[1])
         return due & self._nodes.keys()
 
-    def _concerned(self, edited: Sequence[ExaminedPolicy]) -> set[str]:
+    def _concerned(self, edited: Sequence[ExaminedPolicy]) -> Generator[None, None, set[str]]:
+        """The nodes that one of these policies concerns, or that were undecidable before."""
         if not edited:
             return set()
-        undecided = {name for kind, name in self._failing if kind == "NodeSharing"}
-        return undecided | {
-            name for name, node in self._nodes.items() if any(self._concerns(examined, node) for examined in edited)
-        }
+        concerned = {name for kind, name in self._failing if kind == "NodeSharing"}
+        names = {examined.name for examined in edited}
+        for name, node in self._nodes.items():
+            if not names.isdisjoint(self._named_on(node.view)) or any(
+                name in self._contributions.get(examined.name, ())
+                or examined.policy.spec.nodes.matches(node.view.labels)
+                for examined in edited
+            ):
+                concerned.add(name)
+            yield
+        return concerned
 
-    def _concerns(self, examined: ExaminedPolicy, node: _Node) -> bool:
-        return (
-            node.view.name in self._contributions.get(examined.name, ())
-            or examined.policy.spec.nodes.matches(node.view.labels)
-            or any(gpu.policy and gpu.policy.name == examined.name for gpu in node.view.sharing.spec.gpus)
-            or any(examined.name in policies_of(claim, self._setup.driver) for claim in node.view.claims)
-        )
+    def _named_on(self, view: NodeView) -> set[str]:
+        """Policies that have GPUs or claims on the node."""
+        names = {gpu.policy.name for gpu in view.sharing.spec.gpus if gpu.policy}
+        return names.union(*(policies_of(claim, self._setup.driver) for claim in view.claims))
 
     def _propose(self, name: str) -> set[str]:
         """What the policies want of the node. The policies whose rollouts it now stands in differently."""
@@ -305,7 +342,7 @@ class Decider:
     def _put_parts(self, node: str, after: Mapping[str, Part]) -> set[str]:
         return _exchange(self._parts, node, {name: part for name, part in after.items() if name in self._policies})
 
-    def _hold_back(self, policies: Iterable[str]) -> set[str]:
+    def _hold_back(self, policies: Iterable[str]) -> Generator[None, None, set[str]]:
         """Nodes on which one of these policies may begin now, or may not any more."""
         turned: set[str] = set()
         for name in policies:
@@ -314,6 +351,7 @@ class Decider:
                 rollout = self._policies.by_name[name].policy.spec.rollout
                 self._held_back[name] = held_back(rollout, self._parts[name])
             turned |= before ^ self._held_back.get(name, frozenset())
+            yield
         return turned & self._nodes.keys()
 
     def _decide(self, name: str, now: str) -> None:

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.gpu_models import GpuModel
 from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Refusal, RefusalReason
 from gpusharing.api.sharing.offers import Offers
-from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.devices import reported_models
 from gpusharing.core.events.on_write import notices
 from gpusharing.core.intents import Intent, RecordEvent
@@ -108,7 +108,7 @@ def propose(policies: ExaminedPolicies, view: NodeView, memo: NodeMemo) -> Propo
         models=view.sharing.status.models,
         written=tuple(before),
     )
-    wanted = memo.wanted.one(lambda case: _wanted(case, view, memo.selector), case)
+    wanted = memo.wanted.one(lambda case: _wanted(case, memo.selector), case)
     rollout = node_rollout(policies.by_name, view.gpus, {gpu.uuid: gpu for gpu in before}, wanted.gpus, memo.changes)
     return Proposal(wanted=wanted, rollout=rollout)
 
@@ -158,10 +158,12 @@ def _without_holders(things: tuple[GpuSharing]) -> GpuSharing:
     return things[0].model_copy(update={"allocated": (), "close_approved": ()})
 
 
-def _wanted(case: _Case, view: NodeView, selector: Selector) -> Wanted:
+def _wanted(case: _Case, selector: Selector) -> Wanted:
     policies = case.policies
-    selections = selector.selections(policies.in_order, view)
-    suspended = [one for one in policies.in_order if one.is_suspended and one.objection is None]
+    selections = selector.selections(policies.in_order, labels=case.labels, gpus=case.gpus)
+    # Those that neither want the node nor have anything here would change nothing.
+    here = selections.keys() | {gpu.policy.name for gpu in case.written if gpu.policy}
+    suspended = [one for one in policies.in_order if one.name in here and one.is_suspended and one.objection is None]
     return Wanted(
         gpus=_assigned(policies, case, selections),
         selections=selections,

@@ -32,7 +32,8 @@ def supply(gpu: Divisible) -> Draw:
 @lru_cache(maxsize=64)
 def _supply(memory_mib: int, mig: MigSupport | None) -> Draw:
     if mig is None or not mig.profiles:
-        return {_MEMORY: memory_mib}
+        # Of a GPU that reports no memory, too, whoever has one device must keep others from the rest.
+        return {_MEMORY: max(1, memory_mib)}
     slices = max(start + profile.size for profile in mig.profiles for start in profile.starts)
     return (
         _engines(mig.largest)

@@ -56,6 +56,14 @@ class MigSupport:
     def profile(self, id_: int) -> MigProfile | None:
         return next((profile for profile in self.profiles if profile.id == id_), None)
 
+    def overlap(self, one: MigPlace, other: MigPlace) -> bool:
+        """Whether instances at these places have memory in common."""
+        profile, others = self.profile(one.profile_id), self.profile(other.profile_id)
+        if profile is None or others is None:
+            # What the driver does not know may be anywhere on the GPU.
+            return True
+        return one.start < other.start + others.size and other.start < one.start + profile.size
+
     @property
     def largest(self) -> Engines:
         """Of each kind, as many as the profile that has the most of it."""
@@ -67,6 +75,9 @@ class Divisible(Hashable, Protocol):
 
     @property
     def memory_mib(self) -> int: ...
+
+    @property
+    def usable_mib(self) -> int: ...
 
     @property
     def mig(self) -> MigSupport | None: ...
@@ -89,10 +100,17 @@ class Board:
     pci_bus_id: str
     pcie_root: str | None = None
     numa_node: int | None = None
+    reserved_mib: int = 0
+    """Of its memory, what the driver keeps for itself."""
     addressing_mode: str | None = None
     """How it shares addresses with the CPU: HMM, ATS, or None where the driver does not tell."""
     mig: MigSupport | None = None
     """None: it cannot be cut."""
+
+    @property
+    def usable_mib(self) -> int:
+        """What programs can have of its memory: shares are parts of this."""
+        return self.memory_mib - self.reserved_mib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """One GPU as it is to be offered: all that its devices are made of."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
@@ -33,8 +34,12 @@ class OfferedGpu:
     memory_wall: MemoryWallSupport = NOT_REPORTED
     """Whether the driver can hold containers to a part of its memory."""
 
-    unhealthy: str | None = None
-    """Why nobody new shall get it, in one word. None: it is well."""
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    """By device, why no new claim may get it, in one word."""
+    held: frozenset[str] = frozenset()
+    """Devices that cannot be prepared: a claim that the API does not know as allocated has the GPU."""
+    agent_stopped: bool = False
+    """Whether no agent runs that could prepare it."""
 
     @property
     def wants_walls(self) -> bool:

@@ -48,5 +48,15 @@ def draw_of_place(gpu: Divisible, place: MigPlace) -> counters.Draw:
     return counters.mig_instance(profile, place.start) if profile else counters.whole(gpu)
 
 
+def exclude_each_other(gpu: Gpu, one: str, other: str) -> bool:
+    """Whether two claims may not have these devices of one GPU at the same time."""
+    sharing = names.sharing_of_device(one)
+    if sharing is not names.sharing_of_device(other):
+        return True
+    if sharing is Sharing.MIG:
+        return not can_be_held_together(gpu, [of_device(gpu, one), of_device(gpu, other)])
+    return sharing is Sharing.EXCLUSIVE
+
+
 def can_be_held_together(gpu: Gpu, options: Iterable[Option]) -> bool:
     return counters.fit((option.draw for option in options), counters.supply(gpu))

@@ -15,6 +15,11 @@ class Reported:
 
     memory_mib: int
     mig: MigSupport | None
+    reserved_mib: int = 0
+
+    @property
+    def usable_mib(self) -> int:
+        return self.memory_mib - self.reserved_mib
 
 
 def described(boards: Iterable[Board]) -> tuple[GpuModel, ...]:
@@ -37,7 +42,9 @@ def described(boards: Iterable[Board]) -> tuple[GpuModel, ...]:
 def reported(gpu: GpuStatus, models: Iterable[GpuModel]) -> Reported:
     """None of its MIG: it cannot be cut, or its agent does not say how."""
     model = next((model for model in models if model.model == gpu.model), None)
-    return Reported(memory_mib=mebibytes(gpu.memory), mig=_support(model) if model else None)
+    total = mebibytes(gpu.memory)
+    usable = mebibytes(gpu.usable_memory) if gpu.usable_memory else total
+    return Reported(memory_mib=total, mig=_support(model) if model else None, reserved_mib=total - usable)
 
 
 def _described(profile: MigProfile) -> MigProfilePlaces:

@@ -13,8 +13,8 @@ from gpusharing.api import names
 from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
 from gpusharing.api.meta import ConditionStatus, LabelSelector
 from gpusharing.api.names import Sharing
+from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
-from gpusharing.core.cluster.device_classes import for_mode
 from gpusharing.core.events import pods
 from gpusharing.core.intents import RecordEvent, Target
 from gpusharing.core.policies.policy import ExaminedPolicy
@@ -28,13 +28,25 @@ class Why(NamedTuple):
     occurrence: str
 
 
-def explain(
-    group: WaitingGroup, examined: ExaminedPolicy, status: SharingPolicyStatus, namespace: Namespace | None
-) -> Why | None:
-    """`examined` and `status`: of the policy whose class it is. None: nothing certain keeps these claims waiting."""
-    return _why_nobody_is_served(group.device_class, examined, status) or _why_strangers_are_not(
-        group, examined, status, namespace
-    )
+class ClassState(NamedTuple):
+    """Of all claims for a class, whatever their namespaces."""
+
+    examined: ExaminedPolicy
+    """Whose class it is."""
+    is_in_force: bool
+    """As it is now, on each of its nodes."""
+    why: Why | None
+    """Why nobody is served."""
+
+
+def examine_class(device_class: str, examined: ExaminedPolicy, status: SharingPolicyStatus) -> ClassState:
+    is_in_force = _is_wholly_in_force(examined, status)
+    return ClassState(examined, is_in_force, _why_nobody_is_served(device_class, examined, status, is_in_force))
+
+
+def explain(group: WaitingGroup, state: ClassState, namespace: Namespace | None) -> Why | None:
+    """None: nothing certain keeps these claims waiting."""
+    return state.why or _why_strangers_are_not(group, state, namespace)
 
 
 def waiting_events(claim: ResourceClaim, why: Why) -> Sequence[RecordEvent]:
@@ -56,7 +68,9 @@ def policy_of_class(device_class: DeviceClass) -> str | None:
     return next((owner.name for owner in owners if owner.kind == Target.SHARING_POLICY), None)
 
 
-def _why_nobody_is_served(name: str, examined: ExaminedPolicy, status: SharingPolicyStatus) -> Why | None:
+def _why_nobody_is_served(
+    name: str, examined: ExaminedPolicy, status: SharingPolicyStatus, is_in_force: bool
+) -> Why | None:
     meant = _meant(name, examined)
     ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
     if status.gpus is not None and not status.gpus.won and ready and ready.status is ConditionStatus.FALSE:
@@ -64,7 +78,7 @@ def _why_nobody_is_served(name: str, examined: ExaminedPolicy, status: SharingPo
         note = f"{meant}, which has none ({ready.reason}): its condition Ready says what to do"
         return Why("PolicyHasNoGpus", note, f"{name} {ready.reason}")
     way = next((way for way in Sharing if names.policy_class(examined.name, way) == name), None)
-    if way and _is_wholly_in_force(examined, status) and for_mode(examined.policy.spec.offers, way) is None:
+    if way and is_in_force and for_mode(examined.policy.spec.offers, way) is None:
         note = (
             f"device class {name} requests {way} on GPUs of SharingPolicy {examined.name}, which does not offer {way}"
         )
@@ -72,18 +86,16 @@ def _why_nobody_is_served(name: str, examined: ExaminedPolicy, status: SharingPo
     return None
 
 
-def _why_strangers_are_not(
-    group: WaitingGroup, examined: ExaminedPolicy, status: SharingPolicyStatus, namespace: Namespace | None
-) -> Why | None:
+def _why_strangers_are_not(group: WaitingGroup, state: ClassState, namespace: Namespace | None) -> Why | None:
     """Their claims were made when the namespace was a tenant, or went around the guards."""
-    tenants = examined.policy.spec.tenants.namespaces
-    if tenants == LabelSelector() or not _is_wholly_in_force(examined, status):
+    tenants = state.examined.policy.spec.tenants.namespaces
+    if tenants == LabelSelector() or not state.is_in_force:
         return None
     labels = namespace.metadata.labels if namespace else None
     if labels is None or tenants.matches(labels):
         return None
     described = f"is not one of its tenants (spec.tenants.namespaces: {in_words(tenants)})"
-    note = f"{_meant(group.device_class, examined)}, and namespace {group.namespace} {described}"
+    note = f"{_meant(group.device_class, state.examined)}, and namespace {group.namespace} {described}"
     return Why("NotATenant", note, group.device_class)
 
 
@@ -92,7 +104,6 @@ def _meant(name: str, examined: ExaminedPolicy) -> str:
 
 
 def _is_wholly_in_force(examined: ExaminedPolicy, status: SharingPolicyStatus) -> bool:
-    """As it is now, on each of its nodes."""
     ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
     is_of_now = status.observed_generation == examined.policy.metadata.generation
     return not examined.is_suspended and is_of_now and ready is not None and ready.status is ConditionStatus.TRUE

@@ -132,10 +132,10 @@ class _Resolving:
 
     def _amounts(self, sharing: Sharing, offer: str, wanted: Mapping[str, str]) -> Mapping[str, str] | None:
         """What is wanted, in ascending order, in mebibytes of this GPU; None where it cannot be had."""
-        amounts = {key: mebibytes(text, of=self.gpu.memory_mib) for key, text in wanted.items()}
+        amounts = {key: mebibytes(text, of=self.gpu.usable_mib) for key, text in wanted.items()}
         for key, amount in amounts.items():
-            if amount > self.gpu.memory_mib:
-                problem = f"{wanted[key]} is more than the {self.gpu.memory_mib}Mi of this GPU: select larger GPUs"
+            if amount > self.gpu.usable_mib:
+                problem = f"{wanted[key]} is more than the {self.gpu.usable_mib}Mi of this GPU: select larger GPUs"
                 self._refuse(sharing, RefusalReason.MEMORY_TOO_SMALL, f"offers.{offer}.memory.{key}: {problem}")
                 return None
         for (low, smaller), (high, larger) in pairwise(amounts.items()):

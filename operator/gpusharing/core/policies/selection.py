@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.core.policies.answers import Answer, GpuDevice
 from gpusharing.core.policies.policy import ExaminedPolicy
-from gpusharing.core.state.node_view import NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +41,18 @@ class Selector:
         self._driver = driver
         self._gpus: dict[str, _Gpu] = {}
 
-    def selections(self, policies: Sequence[ExaminedPolicy], view: NodeView) -> Mapping[str, Selection]:
-        """By the names of the accepted policies that want this node."""
+    def selections(
+        self, policies: Sequence[ExaminedPolicy], *, labels: Mapping[str, str], gpus: Sequence[GpuStatus]
+    ) -> Mapping[str, Selection]:
+        """By the names of the accepted policies that want the node with these labels and GPUs."""
         wanting = [
             examined
             for examined in policies
-            if examined.objection is None and examined.policy.spec.nodes.matches(view.labels)
+            if examined.objection is None and examined.policy.spec.nodes.matches(labels)
         ]
-        statuses = [gpu.status for gpu in view.gpus.values()]
-        everything = Selection(wanted=tuple(gpu.uuid for gpu in statuses), failed={})
+        everything = Selection(wanted=tuple(gpu.uuid for gpu in gpus), failed={})
         if any(examined.selectors for examined in wanting):
-            self._gpus = {status.uuid: self._gpu(status) for status in statuses}
+            self._gpus = {status.uuid: self._gpu(status) for status in gpus}
         names = {examined.name for examined in wanting}
         for gpu in self._gpus.values():
             gpu.forget_others(names)

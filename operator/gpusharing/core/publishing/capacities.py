@@ -5,7 +5,8 @@ Every capacity of a shared device has a policy with a default: without one, a pl
 
 from typing import Any, Final
 
-from gpusharing.api.sharing.offers import MpsOffer, TimeSlicingOffer
+from gpusharing.api.names import Sharing
+from gpusharing.api.sharing.offers import MpsOffer, Offers, TimeSlicingOffer
 from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.core.devices.gpu import Engines, Gpu, MigProfile
 from gpusharing.core.quantities import in_mebibytes, whole_mebibytes
@@ -35,7 +36,7 @@ def time_sliced(gpu: Gpu, offer: TimeSlicingOffer | None, allow: Allowance | Non
 
 def mps(gpu: Gpu, offer: MpsOffer | None, allow: Allowance | None = None) -> Capacities:
     if offer is None:
-        total = in_mebibytes(gpu.memory_mib)
+        total = in_mebibytes(gpu.usable_mib)
         return {
             "shares": _shares(FORGOTTEN_CLIENTS, allow),
             "memory": _divided(total, total, total, total),
@@ -48,6 +49,17 @@ def mps(gpu: Gpu, offer: MpsOffer | None, allow: Allowance | None = None) -> Cap
         "memory": _memory(gpu, memory.default, memory.min, memory.max, allow),
         "threads": _divided("100", str(threads.default), str(threads.min), str(most_threads), step="1"),
     }
+
+
+def totals(gpu: Gpu, offers: Offers, sharing: Sharing) -> dict[str, str]:
+    """What all claims on a shared device have together; nothing where nobody remembers the offer."""
+    if sharing is Sharing.TIME_SLICING and offers.time_slicing:
+        found = time_sliced(gpu, offers.time_slicing)
+    elif sharing is Sharing.MPS and offers.mps:
+        found = mps(gpu, offers.mps)
+    else:
+        return {}
+    return {name: capacity["value"] for name, capacity in found.items()}
 
 
 def mig_instance(profile: MigProfile) -> Capacities:
@@ -79,8 +91,8 @@ def _shares(clients: int, allow: Allowance | None) -> dict[str, Any]:
 def _memory(gpu: Gpu, default: str, least: str, most: str | None, allow: Allowance | None) -> dict[str, Any]:
     said = [whole_mebibytes(amount) for amount in (most, allow.max_memory if allow else None) if amount]
     # The API has no range without its default. Where that is not allowed, the device is on its way out.
-    bound = max(whole_mebibytes(default), min([gpu.memory_mib, *said]))
-    return _divided(in_mebibytes(gpu.memory_mib), default, least, in_mebibytes(bound))
+    bound = max(whole_mebibytes(default), min([gpu.usable_mib, *said]))
+    return _divided(in_mebibytes(gpu.usable_mib), default, least, in_mebibytes(bound))
 
 
 def _divided(total: str, default: str, least: str, most: str, *, step: str | None = None) -> dict[str, Any]:

@@ -109,6 +109,10 @@ def _taints(offered: OfferedGpu, entry: Entry) -> list[dict[str, str]]:
         # Kubernetes evicts by claim, and what a claim tolerates counts.
         evicts = entry.standing is Standing.DRAINING and offered.evicts
         taints.append({"key": _TAINTS[entry.standing], "effect": "NoExecute" if evicts else "NoSchedule"})
-    if offered.unhealthy:
-        taints.append({"key": names.UNHEALTHY_TAINT, "value": offered.unhealthy, "effect": "NoSchedule"})
+    if offered.agent_stopped:
+        taints.append({"key": names.AGENT_STOPPED_TAINT, "effect": "NoSchedule"})
+    if entry.device in offered.held:
+        taints.append({"key": names.HELD_TAINT, "effect": "NoSchedule"})
+    if reason := offered.unhealthy.get(entry.device):
+        taints.append({"key": names.UNHEALTHY_TAINT, "value": reason, "effect": "NoSchedule"})
     return taints

@@ -62,11 +62,11 @@ def _mig_mode(
 
 def _no_room(offered: OfferedGpu) -> str:
     policy = offered.policy.name if offered.policy else ""
-    others = ", ".join(_told(offered.gpu, instance) for instance in offered.instances)
-    beside = f" beside {others}, which others have made" if others else ""
-    return f"offers.mig.layout of policy {policy} does not fit{beside}"
+    others = ", ".join(_describe(offered.gpu, instance) for instance in offered.instances)
+    made_by_others = f" next to {others}, which other programs created" if others else ""
+    return f"offers.mig.layout of policy {policy} does not fit{made_by_others}"
 
 
-def _told(gpu: Gpu, instance: MigInstance) -> str:
+def _describe(gpu: Gpu, instance: MigInstance) -> str:
     profile = gpu.mig.profile(instance.place.profile_id) if gpu.mig else None
     return f"{profile.name if profile else f'profile {instance.place.profile_id}'} at {instance.place.start}"

@@ -24,6 +24,7 @@ from typing import Annotated, Final
 
 from pydantic.dataclasses import dataclass as record
 
+from gpusharing.api import names
 from gpusharing.api.meta import FROZEN_CONFIG, EmptyTuple
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.core.devices.gpu import Gpu
@@ -117,6 +118,8 @@ class GpuPlan:
     """Read these claims, and ask again with the answers: something can go if they hold what they held."""
     look_again: float = math.inf
     """When time alone will change something."""
+    ignored: tuple[str, ...] = ()
+    """Devices of other slots that something says are this GPU's: records were lost, or are of another node."""
 
 
 Answers = Mapping[Holder, bool]
@@ -135,12 +138,15 @@ def narrow(
     answers: Answers = _NO_ANSWERS,
 ) -> list[GpuPlan]:
     """A plan for each GPU, in the same order. `menus` idle GPUs of each group carry everything that is offered."""
+    foreign = [_foreign_devices(view) for view in views]
+    views = [_without(view, devices) if devices else view for view, devices in zip(views, foreign, strict=True)]
     taken_by = [_holders(view, answers) for view in views]
     with_menu = _slots_with_menu(views, taken_by, menus)
-    return [
+    plans = [
         _Planning(view, holders, answers, now, timing).plan(full=view.gpu.slot in with_menu)
         for view, holders in zip(views, taken_by, strict=True)
     ]
+    return [replace(plan, ignored=devices) if devices else plan for plan, devices in zip(plans, foreign, strict=True)]
 
 
 def written(stored: Publication, current: Publication, *, now: float) -> Publication:
@@ -162,6 +168,28 @@ def written(stored: Publication, current: Publication, *, now: float) -> Publica
 def restarted(publication: Publication, *, now: float) -> Publication:
     """After a reboot times are those of another clock."""
     return replace(publication, entries=tuple(_not_after(entry, now, whatever=True) for entry in publication.entries))
+
+
+def _foreign_devices(view: GpuView) -> tuple[str, ...]:
+    """Those that are no devices of this GPU, whatever says that they are."""
+    entries = view.published.devices if view.published else frozenset()
+    held = {holder.device for holder in view.prepared}
+    named = view.found | view.allocated | view.close_approved | entries | held
+    return tuple(sorted(device for device in named if names.slot_of_device(device) != view.gpu.slot))
+
+
+def _without(view: GpuView, devices: Collection[str]) -> GpuView:
+    published = view.published and replace(
+        view.published, entries=tuple(entry for entry in view.published.entries if entry.device not in devices)
+    )
+    return replace(
+        view,
+        published=published,
+        found=view.found.difference(devices),
+        prepared=tuple(holder for holder in view.prepared if holder.device not in devices),
+        allocated=view.allocated.difference(devices),
+        close_approved=view.close_approved.difference(devices),
+    )
 
 
 def _holders(view: GpuView, answers: Answers) -> tuple[Holder, ...]:

@@ -39,6 +39,14 @@ def slice_name(index: int, *, pool: str, driver: str) -> str:
     return f"{index:05x}-{f'{policy}-' if policy else ''}{driver}-{names.node_of_pool(pool)}"
 
 
+def is_ours(slice_: ResourceSlice, *, driver: str) -> bool:
+    """By its name: another driver that calls itself as ours does lets the API server invent names."""
+    index, pool = slice_.metadata.name[:5], slice_.spec.get("pool", {}).get("name", "")
+    return _INDEX.fullmatch(index) is not None and slice_.metadata.name == slice_name(
+        int(index, 16), pool=pool, driver=driver
+    )
+
+
 def plan_pool(
     existing: Sequence[ResourceSlice],
     specs_at: Callable[[int], Sequence[dict[str, Any]]],
@@ -101,6 +109,7 @@ def _generation(slice_: ResourceSlice) -> int:
     return int(slice_.spec.get("pool", {}).get("generation", 0))
 
 
+_INDEX: Final = re.compile("[0-9a-f]{5}")
 # By the API server, to taints.
 _ADDED: Final = "timeAdded"
 _BINARY_SUFFIXES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

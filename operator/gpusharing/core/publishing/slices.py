@@ -31,6 +31,11 @@ class PublishedGpu(NamedTuple):
     def slot(self) -> int:
         return self.offered.gpu.slot
 
+    @property
+    def entries_of_slot(self) -> Sequence[Entry]:
+        """Without those of another GPU, which nobody could describe."""
+        return [entry for entry in self.entries if names.slot_of_device(entry.device) == self.slot]
+
 
 def slice_specs(
     gpus: Sequence[PublishedGpu], *, node: str, pool: str, driver: str, generation: int
@@ -45,7 +50,7 @@ def slice_specs(
             for chunk in _chunks(ordered, _COUNTER_SETS_PER_SLICE)
         ]
     for chunk in _with_room(ordered, {slot: len(found) for slot, found in at_most.items()}):
-        found = [device for gpu in sorted(chunk, key=_turn) for device in devices(*gpu)]
+        found = [device for gpu in sorted(chunk, key=_turn) for device in devices(gpu.offered, gpu.entries_of_slot)]
         # As the API server keeps it: without a list that is empty.
         contents.append({"devices": found} if found else {})
     told = {"name": pool, "generation": generation, "resourceSliceCount": len(contents)}
@@ -55,14 +60,14 @@ def slice_specs(
 def _at_most(gpu: PublishedGpu) -> Sequence[Option]:
     """Everything that it may come to publish: what is offered, and what is still there of what was."""
     offered = {option.device: option for option in menu(gpu.offered)}
-    still = {entry.device: options.of_device(gpu.offered.gpu, entry.device) for entry in gpu.entries}
+    still = {entry.device: options.of_device(gpu.offered.gpu, entry.device) for entry in gpu.entries_of_slot}
     return tuple((offered | still).values())
 
 
 def _turn(gpu: PublishedGpu) -> tuple[int, int]:
     """The scheduler takes the first that fits. GPUs that are in use already are filled up first; whoever wants a whole
     one then meets those that are nothing else before the counters of the menu."""
-    opened = {names.sharing_of_device(entry.device) for entry in gpu.entries if entry.standing is Standing.OPEN}
+    opened = {names.sharing_of_device(entry.device) for entry in gpu.entries_of_slot if entry.standing is Standing.OPEN}
     return (0 if Sharing.EXCLUSIVE not in opened else 1 if len(gpu.entries) == 1 else 2), gpu.slot
 
 

@@ -3,11 +3,10 @@
 All of it is read from what the API has and what the agent reports, so it is the same whoever asks, and when.
 """
 
-from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api.sharing.gpu_status import HEALTHY, GpuStatus, Reason
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.policies.is_offered import is_offered, lacks_instances
-from gpusharing.core.publishing.gpu_health import HEALTHY, Reason
 from gpusharing.core.state.node_view import GpuView, Hold
 
 
@@ -27,7 +26,7 @@ def has_to_be_repartitioned(entry: GpuSharing, gpu: GpuView) -> bool:
 def failure(gpu: GpuStatus) -> str | None:
     """Why it cannot be used, or not in this mode."""
     healthy = next((condition for condition in gpu.conditions if condition.type == HEALTHY), None)
-    if healthy is None or (healthy.status == "True" and healthy.reason != Reason.DISOBEYS):
+    if healthy is None or (healthy.status == "True" and healthy.reason != Reason.SETTING_NOT_APPLIED):
         return None
     return healthy.message
 

@@ -1,6 +1,6 @@
 """What one node contributes to the status of each policy."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -128,8 +128,9 @@ def contributions(
         | {change.policy for change in changes}
         | clients.keys()
     )
+    lost = _lost_by_policy(view.name, decided.admitted)
     return {
-        policy: _contribution(policy, view, decided, parts, clients=clients[policy])
+        policy: _contribution(policy, view, decided, parts, lost=lost.get(policy, ()), clients=clients[policy])
         for policy in policies.keys() & (decided.selected_by | concerned)
     }
 
@@ -152,7 +153,13 @@ def _gpu_part(case: _Case) -> _GpuPart:
 
 
 def _contribution(
-    policy: str, view: NodeView, decided: DecidedNode, gpus: Sequence[_GpuPart], *, clients: int
+    policy: str,
+    view: NodeView,
+    decided: DecidedNode,
+    gpus: Sequence[_GpuPart],
+    *,
+    lost: Sequence[str],
+    clients: int,
 ) -> Contribution:
     selection = decided.selections.get(policy)
     won = [gpu for gpu in gpus if gpu.policy == policy]
@@ -163,12 +170,7 @@ def _contribution(
         counted=any(gpu.counted for gpu in won),
         places=sum(gpu.places for gpu in won),
         clients=clients,
-        lost=tuple(
-            f"{gpu.case.decided.uuid} of {view.name} to {gpu.policy or 'nobody'} ({loser.reason})"
-            for gpu in gpus
-            for loser in gpu.case.decided.losers
-            if loser.policy == policy
-        ),
+        lost=tuple(lost),
         failed=tuple(f"{uuid} of {view.name}: {why}" for uuid, why in selection.failed.items()) if selection else (),
         refused=tuple(
             (refusal.reason, f"{gpu.case.decided.uuid} of {view.name}: {refusal.message}")
@@ -195,6 +197,16 @@ def _contribution(
         ),
         planned=decided.plans.get(policy),
     )
+
+
+def _lost_by_policy(node: str, gpus: Sequence[GpuSharing]) -> Mapping[str, Sequence[str]]:
+    """At once for all: of hundreds of policies, each may have lost each GPU."""
+    lost: defaultdict[str, list[str]] = defaultdict(list)
+    for gpu in gpus:
+        winner = gpu.policy.name if gpu.policy else "nobody"
+        for loser in gpu.losers:
+            lost[loser.policy].append(f"{gpu.uuid} of {node} to {winner} ({loser.reason})")
+    return lost
 
 
 def _not_evicted(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:

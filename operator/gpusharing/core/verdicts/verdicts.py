@@ -125,11 +125,12 @@ def _judge(case: _Case, digest: str) -> ClaimSharing | None:
     except tenancy.UnknownNamespaceError:
         return None
     configs = allocation.configs(claim, case.driver)
+    gpus = [(held.result, held.gpu.uuid) for held in case.held]
     resolved: list[DeviceSettings] = []
     refused: defaultdict[str, list[str]] = defaultdict(list)
     for held in case.held:
         try:
-            resolved += _settings(held, configs, promise)
+            resolved += _settings(held, configs, promise, gpus)
         except settings.SettingsError as error:
             refused[error.problem].append(held.result.request)
     problems += [f"{_requests(requests)}: {problem}" for problem, requests in refused.items()]
@@ -171,6 +172,7 @@ def _settings(
     held: Held,
     configs: Sequence[AllocationConfig],
     promise: _Promise,
+    gpus: settings.ClaimedGpus,
 ) -> Iterable[DeviceSettings]:
     result, gpu = held.result, held.gpu
     kept = promise.settings.get((result.request, result.device))
@@ -182,11 +184,14 @@ def _settings(
         return [kept] if kept else []
     try:
         offered = gpu.offers or AS_FOUND
-        return [settings.resolve(result, configs, offered, gpu.policy, allow=gpu.allow, memory_wall=held.wall)]
+        resolved = settings.resolve(
+            result, configs, offered, gpu.policy, gpus=gpus, allow=gpu.allow, memory_wall=held.wall
+        )
     except settings.SettingsError:
         if promise.holds:
             return [kept] if kept else []
         raise
+    return [resolved]
 
 
 def _is_leaving(held: Held) -> bool:

@@ -15,6 +15,7 @@ from gpusharing.sim.cli.description import describe
 from gpusharing.sim.errors import SimError
 from gpusharing.sim.models import MODELS
 from gpusharing.sim.node import SimNode, create
+from gpusharing.sim.quirks import Quirk, parse_quirks
 
 Action = Callable[[SimNode, argparse.Namespace], None]
 Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no public name
@@ -55,6 +56,8 @@ def _add_create(commands: Parsers) -> None:
     parser.add_argument("--gpus", required=True, metavar="MODEL[:COUNT],...", help=f"models: {', '.join(MODELS)}")
     _add_driver(parser, f"({drivers.DEFAULT})")
     parser.add_argument("--seed", help="the same text gives GPUs with the same UUIDs")
+    quirks = ", ".join(quirk.option for quirk in Quirk)
+    parser.add_argument("--quirks", metavar="QUIRK,...", default="", help=f"what is peculiar about it: {quirks}")
     parser.set_defaults(run=lambda arguments: _reported(lambda: _create(arguments)))
 
 
@@ -90,7 +93,8 @@ def _reported(action: Callable[[], None]) -> int:
 
 def _create(arguments: argparse.Namespace) -> None:
     driver = arguments.driver or drivers.DEFAULT
-    node = create(arguments.directory, arguments.gpus, driver=driver, seed=arguments.seed)
+    quirks = parse_quirks(arguments.quirks)
+    node = create(arguments.directory, arguments.gpus, driver=driver, seed=arguments.seed, quirks=quirks)
     sys.stdout.write(f"created {len(node.gpus())} simulated GPUs; to use them:\n  . {node.directory / 'env'}\n")
 
 

@@ -16,6 +16,8 @@ def describe(node: SimNode) -> str:
 
 def _lines(node: SimNode) -> Iterator[str]:
     yield f"driver {node.driver_version}{'' if node.driver_is_loaded else ', not loaded'}, boot {node.boot_id}"
+    if quirks := node.quirks:
+        yield f"quirks: {', '.join(quirk.option for quirk in quirks)}"
     for gpu in node.gpus():
         yield from _gpu(gpu)
     for limit in node.memory_limits():

@@ -13,6 +13,7 @@ from gpusharing.sim.faults import FAULTS, Fault
 from gpusharing.sim.node import SimNode
 
 HELP = {
+    "action": "what would recover it: a number of nvmlDeviceGpuRecoveryAction_t (%(default)s)",
     "after": "leaves so many calls alone first",
     "code": "the number of the error that NVML answers",
     "compute_instance": "id of the compute instance that it is of",
@@ -22,6 +23,7 @@ HELP = {
     "gpu_instance": "id of the GPU instance that it is of",
     "pipe": "the daemon's pipe directory",
     "profile": "name of a MIG profile, as 1g.10gb",
+    "recovery": "what would recover it, as for reset-needed (by NVIDIA's catalogue of XIDs)",
     "seconds": "goes on after that (%(default)s)",
     "start": "the memory slice at which it begins",
     "times": "hits so many calls only",

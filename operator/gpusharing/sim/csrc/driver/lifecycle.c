@@ -74,7 +74,7 @@ static void recover(struct gpu_state *gpu)
 	if (gpu->row_remap_pending)
 		gpu->remapped_rows_uncorrectable++;
 	gpu->row_remap_pending = 0;
-	gpu->reset_needed = 0;
+	gpu->recovery_action = 0;
 }
 
 nvmlReturn_t reset_gpu(struct node_state *state, unsigned int index)

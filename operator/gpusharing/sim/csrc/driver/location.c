@@ -5,17 +5,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char state[PATH_MAX];
 static char directory[PATH_MAX];
 
-/* DIR/lib/libnvidia-ml.so.1 and DIR/bin/nvidia-smi belong to DIR/state, so they need no environment. */
-static void find_beside_own_file(void)
+/* The driver's files are somewhere below the node's directory, which has the state: so they need no environment. */
+static void find_above_own_file(void)
 {
-	char file[PATH_MAX];
+	char file[PATH_MAX], *above = file;
 
-	if (own_file(file))
-		snprintf(state, sizeof(state), "%s/state", dirname(dirname(file)));
+	if (!own_file(file))
+		return;
+	do {
+		above = dirname(above);
+		snprintf(state, sizeof(state), "%s/state", above);
+	} while (access(state, F_OK) < 0 && above[1]);
+	/* In a root that has no more than the driver, with the node's devices. */
+	if (access(state, F_OK) < 0)
+		snprintf(state, sizeof(state), "/dev/.sim/state");
 }
 
 static void find(void)
@@ -26,7 +34,7 @@ static void find(void)
 	if (configured)
 		snprintf(state, sizeof(state), "%s", configured);
 	else
-		find_beside_own_file();
+		find_above_own_file();
 	strcpy(copy, state);
 	strcpy(directory, dirname(copy));
 }

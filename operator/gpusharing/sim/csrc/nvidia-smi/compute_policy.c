@@ -64,6 +64,8 @@ static nvmlReturn_t list(nvmlDevice_t device, const void *unused)
 	(void)unused;
 	if (error)
 		printf("Failed to get timeslice policy for GPU %u : %s\n", gpu_index(device), nvmlErrorString(error));
+	else if (has_quirk(QUIRK_TIMESLICE_UNREADABLE))
+		printf("Compute policies of GPU %u: %#x\n", gpu_index(device), 0x10 + timeslice);
 	else
 		printf("GPU %s\n    Timeslice: %s\n", bus_id(device, &pci), timeslice_name(timeslice));
 	return error;

@@ -93,3 +93,11 @@ const char *bus_id(nvmlDevice_t device, nvmlPciInfo_t *buffer)
 {
 	return nvmlDeviceGetPciInfo_v3(device, buffer) ? "Unknown" : buffer->busId;
 }
+
+bool has_quirk(unsigned int quirk)
+{
+	unsigned int quirks = 0;
+
+	gpusharingSimGetQuirks(&quirks);
+	return quirks & quirk;
+}

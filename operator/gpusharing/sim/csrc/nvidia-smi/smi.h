@@ -41,6 +41,9 @@ const char *timeslice_name(unsigned int timeslice);
 unsigned int gpu_index(nvmlDevice_t device);
 const char *bus_id(nvmlDevice_t device, nvmlPciInfo_t *buffer);
 
+/* Of enum quirk. */
+bool has_quirk(unsigned int quirk);
+
 /* Commands. */
 nvmlReturn_t list_gpus(const char *ids);
 nvmlReturn_t show_table(void);

@@ -9,6 +9,9 @@
 #include "driver/limits.h"
 #include "nvml/session.h"
 
+/* In milliseconds; what NVIDIA's own driver allows for. */
+enum { SLOW_MIG_STEP = 2000 };
+
 static void sleep_a_little(void)
 {
 	nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
@@ -24,6 +27,34 @@ static nvmlReturn_t open_state(struct call *call)
 	if (!call->state->driver.loaded)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
 	return is_of_this_driver(call->state) ? NVML_SUCCESS : NVML_ERROR_LIB_RM_VERSION_MISMATCH;
+}
+
+static bool is_mig_step(const char *function)
+{
+	static const char *const STEPS[] = {"nvmlDeviceSetMigMode", "nvmlDeviceCreateGpuInstance",
+					    "nvmlGpuInstanceCreateComputeInstance", "nvmlComputeInstanceDestroy",
+					    "nvmlGpuInstanceDestroy"};
+
+	for (size_t step = 0; step < sizeof(STEPS) / sizeof(STEPS[0]); step++)
+		if (strncmp(function, STEPS[step], strlen(STEPS[step])) == 0)
+			return true;
+	return false;
+}
+
+/* Others go on meanwhile. */
+static nvmlReturn_t dawdle(struct call *call)
+{
+	uint64_t deadline = milliseconds_now() + SLOW_MIG_STEP;
+	nvmlReturn_t error = NVML_SUCCESS;
+
+	if (!(call->state->quirks & QUIRK_SLOW_NVML) || !is_mig_step(call->function))
+		return NVML_SUCCESS;
+	while (!error && milliseconds_now() < deadline) {
+		store_close(&call->store);
+		sleep_a_little();
+		error = open_state(call);
+	}
+	return error;
 }
 
 /* As a call that hangs in the kernel, this one holds nobody else up. It goes on when the fault is cleared. */
@@ -43,8 +74,12 @@ static nvmlReturn_t hang(struct call *call, const struct fault_state *fault)
 
 static nvmlReturn_t suffer(struct call *call, unsigned int gpu)
 {
-	struct fault_state *fault = meet_fault(call->state, call->function, gpu, false);
+	nvmlReturn_t slow = dawdle(call);
+	struct fault_state *fault;
 
+	if (slow)
+		return slow;
+	fault = meet_fault(call->state, call->function, gpu, false);
 	if (fault && fault->effect == FAULT_EFFECT_HANGS) {
 		nvmlReturn_t error = hang(call, fault);
 

@@ -12,7 +12,7 @@
 static nvmlReturn_t read_field(const struct call *call, uint32_t field, unsigned int *value)
 {
 	if (field == GET_GPU_RECOVERY_ACTION && call->gpu->supported_events & EVENT_RECOVERY_ACTION) {
-		*value = call->gpu->reset_needed;
+		*value = call->gpu->recovery_action;
 		return NVML_SUCCESS;
 	}
 	if (!call->gpu->mig_capable)

@@ -53,6 +53,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 		return NVML_ERROR_INVALID_ARGUMENT;
 	if (memory->version != NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (call.state->quirks & QUIRK_MEMORY_INFO_UNSUPPORTED)
+		return NVML_ERROR_NOT_SUPPORTED;
 	if (!may_see_memory(&call))
 		return NVML_ERROR_NO_PERMISSION;
 	amounts = measure(&call);
@@ -75,6 +77,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 		return error;
 	if (!memory)
 		return NVML_ERROR_INVALID_ARGUMENT;
+	if (call.state->quirks & QUIRK_MEMORY_INFO_UNSUPPORTED)
+		return NVML_ERROR_NOT_SUPPORTED;
 	if (!may_see_memory(&call))
 		return NVML_ERROR_NO_PERMISSION;
 	amounts = measure(&call);

@@ -29,6 +29,8 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlRe
 		return NVML_ERROR_INVALID_ARGUMENT;
 	if (!call.gpu->mig_capable)
 		return NVML_ERROR_NOT_SUPPORTED;
+	if (call.state->quirks & QUIRK_VGPU_GUEST)
+		return NVML_ERROR_NOT_SUPPORTED;
 	if (!is_privileged())
 		return NVML_ERROR_NO_PERMISSION;
 	generation = call.gpu->generation;

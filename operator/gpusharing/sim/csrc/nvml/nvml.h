@@ -397,3 +397,4 @@ EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttri
 EXPORT nvmlReturn_t gpusharingSimGetTimeslice(nvmlDevice_t device, unsigned int *timeslice);
 EXPORT nvmlReturn_t gpusharingSimSetTimeslice(nvmlDevice_t device, unsigned int timeslice);
 EXPORT nvmlReturn_t gpusharingSimResetGpu(nvmlDevice_t device);
+EXPORT nvmlReturn_t gpusharingSimGetQuirks(unsigned int *quirks);

@@ -1,4 +1,5 @@
 /* What can be asked of the daemon. The answers to wrong questions are in our words: NVIDIA's are not documented. */
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,8 @@ static void get_active_thread_percentage(struct command *command)
 
 static void set_limit(struct settings *settings, const char *device, const char *amount, FILE *out)
 {
+	if (has_quirk(QUIRK_MPS_INDEX_ONLY) && !isdigit(*device))
+		return;
 	if (!set_memory_limit(&settings->memory, device, amount))
 		fprintf(out, "Invalid memory limit %s\n", amount);
 }
@@ -234,6 +237,8 @@ static void print_limit(uint64_t bytes, FILE *out)
 {
 	if (bytes == MPS_NO_LIMIT)
 		fprintf(out, "No limit\n");
+	else if (has_quirk(QUIRK_MPS_ECHO_GIB))
+		fprintf(out, "%luG\n", bytes >> 30);
 	else
 		fprintf(out, "%luM\n", bytes >> 20);
 }

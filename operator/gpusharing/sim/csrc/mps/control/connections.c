@@ -20,9 +20,12 @@ struct command_line {
 	pid_t awaited_client;
 	bool awaits_end;
 	bool has_asked;
+	/* Came by the socket that is for root. */
+	bool is_privileged;
 };
 
 static struct command_line *command_lines;
+static struct watch control, control_privileged;
 
 static void forget(struct command_line *command_line)
 {
@@ -69,6 +72,10 @@ static void on_message(struct watch *watch)
 		log_line("Hanging, as the simulated node demands");
 	} else if (message.type == MPS_CONNECT) {
 		become_client(connection);
+	} else if (message.type == MPS_COMMAND && !connection->is_privileged) {
+		log_line("User did not send valid credentials");
+		loop_close(watch);
+		forget(connection);
 	} else if (message.type == MPS_COMMAND) {
 		if (!connection->has_asked)
 			log_line("NEW UI");
@@ -88,6 +95,7 @@ static void on_connection(struct watch *listener)
 		return;
 	connection = calloc(1, sizeof(*connection));
 	connection->watch = (struct watch){.file = file, .ready = on_message};
+	connection->is_privileged = listener == &control_privileged;
 	connection->next = command_lines;
 	command_lines = connection;
 	loop_watch(&connection->watch);
@@ -117,8 +125,6 @@ static bool listen_on(struct watch *listener, const char *name, mode_t mode)
 
 bool listen_for_connections(void)
 {
-	static struct watch control, control_privileged;
-
 	return listen_on(&control, "control", 0666) && listen_on(&control_privileged, "control_privileged", 0755);
 }
 

@@ -46,6 +46,8 @@ int run_interface(void);
 /* daemon.c: becomes the daemon; returns only if it cannot, with the exit code. */
 int run_daemon(bool background);
 void end_daemon(void);
+/* Of the node, a QUIRK_. */
+bool has_quirk(unsigned int quirk);
 /* Where servers write. */
 int server_log(void);
 

@@ -22,6 +22,12 @@ static int lock;
 /* The boot of the node in which the daemon runs. */
 static uint32_t boot;
 static int32_t cuda_version;
+static uint32_t quirks;
+
+bool has_quirk(unsigned int quirk)
+{
+	return quirks & quirk;
+}
 
 int server_log(void)
 {
@@ -92,6 +98,7 @@ static bool enter_node(void)
 		return false;
 	boot = store.state->boot;
 	cuda_version = store.state->driver.cuda_version;
+	quirks = store.state->quirks;
 	return true;
 }
 

@@ -58,7 +58,9 @@ static bool may_start(void)
 {
 	SCOPED_STORE(store);
 
-	return !store_open(&store) && store.state->mps_fault != MPS_FAULT_SERVER_DOES_NOT_START;
+	if (store_open(&store) || store.state->mps_fault == MPS_FAULT_SERVER_DOES_NOT_START)
+		return false;
+	return !(store.state->quirks & QUIRK_LATE_UVM) || access("/dev/nvidia-uvm", R_OK | W_OK) == 0;
 }
 
 int main(void)

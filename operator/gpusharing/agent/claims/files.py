@@ -1,0 +1,99 @@
+"""What containers of a claim are given: walls, metadata and CDI specs, in the order in which they refer to others."""
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+import structlog
+
+from gpusharing.agent.claims.reading import ClaimRef
+from gpusharing.agent.containers.cdi import AnotherGpuError, CdiDirectory, UnresolvableError
+from gpusharing.agent.containers.device_metadata import MetadataFiles
+from gpusharing.agent.publishing.node_gpus import NodeGpus
+from gpusharing.agent.state.files import Boot
+from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
+from gpusharing.agent.walls.claim_walls import Walls
+from gpusharing.core.publishing.devices import attributes_of
+
+log = structlog.get_logger(__name__)
+
+
+class ClaimFiles:
+    def __init__(self, *, gpus: NodeGpus, walls: Walls, cdi: CdiDirectory, metadata: MetadataFiles) -> None:
+        self._gpus = gpus
+        self._walls = walls
+        self._cdi = cdi
+        self._metadata = metadata
+        self._written: set[str] = set()
+        """The uids of claims whose files are all there, if nobody else has removed them."""
+
+    def claims(self) -> set[str]:
+        """The claims whose containers find anything, whoever wrote it when."""
+        return {*self._cdi.claims(), *self._metadata.claims()}
+
+    def claims_of(self, boot: Boot) -> set[str]:
+        """Those of them whose containers may run."""
+        files = (self._cdi, self._metadata)
+        return {uid for uid in self.claims() if any(kind.was_written_in(boot, uid) for kind in files)}
+
+    def slots(self) -> dict[str, int]:
+        """Of GPUs, as containers know them."""
+        return self._cdi.slots()
+
+    def reference(self, uid: str) -> ClaimRef | None:
+        """What the claim's files call it."""
+        found = self._metadata.reference(uid)
+        return ClaimRef(uid, *found) if found else None
+
+    def write(self, claim: PreparedClaim) -> None:
+        """The CDI spec comes last, once everything it refers to exists."""
+        self._walls.build(claim)
+        self._write_spec(claim)
+
+    def incomplete(self, claims: Iterable[PreparedClaim]) -> list[PreparedClaim]:
+        """Those of which others have removed files. Looks for files, not into them: that costs little."""
+        specs = set(self._cdi.claims())
+        return [claim for claim in claims if claim.uid in self._written and not self._is_complete(claim, specs)]
+
+    def _is_complete(self, claim: PreparedClaim, specs: Container[str]) -> bool:
+        return claim.uid in specs and self._metadata.is_complete(claim) and self._walls.are_complete(claim)
+
+    def renew(self, claim: PreparedClaim) -> None:
+        """What its containers find, as its record and NVIDIA's specs are now; walls are renewed for all claims."""
+        try:
+            self._write_spec(claim)
+        except AnotherGpuError as error:
+            # A container that starts now would get the other one.
+            self.delete_spec(claim.uid)
+            log.warning("CDI spec withdrawn", claim=claim.display_name, error=str(error))
+        except UnresolvableError as error:
+            # No container of it starts before NVIDIA's specs are there again.
+            log.warning("CDI spec missing", claim=claim.display_name, error=str(error))
+
+    def renew_walls(self) -> None:
+        self._walls.renew()
+
+    def delete(self, uid: str) -> None:
+        """The CDI spec goes first: nothing leads to the rest any more."""
+        self.delete_spec(uid)
+        self._walls.delete(uid)
+
+    def delete_spec(self, uid: str) -> None:
+        self._cdi.delete(uid)
+        self._metadata.delete(uid)
+        self._written.discard(uid)
+
+    def _write_spec(self, claim: PreparedClaim) -> None:
+        for device in claim.devices:
+            if self._gpus.is_here(device.uuid):
+                self._cdi.check(device, minor=self._gpus.published(device.uuid).gpu.minor)
+        # A GPU that is not there is described as it was.
+        if all(device.uuid in self._gpus.uuids for device in claim.devices) or not self._metadata.has(claim.uid):
+            self._metadata.write(claim, [self._attributes(device) for device in claim.devices])
+        self._cdi.write(claim.uid, claim.devices)
+        self._written.add(claim.uid)
+
+    def _attributes(self, device: PreparedDevice) -> dict[str, Any]:
+        if device.uuid not in self._gpus.uuids:
+            return {}
+        attributes = attributes_of(self._gpus.published(device.uuid), device.device)
+        return attributes | ({"uuid": {"string": device.mig_uuid}} if device.mig_uuid else {})

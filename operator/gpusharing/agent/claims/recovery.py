@@ -1,0 +1,178 @@
+"""Prepared claims after a start, and while policies change: renewed, followed, and found again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import structlog
+
+from gpusharing.agent.claims import containers
+from gpusharing.agent.claims.devices import ClaimDevices
+from gpusharing.agent.claims.files import ClaimFiles
+from gpusharing.agent.claims.forgotten import ForgottenClaims
+from gpusharing.agent.claims.preparing import REFUSALS, Preparer
+from gpusharing.agent.claims.reading import ClaimReader, ClaimRef
+from gpusharing.agent.settling.settler import Settler
+from gpusharing.agent.state.models import PreparedClaim
+from gpusharing.agent.state.records import Records
+from gpusharing.agent.steps import Steps
+from gpusharing.api import names
+from gpusharing.api.dra import ResourceClaim, ResourceSlice
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.core.claims import allocation
+from gpusharing.core.publishing.narrowing import Holder
+
+log = structlog.get_logger(__name__)
+
+
+class ClaimRecovery:
+    def __init__(
+        self,
+        *,
+        records: Records,
+        reader: ClaimReader,
+        devices: ClaimDevices,
+        files: ClaimFiles,
+        settler: Settler,
+        preparer: Preparer,
+        steps: Steps,
+    ) -> None:
+        self._records = records
+        self._reader = reader
+        self._devices = devices
+        self._files = files
+        self._settler = settler
+        self._preparer = preparer
+        self._steps = steps
+        self._forgotten = ForgottenClaims(records=records, reader=reader, files=files, preparer=preparer)
+
+    def recover(self) -> asyncio.Future[None]:
+        """After a start: walls, CDI specs and GPU settings follow from the claims on disk, whatever was half done. Of
+        GPUs that are still being set, others wait for the gate from now on."""
+        # Written by a predecessor of this boot: containers may run. Others are void.
+        self._records.lose_claims(self._files.claims_of(self._records.boot))
+        # Pods that end need no disk.
+        with self._steps.step("renew claim files"):
+            self._renew()
+        return self._settler.recover({*self._records.changed_gpus, *self._devices.gpus})
+
+    def follow(self) -> None:
+        """Gives claims the settings of their GPUs that are in force now, and what could not be written before."""
+        if self._steps.has_failed("renew claim files"):
+            with self._steps.step("renew claim files"):
+                self._renew()
+        self._follow()
+
+    async def restore(self) -> list[str]:
+        """Writes again what others have removed of what containers find. Returns whose."""
+        lost = self._files.incomplete(self._records.claims.values())
+        if lost:
+            self._files.renew_walls()
+        errors: list[OSError] = []
+        for claim in lost:
+            try:
+                self._files.renew(claim)
+            except OSError as error:
+                errors.append(error)
+        if errors:
+            # The others have theirs.
+            raise errors[0]
+        return [f"claim {claim.display_name}" for claim in lost]
+
+    @property
+    def has_learned(self) -> bool:
+        return self._preparer.is_recovered.is_set()
+
+    async def learn(
+        self,
+        sharing: NodeSharing,
+        slices: Iterable[ResourceSlice],
+        *,
+        take_survey: Callable[[], Awaitable[None]],
+    ) -> None:
+        """What the API knows of this node and its state may have lost, once after each start: before that nothing is
+        deleted, no new GPU gets a slot, and nothing new is prepared."""
+        self._devices.learn_slots(_slots(slices) | _slots_of(sharing) | self._files.slots())
+        if self._records.is_empty and sharing.status.gpus:
+            self._records.lost_state = True
+            log.warning("state lost", gpus=len(sharing.status.gpus), claims=len(sharing.status.claims))
+            if sharing.status.boot_id == self._records.boot.id:
+                self._records.lose_claims(claim.uid for claim in sharing.status.claims)
+        # GPUs that were waiting for a slot: whoever waits for the recovery finds them.
+        await take_survey()
+        self._preparer.is_recovered.set()
+
+    async def reconcile(self, sharing: NodeSharing) -> None:
+        """With what the API says now: claims whose records were lost are found again, forgotten ones given back."""
+        if self._records.lost_claims:
+            await self.readopt(sharing)
+        await self._forgotten.give_back(sharing)
+
+    async def readopt(self, sharing: NodeSharing) -> None:
+        """Finds out again what claims hold whose records were lost. Their names are known from their files, from this
+        node's last report, or from the operator."""
+        told = {claim.uid: claim.claim for claim in sharing.spec.claims}
+        told |= {claim.uid: claim.claim for claim in sharing.status.claims}
+        reported = {claim.uid: claim.settings for claim in sharing.spec.claims}
+        self._devices.learn_settings(reported | {claim.uid: claim.settings for claim in sharing.status.claims})
+        for uid in sorted(self._records.lost_claims):
+            ref = self._files.reference(uid) or (_reference(uid, told[uid]) if uid in told else None)
+            if ref is None and not sharing.spec.gpus:
+                # The operator names every claim of this node, once it has spoken.
+                log.warning("claim could not be recovered", claim_uid=uid, error="its name is not known yet")
+                continue
+            claim = await self._reader.find(ref) if ref else None
+            if claim is not None:
+                await self._recover_claim(claim)
+            elif not await asyncio.to_thread(containers.run_with, uid):
+                await self._preparer.take_back(uid)
+
+    async def _recover_claim(self, claim: ResourceClaim) -> None:
+        try:
+            await self._preparer.prepare_again(claim)
+        except REFUSALS as error:
+            log.warning("claim could not be recovered", claim=allocation.display_name(claim), error=str(error))
+
+    async def still_holds(self, holder: Holder) -> bool:
+        """Whether the API says that a prepared claim has this very device."""
+        prepared = self._records.all_claims.get(holder.claim)
+        return prepared is not None and await self._reader.holds(prepared, holder)
+
+    def _renew(self) -> None:
+        for uid in self._files.claims() - self._records.claims.keys() - self._records.lost_claims:
+            self._files.delete_spec(uid)
+        self._files.renew_walls()
+        self._follow()
+        claims = {claim.display_name: claim for claim in self._records.claims.values()}
+        self._steps.for_each("renew claim files", claims, self._files.renew, kind="claim")
+
+    def _follow(self) -> None:
+        claims = {claim.display_name: claim for claim in self._records.claims.values()}
+        self._steps.for_each("follow policies", claims, self._follow_with, kind="claim")
+
+    def _follow_with(self, claim: PreparedClaim) -> None:
+        followed = self._devices.with_current_settings(claim)
+        if followed != claim:
+            # The record comes last: until then it is done again.
+            self._files.renew(followed)
+            self._records.put_claim(followed)
+
+
+def _reference(uid: str, claim: str) -> ClaimRef:
+    namespace, _, name = claim.partition("/")
+    return ClaimRef(uid, namespace, name)
+
+
+def _slots_of(sharing: NodeSharing) -> dict[str, int]:
+    return {gpu.uuid: gpu.slot for gpu in sharing.status.gpus}
+
+
+def _slots(slices: Iterable[ResourceSlice]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for slice_ in slices:
+        for device in slice_.spec.get("devices") or ():
+            slot = names.slot_of_device(device["name"])
+            uuid = device.get("attributes", {}).get("uuid", {}).get("string", "")
+            # A MIG device has a uuid of its own.
+            if slot is not None and names.sharing_of_device(device["name"]) is not names.Sharing.MIG and uuid:
+                found[uuid] = slot
+    return found

@@ -1,0 +1,268 @@
+"""What the agent must know after it was killed: kept in memory for speed, and on disk before anybody relies on it.
+
+Where claims, journals, publications or generations cannot be written, that is an OSError, and nothing is changed. What
+was learned of GPUs is kept in memory all the same, and written as soon as that is possible.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from gpusharing.agent.state.files import Boot, Envelopes, quarantined
+from gpusharing.agent.state.models import (
+    Generation,
+    GpuHealth,
+    GpuJournal,
+    GpuRecord,
+    PreparedClaim,
+    PreparedDevice,
+    SeenGpu,
+)
+from gpusharing.api import names
+from gpusharing.api.base import ApiModel
+from gpusharing.core.publishing.gpu_health import History
+from gpusharing.kube.clock import seconds_since_boot
+
+M = TypeVar("M", bound=ApiModel)
+
+_NOTHING: Final = History()
+
+
+class Records:
+    def __init__(self, directory: Path, *, proc_root: Path = Path("/proc")) -> None:
+        boot = Boot.read(proc_root)
+        self.boot = boot
+        # After a reboot the kubelet asks anew for every claim of a pod that is still there, and the hardware has gone
+        # back by itself.
+        self._claims_on_disk = Envelopes(directory / "claims", PreparedClaim, boot=boot, survives_reboot=False)
+        self._journals_on_disk = Envelopes(directory / "journal", GpuJournal, boot=boot, survives_reboot=False)
+        self._health_on_disk = Envelopes(directory / "health", GpuHealth, boot=boot, survives_reboot=False)
+        self._seen_on_disk = Envelopes(directory / "seen", SeenGpu, boot=boot, survives_reboot=True, is_seen_again=True)
+        self._gpus_on_disk = Envelopes(directory / "gpus", GpuRecord, boot=boot, survives_reboot=True)
+        self._pool_on_disk = Envelopes(directory / "pool", Generation, boot=boot, survives_reboot=True)
+        self._claims: dict[str, PreparedClaim] = {}
+        self._earlier_claims: dict[str, PreparedClaim] = {}
+        for key, claim, is_this_boot in self._claims_on_disk.read_all():
+            (self._claims if is_this_boot else self._earlier_claims)[key] = claim
+        self._gpus = {
+            key: record if is_this_boot else record.after_reboot(now=seconds_since_boot())
+            for key, record, is_this_boot in self._gpus_on_disk.read_all()
+        }
+        self.is_empty = not self._gpus
+        """Whether no GPU had a record at the start: the node is new, or its state was lost."""
+        self.lost_state = False
+        """Whether the node had GPUs all the same."""
+        self._lost_claims = self._claims_on_disk.put_aside() - self._claims.keys() - self._earlier_claims.keys()
+        self._generations = {key: generation.value for key, generation, _ in self._pool_on_disk.read_all()}
+        # A reboot has set everything back already, and what was wrong before it shows anew.
+        self._journals = _of_this_boot(self._journals_on_disk)
+        self._health = _of_this_boot(self._health_on_disk)
+        self._seen: dict[str, SeenGpu] = {}
+        self._not_seen_yet: set[str] = set()
+        """In this boot."""
+        for key, seen, is_this_boot in self._seen_on_disk.read_all():
+            self._seen[key] = seen
+            if not is_this_boot:
+                self._not_seen_yet.add(key)
+        self._directory = directory
+        # None are put aside later.
+        self._has_put_aside = bool(quarantined(directory))
+
+    @property
+    def quarantined(self) -> int:
+        """How many files were put aside when they were read."""
+        kinds = (self._claims_on_disk, self._journals_on_disk, self._gpus_on_disk, self._pool_on_disk)
+        return sum(kind.quarantined for kind in kinds)
+
+    @property
+    def unwritable(self) -> OSError | None:
+        """Why something could not be written, as long as that is so."""
+        return next((files.failure for files, _ in self._kinds() if files.failure), None)
+
+    async def restore(self) -> list[Path]:
+        """Writes what others have deleted, and what could not be written before. Returns the former."""
+        return [path for files, contents in self._kinds() for path in files.renew(contents)]
+
+    def _kinds(self) -> tuple[tuple[Envelopes[Any], Mapping[str, Any]], ...]:
+        """What there is of this boot: nothing of an earlier one may become part of it by being written."""
+        generations = {key: Generation(value=value) for key, value in self._generations.items()}
+        seen = {key: gpu for key, gpu in self._seen.items() if key not in self._not_seen_yet}
+        return (
+            (self._claims_on_disk, self._claims),
+            (self._journals_on_disk, self._journals),
+            (self._health_on_disk, self._health),
+            (self._seen_on_disk, seen),
+            (self._gpus_on_disk, self._gpus),
+            (self._pool_on_disk, generations),
+        )
+
+    @property
+    def claims(self) -> Mapping[str, PreparedClaim]:
+        """Those that were prepared in this boot."""
+        return self._claims
+
+    @property
+    def earlier_claims(self) -> Mapping[str, PreparedClaim]:
+        """Those that were prepared before this boot, and neither again nor given back since. They keep their devices
+        from others, but what they say of GPUs and containers holds no more."""
+        return self._earlier_claims
+
+    @property
+    def all_claims(self) -> Mapping[str, PreparedClaim]:
+        return self._earlier_claims | self._claims
+
+    def claims_on(self, uuid: str) -> list[tuple[PreparedClaim, PreparedDevice]]:
+        """What the GPU is set for. Claims with admin access are not among them."""
+        return _on(uuid, self._claims)
+
+    def holders_of(self, uuid: str) -> list[tuple[PreparedClaim, PreparedDevice]]:
+        """Who keeps the GPU from others: those of before this boot, too."""
+        return _on(uuid, self.all_claims)
+
+    def lose_claims(self, uids: Iterable[str]) -> None:
+        """Claims without a record that something else tells of."""
+        self._lost_claims.update(uid for uid in uids if uid not in self.all_claims)
+
+    @property
+    def lost_claims(self) -> frozenset[str]:
+        """Uids of claims that hold nobody knows what, because their records could not be trusted."""
+        return frozenset(self._lost_claims)
+
+    def put_claim(self, claim: PreparedClaim) -> None:
+        self._claims_on_disk.write(claim.uid, claim)
+        self._claims[claim.uid] = claim
+        self._earlier_claims.pop(claim.uid, None)
+        self._found(claim.uid)
+
+    def drop_claim(self, uid: str) -> None:
+        self._claims_on_disk.delete(uid)
+        self._claims.pop(uid, None)
+        self._earlier_claims.pop(uid, None)
+        self._found(uid)
+
+    def _found(self, uid: str) -> None:
+        if uid in self._lost_claims:
+            self._claims_on_disk.forget(uid)
+            self._lost_claims.discard(uid)
+
+    @property
+    def put_aside(self) -> list[Path]:
+        """Files that could not be trusted, as long as nobody has found out what they were about."""
+        return quarantined(self._directory) if self._has_put_aside else []
+
+    def journal(self, uuid: str) -> GpuJournal:
+        return self._journals.get(uuid, GpuJournal())
+
+    @property
+    def changed_gpus(self) -> list[str]:
+        return list(self._journals)
+
+    def put_journal(self, uuid: str, journal: GpuJournal) -> None:
+        if journal == self.journal(uuid):
+            return
+        if journal == GpuJournal():
+            self._journals_on_disk.delete(uuid)
+            self._journals.pop(uuid, None)
+        else:
+            self._journals_on_disk.write(uuid, journal)
+            self._journals[uuid] = journal
+
+    def history(self, uuid: str) -> History:
+        return self._health[uuid].history if uuid in self._health else _NOTHING
+
+    def put_history(self, uuid: str, history: History) -> None:
+        if history == self.history(uuid):
+            return
+        if history == _NOTHING:
+            self._health.pop(uuid, None)
+        else:
+            self._health[uuid] = GpuHealth(history=history)
+        self._health_on_disk.keep(uuid, self._health.get(uuid))
+
+    @property
+    def missed_gpus(self) -> Mapping[str, SeenGpu]:
+        """As they were last seen: those that were seen in this boot, and those of before that claims hold."""
+        return {
+            uuid: seen for uuid, seen in self._seen.items() if uuid not in self._not_seen_yet or self.holders_of(uuid)
+        }
+
+    def put_seen(self, gpu: SeenGpu) -> None:
+        uuid = gpu.board.uuid
+        if self._seen.get(uuid) != gpu or uuid in self._not_seen_yet:
+            self._seen[uuid] = gpu
+            self._not_seen_yet.discard(uuid)
+            self._seen_on_disk.keep(uuid, gpu)
+
+    def gpu(self, uuid: str) -> GpuRecord:
+        """The record of a GPU; one that is new here gets the lowest slot that no GPU ever had."""
+        if uuid not in self._gpus:
+            self.keep_gpu(uuid, GpuRecord(slot=self._slot_for(uuid)))
+        return self._gpus[uuid]
+
+    def has_slot(self, uuid: str) -> bool:
+        return uuid in self._gpus or self._slot_in_claims(uuid) is not None
+
+    def give_slots(self, slots: Mapping[str, int]) -> None:
+        """To GPUs that have no record, as long as nobody else has the slot."""
+        for uuid, slot in slots.items():
+            taken = {record.slot for record in self._gpus.values()} | set(self._slots_in_claims().values())
+            if not self.has_slot(uuid) and slot not in taken:
+                self.put_gpu(uuid, GpuRecord(slot=slot))
+
+    def _slot_for(self, uuid: str) -> int:
+        # Of a GPU whose record was lost, the devices in claims still speak by its slot.
+        if (known := self._slot_in_claims(uuid)) is not None:
+            return known
+        taken = {record.slot for record in self._gpus.values()} | set(self._slots_in_claims().values())
+        return next(number for number in range(len(taken) + 1) if number not in taken)
+
+    def _slot_in_claims(self, uuid: str) -> int | None:
+        return self._slots_in_claims().get(uuid)
+
+    def _slots_in_claims(self) -> dict[str, int | None]:
+        devices = [device for claim in self.all_claims.values() for device in claim.devices]
+        return {device.uuid: names.slot_of_device(device.device) for device in devices}
+
+    def put_gpu(self, uuid: str, record: GpuRecord) -> None:
+        if self._gpus.get(uuid) != record:
+            self._gpus_on_disk.write(uuid, record)
+            self._gpus[uuid] = record
+
+    def keep_gpu(self, uuid: str, record: GpuRecord) -> None:
+        """What nobody relies on before something else of it is written."""
+        if self._gpus.get(uuid) != record:
+            self._gpus[uuid] = record
+            self._gpus_on_disk.keep(uuid, record)
+
+    def generation(self, pool: str) -> int:
+        return self._generations.get(_generation_key(pool), 0)
+
+    def put_generation(self, pool: str, value: int) -> None:
+        if value != self.generation(pool):
+            self._pool_on_disk.write(_generation_key(pool), Generation(value=value))
+            self._generations[_generation_key(pool)] = value
+
+
+def _generation_key(pool: str) -> str:
+    """The pool of the node was once the only one."""
+    policy = names.policy_of_pool(pool)
+    return f"generation-{policy}" if policy else "generation"
+
+
+def _on(uuid: str, claims: Mapping[str, PreparedClaim]) -> list[tuple[PreparedClaim, PreparedDevice]]:
+    return [
+        (claim, device)
+        for claim in claims.values()
+        for device in claim.devices
+        if device.uuid == uuid and not device.admin
+    ]
+
+
+def _of_this_boot(files: Envelopes[M]) -> dict[str, M]:
+    found: dict[str, M] = {}
+    for key, content, is_this_boot in files.read_all():
+        if is_this_boot:
+            found[key] = content
+        else:
+            files.delete(key)
+    return found

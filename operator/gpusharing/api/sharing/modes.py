@@ -1,0 +1,19 @@
+"""What a policy says about one mode, wherever it says something about each."""
+
+from typing import Any, Final
+
+from gpusharing.api.names import Sharing
+from gpusharing.api.sharing.classes import ExtendedResources
+from gpusharing.api.sharing.offers import Offers
+from gpusharing.api.sharing.tenants import Quota
+
+_FIELDS: Final = {
+    Sharing.EXCLUSIVE: "exclusive",
+    Sharing.TIME_SLICING: "time_slicing",
+    Sharing.MPS: "mps",
+    Sharing.MIG: "mig",
+}
+
+
+def for_mode(given: Offers | Quota | ExtendedResources, sharing: Sharing) -> Any:
+    return getattr(given, _FIELDS[sharing])

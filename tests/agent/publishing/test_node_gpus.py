@@ -1,0 +1,135 @@
+"""What the agent offers of its GPUs, and when that changes."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from building import policy, reference
+from building.boards import board
+from gpusharing.agent.publishing.abilities import preparable
+from gpusharing.agent.publishing.node_gpus import NodeGpus
+from gpusharing.agent.state.models import GpuJournal, MadeInstance
+from gpusharing.agent.state.records import Records
+from gpusharing.api.sharing.gpu_status import NOT_REPORTED, MemoryWallSupport
+from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.offers import (
+    Enforcement,
+    ExclusiveOffer,
+    MigOffer,
+    MpsMemory,
+    MpsOffer,
+    MpsThreads,
+    Offers,
+    TimeSlicingMemory,
+    TimeSlicingOffer,
+)
+from gpusharing.core.devices.gpu import Board
+from gpusharing.core.publishing.menu import menu
+from gpusharing.nvidia.facts import ComputeInstance, GpuInstance, GpuState, MigMode, Span
+
+EVERYTHING = Offers(
+    exclusive=ExclusiveOffer(),
+    time_slicing=TimeSlicingOffer(max_clients=4),
+    mps=MpsOffer(max_clients=4, memory=MpsMemory(default="8Gi"), threads=MpsThreads(default=25)),
+    mig=MigOffer(profiles=("1g.10gb",)),
+)
+
+
+SUPPORTED = MemoryWallSupport(supported=True)
+
+
+def with_memory(enforcement: Enforcement) -> Offers:
+    memory = TimeSlicingMemory(default="8Gi", enforcement=enforcement)
+    return Offers(time_slicing=TimeSlicingOffer(max_clients=4, memory=memory))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [
+        (EVERYTHING, EVERYTHING),
+        (with_memory(Enforcement.REQUIRED), Offers()),
+        (with_memory(Enforcement.PREFERRED), with_memory(Enforcement.PREFERRED)),
+        (with_memory(Enforcement.NONE), with_memory(Enforcement.NONE)),
+        (Offers(mig=MigOffer(layout={"1g.10gb": 7})), Offers(mig=MigOffer(layout={"1g.10gb": 7}))),
+    ],
+)
+def test_only_what_the_agent_can_prepare_is_offered(wanted: Offers, left: Offers) -> None:
+    assert preparable(wanted, NOT_REPORTED) == left
+    # Where there can be walls, those that are required stand.
+    assert preparable(wanted, SUPPORTED) == (wanted if wanted.mig is None or wanted.mig.profiles else left)
+
+
+def found(*instances: GpuInstance, enabled: bool = True) -> GpuState:
+    facts = {field.name: getattr(board("H100-80GB"), field.name) for field in dataclasses.fields(Board)}
+    return GpuState(board=Board(**facts), mig_mode=MigMode(current=enabled, pending=enabled), instances=instances)
+
+
+INSTANCE = GpuInstance(
+    id=1,
+    profile_id=9,
+    profile="3g.40gb",
+    span=Span(4, 4),
+    compute_instances=(ComputeInstance(id=0, profile_id=2, span=Span(0, 3), uuid="MIG-1"),),
+)
+NAME = "gpu-0-mig-3g40gb-9-4"
+
+
+def devices(gpus: NodeGpus, uuid: str) -> list[str]:
+    gpus.put_in_force(gpus.plan(gpus.uuids, shown=(), now=0, answers={}))
+    return [entry.device for entry in gpus.entries(uuid)]
+
+
+def test_a_gpu_that_others_have_cut_is_offered_as_it_is(tmp_path: Path) -> None:
+    state = found(INSTANCE)
+    gpus = NodeGpus(Records(tmp_path), node="n1")
+    gpus.found([state], {state.board.uuid: NOT_REPORTED})
+    gpus.told([GpuSharing(uuid=state.board.uuid)])
+    assert [instance.uuid for instance in gpus.instances(state.board.uuid)] == ["MIG-1"]
+    assert devices(gpus, state.board.uuid) == [NAME]
+
+
+def test_instances_that_we_have_made_are_not_offered_as_somebody_elses(tmp_path: Path) -> None:
+    state = found(INSTANCE)
+    records = Records(tmp_path)
+    made = MadeInstance(profile_id=9, start=4, uuid="MIG-1")
+    records.put_journal(state.board.uuid, GpuJournal(mig_mode=False, instances=(made,)))
+    gpus = NodeGpus(records, node="n1")
+    gpus.found([state], {state.board.uuid: NOT_REPORTED})
+    gpus.told([GpuSharing(uuid=state.board.uuid)])
+    assert devices(gpus, state.board.uuid) == ["gpu-0"]
+
+
+def test_what_was_decided_and_published_is_there_after_a_restart(tmp_path: Path) -> None:
+    state = found(enabled=False)
+    gpus = NodeGpus(Records(tmp_path), node="n1")
+    gpus.found([state], {state.board.uuid: NOT_REPORTED})
+    gpus.told([GpuSharing(uuid=state.board.uuid, policy=reference(policy()), offers=EVERYTHING)])
+    everything = devices(gpus, state.board.uuid)
+    assert {"gpu-0", "gpu-0-timeslicing", "gpu-0-mps", "gpu-0-mig-1g10gb-19-0"} <= set(everything)
+    again = NodeGpus(Records(tmp_path), node="n1")
+    again.found([state], {state.board.uuid: NOT_REPORTED})
+    assert [entry.device for entry in again.entries(state.board.uuid)] == everything
+    assert again.published(state.board.uuid) == gpus.published(state.board.uuid)
+
+
+def test_before_the_operator_has_spoken_nothing_is_known_for_sure(tmp_path: Path) -> None:
+    state = found(enabled=False)
+    gpus = NodeGpus(Records(tmp_path), node="n1")
+    gpus.found([state], {state.board.uuid: NOT_REPORTED})
+    assert devices(gpus, state.board.uuid) == ["gpu-0"]
+    assert not gpus.published(state.board.uuid).configured
+
+
+def test_walls_come_and_go_with_what_the_driver_can_do(tmp_path: Path) -> None:
+    state = found(enabled=False)
+    uuid = state.board.uuid
+    gpus = NodeGpus(Records(tmp_path), node="n1")
+    for support in (NOT_REPORTED, SUPPORTED, NOT_REPORTED):
+        gpus.found([state], {uuid: support})
+        for enforcement in (Enforcement.PREFERRED, Enforcement.REQUIRED):
+            gpus.told([GpuSharing(uuid=uuid, policy=reference(policy()), offers=with_memory(enforcement))])
+            offered = [option.device for option in menu(gpus._wanted(uuid))]
+            needed = support.supported or enforcement is Enforcement.PREFERRED
+            assert offered == (["gpu-0-timeslicing"] if needed else [])
+            assert gpus.published(uuid).memory_wall == support

@@ -12,6 +12,7 @@ from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
+from gpusharing.core.cluster.guards.tenants_in_force import tenants_in_force
 from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propose
 from gpusharing.core.events.waiting_claims import examine_class, explain, policy_of_class, waiting_events
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
@@ -55,6 +56,7 @@ class World:
 def decide(world: World, *, now: str) -> list[Intent]:
     """All writes that are missing. Where the world is as it should be, there are none."""
     policies = _policies(world)
+    tenants = tenants_in_force(policies.in_order, world.guards)
     views = node_views(world)
     memos = {view.name: NodeMemo(world.driver) for view in views}
     proposals = {view.name: propose(policies, view, memos[view.name]) for view in views}
@@ -77,6 +79,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
             proposals[view.name],
             world.setup,
             memos[view.name],
+            tenants=tenants,
             held_back=frozenset(name for name, nodes in waiting_nodes.items() if view.name in nodes),
             now=now,
         )

@@ -1,11 +1,12 @@
 """The guards as manifests/ installs them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.core.cluster.guards import allocation, claims, namespaces, pods
+from gpusharing.core.cluster.guards import allocation, claims, literals, namespaces, pods
 from gpusharing.core.cluster.guards.upkeep import Bindings, Guards
 
 
@@ -14,6 +15,20 @@ def installed(*, with_namespaces: bool = False) -> Guards:
     if with_namespaces:
         objects.append(namespaces.namespaces())
     return {policy["metadata"]["name"]: _kept(policy) for policy, _ in objects}
+
+
+def knowing(tenants: Mapping[str, str]) -> Guards:
+    """As if these had been written: by policy, the literal of its tenants."""
+    return {name: _knowing(guard, tenants) for name, guard in installed().items()}
+
+
+def _knowing(guard: ValidatingAdmissionPolicy, tenants: Mapping[str, str]) -> ValidatingAdmissionPolicy:
+    texts = variables(guard) | {"tenants": literals.render(tenants)}
+    return replace(guard, spec=guard.spec | {"variables": [{"name": n, "expression": e} for n, e in texts.items()]})
+
+
+def without_variables(guard: ValidatingAdmissionPolicy) -> ValidatingAdmissionPolicy:
+    return replace(guard, spec={key: value for key, value in guard.spec.items() if key != "variables"})
 
 
 def bound() -> Bindings:

@@ -25,7 +25,7 @@ from building import (
 )
 from building import claim as build_claim
 from building.from_nothing import World
-from building.guards import bound, installed
+from building.guards import bound, installed, knowing
 from gpusharing.api.dra import ResourceClaim
 from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.classes import Classes
@@ -152,11 +152,12 @@ def node_sharings(draw: st.DrawFn, name: str, known: list[SharingPolicy]) -> Nod
     )
 
 
-# As manifests/base installs them; not at all; in part.
+# As manifests/base installs them; not at all; in part; with tenants of policies that have been edited since.
 installations = st.sampled_from(
     [
         (installed(with_namespaces=True), bound()),
         (installed(), bound()),
+        (knowing({"a": '[["In", "team=x"]]', "b": '[["Exists", "team"]]'}), bound()),
         ({}, {}),
         ({"gpusharing-allocation": installed()["gpusharing-allocation"]}, {}),
     ]

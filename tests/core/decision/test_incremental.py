@@ -562,39 +562,80 @@ def condition(status: SharingPolicyStatus, type_: str) -> Condition:
     return next(condition for condition in status.conditions if condition.type == type_)
 
 
-@pytest.mark.parametrize("suspended", [Rollout(paused=True), Rollout(mode=RolloutMode.PLAN)], ids=["paused", "plan"])
-def test_an_edit_of_a_suspended_policy_counts_nowhere_nor_after_a_failover(suspended: Rollout) -> None:
-    def of_team(team: str) -> Tenants:
-        return Tenants(namespaces=LabelSelector(match_labels={"team": team}))
+def of_team(team: str) -> Tenants:
+    return Tenants(namespaces=LabelSelector(match_labels={"team": team}))
 
-    def settle() -> None:
+
+SUSPENDED = [
+    pytest.param({"rollout": Rollout(paused=True)}, id="paused"),
+    pytest.param({"rollout": Rollout(mode=RolloutMode.PLAN)}, id="plan"),
+    pytest.param({"accepted": False}, id="not accepted"),
+]
+
+
+@pytest.mark.parametrize("suspended", SUSPENDED)
+@pytest.mark.parametrize("was", [["a"], ["b", "a"]], ids=["made", "edited before"])
+@pytest.mark.parametrize("is_ready", [True, False], ids=["ready", "never wholly ready"])
+def test_of_an_edit_of_a_suspended_policy_nothing_counts_nor_after_a_failover(
+    *, is_ready: bool, was: Sequence[str], suspended: Mapping[str, Any]
+) -> None:
+    """What is in force is what the guards know, whatever its status says: they let the same tenants in."""
+
+    def settle(*, silent: str = "n2") -> None:
         for _ in range(5):
-            kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
+            written = apply(kept.world, kept.decide(now=NOW))
+            still = {name: item for name, item in written.node_sharings.items() if name == silent}
+            kept.become(replace(written, node_sharings={**agents_act(written).node_sharings, **still}))
+
+    def edit(**change: Any) -> None:
+        before = kept.world.policies["p"]
+        generation = before.metadata.generation + 1
+        kept.become(with_policies(kept.world, policy("p", generation=generation, status=before.status, **change)))
 
     at = world(
-        policies=[policy("p", tenants=of_team("a"))],
-        node_sharings=[node_sharing("n1")],
-        namespaces={"a": {"team": "a"}, "b": {"team": "b"}},
+        policies=[policy("p", tenants=of_team(was[0]))],
+        nodes=[node("n1"), node("n2")],
+        node_sharings=[node_sharing("n1"), node_sharing("n2")],
+        namespaces={team: {"team": team} for team in "abc"},
     )
     kept = Incremental(replace(at, guards=guards.installed(), bindings=guards.bound()))
-    settle()
+    settle(silent="" if is_ready else "n2")
+    for team in was[1:]:
+        edit(tenants=of_team(team))
+        settle()
     before = kept.world.policies["p"].status
-    edited = policy("p", tenants=of_team("b"), generation=2, rollout=suspended, status=before)
-    kept.become(with_policies(kept.world, edited))
+    assert (before.last_ready is not None) is is_ready
+    edit(tenants=of_team("c"), **suspended)
     settle()
     assert kept.world.policies["p"].status.last_ready == before.last_ready
     held = [
-        claim(team, result(f"gpu-{slot}-timeslicing", pool="n1/p"), namespace=team) for slot, team in enumerate("ab")
+        claim(team, result(f"gpu-{slot}-timeslicing", pool="n1/p"), namespace=team) for slot, team in enumerate("abc")
     ]
     kept.become(with_claims(kept.world, *held))
     intents = kept.decide(now=NOW)
     assert intents == decide(kept.world, now=NOW)
     [written] = [intent.spec for intent in intents if isinstance(intent, ReplaceSpec)]
-    assert {entry.claim: entry.verdict for entry in written.claims} == {"a/a": Verdict.ALLOWED, "b/b": Verdict.DENIED}
+    allowed = [entry.claim for entry in written.claims if entry.verdict is Verdict.ALLOWED]
+    assert allowed == ["a/a"]
+    known = guards.variables(kept.world.guards["gpusharing-allocation"])["tenants"]
+    assert [team for team in "abc" if f"team={team}" in known] == ["a"]
 
 
-def test_the_tenants_of_a_suspended_policy_come_with_its_status() -> None:
-    """Another operator led for a while, and knew other tenants to be in force."""
+@pytest.mark.parametrize(
+    ("known", "allowed"),
+    [
+        ({"p": '[["In", "team=x"]]'}, True),
+        ({"p": '[["In", "team=y"]]'}, False),
+        ({}, False),
+        # Somebody else has written these.
+        ({"p": "[]"}, False),
+        ({"p": "x"}, False),
+    ],
+)
+def test_the_tenants_of_a_suspended_policy_are_those_that_the_guards_know(
+    known: Mapping[str, str], *, allowed: bool
+) -> None:
+    """Also when the guards come to know others: another operator led for a while."""
     suspended = policy("p", rollout=Rollout(paused=True), status=was_ready(TEAM_Y))
     at = world(
         policies=[suspended],
@@ -602,8 +643,12 @@ def test_the_tenants_of_a_suspended_policy_come_with_its_status() -> None:
         namespaces={"team": {"team": "x"}},
         claims=[claim("c1", result("gpu-0-timeslicing", pool="n1/p"), namespace="team")],
     )
-    kept = Incremental(at)
-    kept.become(apply(at, kept.decide(now=NOW)))
-    kept.become(with_policies(kept.world, suspended.model_copy(update={"status": was_ready(TEAM_X)})))
-    assert any(isinstance(intent, ReplaceSpec) for intent in decide(kept.world, now=NOW))
+    kept = Incremental(replace(at, guards=guards.knowing({"p": '[["In", "team=z"]]'})))
+    assert verdicts(kept.decide(now=NOW)) == [Verdict.DENIED]
+    kept.become(replace(kept.world, guards=guards.knowing(known)))
+    assert verdicts(kept.decide(now=NOW)) == [Verdict.ALLOWED if allowed else Verdict.DENIED]
     assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+
+
+def verdicts(intents: Iterable[Intent]) -> list[Verdict]:
+    return [entry.verdict for intent in intents if isinstance(intent, ReplaceSpec) for entry in intent.spec.claims]

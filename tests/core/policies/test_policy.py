@@ -3,11 +3,6 @@
 import pytest
 
 from building import MINOR, policy
-from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing.policy import UnreadablePolicy
-from gpusharing.api.sharing.policy_status import LastReady, SharingPolicyStatus
-from gpusharing.api.sharing.rollout import Rollout, RolloutMode
-from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.policies.policy import examine
 
 EXPENSIVE = (
@@ -54,37 +49,3 @@ def test_selectors_are_read_as_the_clusters_kubernetes_reads_them() -> None:
 def test_whoever_selects_nothing_in_particular_is_accepted() -> None:
     examined = examine(policy(), minor=MINOR)
     assert (examined.objection, examined.selectors) == (None, ())
-
-
-OLD, NEW = (LabelSelector(match_labels={"team": team}) for team in ("old", "new"))
-WAS_OLD = {"tenants": {"namespaces": {"matchLabels": {"team": "old"}}}}
-
-
-@pytest.mark.parametrize(
-    ("rollout", "last", "tenants"),
-    [
-        pytest.param(Rollout(), None, NEW, id="a new policy"),
-        pytest.param(Rollout(), WAS_OLD, NEW, id="an edit"),
-        pytest.param(Rollout(paused=True), WAS_OLD, OLD, id="an edit while it is paused"),
-        pytest.param(Rollout(mode=RolloutMode.PLAN), WAS_OLD, OLD, id="a plan"),
-        pytest.param(Rollout(paused=True), None, NEW, id="paused before it was ever in force"),
-        pytest.param(Rollout(paused=True), {}, LabelSelector(), id="paused when it was for everybody"),
-        pytest.param(Rollout(paused=True), {"tenants": "x"}, None, id="a status that nobody of ours wrote"),
-    ],
-)
-def test_tenants_are_those_that_are_in_force(
-    rollout: Rollout, last: dict[str, object] | None, tenants: LabelSelector | None
-) -> None:
-    status = SharingPolicyStatus(last_ready=LastReady(generation=1, spec=last) if last is not None else None)
-    item = policy(rollout=rollout, tenants=Tenants(namespaces=NEW), status=status)
-    assert examine(item, minor=MINOR).tenants == tenants
-
-
-def test_a_policy_that_is_not_accepted_keeps_its_tenants() -> None:
-    status = SharingPolicyStatus(last_ready=LastReady(generation=1, spec=WAS_OLD))
-    item = policy(selectors=["nonsense"], tenants=Tenants(namespaces=NEW), status=status)
-    assert examine(item, minor=MINOR).tenants == OLD
-
-
-def test_nobody_can_tell_the_tenants_of_what_cannot_be_read() -> None:
-    assert examine(UnreadablePolicy.of({"name": "x", "uid": "u", "resourceVersion": "1"}), minor=MINOR).tenants is None

@@ -86,6 +86,17 @@ def test_nobody_is_a_tenant_of_a_policy_that_does_not_exist() -> None:
     ]
 
 
+def test_nobody_is_known_to_be_a_tenant_of_a_suspended_policy_that_the_guards_do_not_know() -> None:
+    one = result(pool="n1/search")
+    found = objections(
+        claim("c1", namespace="mine"), [Held(one, gpu(None), None)], Registry({"search": None}, NAMESPACES)
+    )
+    assert found == [
+        "device n1/search/gpu-0 is reserved for tenants of SharingPolicy search, but that policy is suspended, and "
+        + "the admission policies do not have its tenants"
+    ]
+
+
 def test_admin_access_is_for_nobody_on_what_is_for_tenants() -> None:
     looks = [result(pool="n1/search", admin_access=True)]
     [told] = said("mine", looks, gpu(SEARCH, restricted=True))
@@ -156,9 +167,10 @@ def test_an_amount_that_cannot_be_read_is_not_allowed() -> None:
                     {"key": "c", "operator": "NotIn", "values": ["z"]},
                     {"key": "d", "operator": "Exists"},
                     {"key": "e", "operator": "DoesNotExist"},
+                    {"key": "f", "operator": "In", "values": ["x"]},
                 ],
             },
-            "a=1,b in (x,y),c notin (z),d,!e",
+            "a=1,b in (x,y),c notin (z),d,!e,f=x",
         ),
     ],
 )

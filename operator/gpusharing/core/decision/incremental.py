@@ -18,6 +18,7 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, SharingPolicyStatus
 from gpusharing.core.claims.allocation import policies_of
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider, ClusterDecision
+from gpusharing.core.cluster.guards.tenants_in_force import TenantsInForce, tenants_in_force
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
 from gpusharing.core.events.waiting_claims import (
     ClassState,
@@ -76,6 +77,7 @@ class Decider:
         self.state = ClusterState(setup)
         self._setup = setup
         self._policies = ExaminedPolicies()
+        self._tenants: TenantsInForce = {}
         self._nodes: dict[str, _Node] = {}
         self._parts: defaultdict[str, dict[str, Part]] = defaultdict(dict)
         """By policy and node."""
@@ -149,7 +151,8 @@ class Decider:
     def _take_in(self, changes: Changes, now: str) -> Iterator[None]:
         edited = yield from self._examine(changes.policies)
         yield
-        concerned = yield from self._concerned(edited)
+        affected = self._update_tenants() if edited or changes.cluster else set()
+        concerned = yield from self._concerned(edited, affected)
         due = sorted(changes.nodes | self._due(now) | concerned)
         moved = {examined.name for examined in edited}
         for name in due:
@@ -268,7 +271,7 @@ class Decider:
         by_name = dict(self._policies.by_name)
         for name in names:
             before, policy = by_name.get(name), self.state.get(SharingPolicy, ("", name))
-            if before and policy and _says_the_same(before, policy):
+            if before and policy and _says_the_same(before.policy, policy):
                 continue
             self._failing.discard(("SharingPolicy", name))
             edited += [before] if before else []
@@ -297,12 +300,20 @@ class Decider:
             due.add(heapq.heappop(self._moments)[1])
         return due & self._nodes.keys()
 
-    def _concerned(self, edited: Sequence[ExaminedPolicy]) -> Generator[None, None, set[str]]:
-        """The nodes that one of these policies concerns, or that were undecidable before."""
-        if not edited:
+    def _update_tenants(self) -> set[str]:
+        """The policies with other tenants than before."""
+        guards = self.state.by_name(ValidatingAdmissionPolicy)
+        before, self._tenants = self._tenants, tenants_in_force(self._policies.in_order, guards)
+        names = before.keys() | self._tenants.keys()
+        return {name for name in names if before.get(name) != self._tenants.get(name)}
+
+    def _concerned(self, edited: Sequence[ExaminedPolicy], affected: set[str]) -> Generator[None, None, set[str]]:
+        """The nodes that an edited policy concerns, that one with other tenants has GPUs or claims on, or that were
+        undecidable before."""
+        names = affected | {examined.name for examined in edited}
+        if not names:
             return set()
         concerned = {name for kind, name in self._failing if kind == "NodeSharing"}
-        names = {examined.name for examined in edited}
         for name, node in self._nodes.items():
             if not names.isdisjoint(self._named_on(node.view)) or any(
                 name in self._contributions.get(examined.name, ())
@@ -369,6 +380,7 @@ class Decider:
                 node.proposal,
                 self._setup,
                 node.memo,
+                tenants=self._tenants,
                 held_back=frozenset(policy for policy in asking if name in self._held_back.get(policy, ())),
                 now=now,
             )
@@ -441,14 +453,10 @@ class Decider:
         self._unfolded |= before.differs_for(self._cluster)
 
 
-def _says_the_same(before: ExaminedPolicy, after: SharingPolicy) -> bool:
-    """Its status is our own doing, but has the tenants of a suspended policy."""
-    metadata = replace(after.metadata, resource_version=before.policy.metadata.resource_version)
-    return (
-        before.policy.metadata == metadata
-        and before.policy.spec == after.spec
-        and before.tenants == replace(before, policy=after).tenants
-    )
+def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:
+    """Its status is our own doing."""
+    metadata = replace(after.metadata, resource_version=before.metadata.resource_version)
+    return before.metadata == metadata and before.spec == after.spec
 
 
 def _undecided(node: str, error: Exception) -> Contribution:

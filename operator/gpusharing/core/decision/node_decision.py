@@ -14,6 +14,7 @@ from gpusharing.api.sharing.gpu_status import GpuStatus
 from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Refusal, RefusalReason
 from gpusharing.api.sharing.offers import Offers
+from gpusharing.core.cluster.guards.tenants_in_force import TenantsInForce
 from gpusharing.core.devices import reported_models
 from gpusharing.core.events.on_write import notices
 from gpusharing.core.intents import Intent, RecordEvent
@@ -120,6 +121,7 @@ def decide_node(
     setup: Setup,
     memo: NodeMemo,
     *,
+    tenants: TenantsInForce,
     held_back: Collection[str],
     now: str,
 ) -> NodeDecision:
@@ -131,7 +133,7 @@ def decide_node(
         *_missing(view),
     )
     lost = losses(view)
-    registry = Registry(policies.tenants, view.namespaces)
+    registry = Registry(tenants, view.namespaces)
     claims = claim_entries(view, admitted, registry, lost, memo.entries)
     spec = fitted(NodeSharingSpec(gpus=gpus, claims=claims), view)
     if spec == written:

@@ -6,13 +6,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
-import pydantic
-
 from gpusharing import cel
-from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 from gpusharing.api.sharing.rollout import RolloutMode
-from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.policies.answers import Answers
 
 MOST_COST: Final = cel.COST_LIMIT // 10
@@ -43,20 +39,6 @@ class ExaminedPolicy:
     selectors: tuple[cel.Program, ...] = ()
     objection: Objection | None = None
     """The first reason not to accept it; None if it is accepted."""
-
-    @cached_property
-    def tenants(self) -> LabelSelector | None:
-        """The namespaces of its tenants. None: not known. An edit of a suspended policy does not count: the guards use
-        its last spec, too."""
-        last = self.policy.status.last_ready
-        if not self.is_readable:
-            return None
-        if not self.is_suspended or last is None:
-            return self.policy.spec.tenants.namespaces
-        try:
-            return Tenants.model_validate(last.spec.get("tenants", {})).namespaces
-        except pydantic.ValidationError:
-            return None
 
     @cached_property
     def answers(self) -> Answers:
@@ -92,9 +74,6 @@ class ExaminedPolicies:
         self.by_name: Final[Mapping[str, ExaminedPolicy]] = {examined.name: examined for examined in self.in_order}
         self.readable: Final[Mapping[str, SharingPolicy]] = {
             examined.name: examined.policy for examined in self.in_order if examined.is_readable
-        }
-        self.tenants: Final[Mapping[str, LabelSelector]] = {
-            examined.name: examined.tenants for examined in self.in_order if examined.tenants is not None
         }
 
     def __contains__(self, name: object) -> bool:

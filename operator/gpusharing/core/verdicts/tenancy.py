@@ -30,8 +30,8 @@ class UnknownNamespaceError(Exception):
 class Registry:
     """Who is a tenant of what."""
 
-    tenants: Mapping[str, LabelSelector]
-    """By the names of policies of which it is known."""
+    tenants: Mapping[str, LabelSelector | None]
+    """By policy. None: it is suspended, and the guards do not know its tenants."""
     namespaces: Mapping[str, Mapping[str, str]]
     """Their labels."""
 
@@ -79,10 +79,12 @@ def _by_policy(held: Iterable[Held]) -> Mapping[str, list[Held]]:
 
 def _against_tenant(claim: ResourceClaim, name: str, devices: Sequence[Held], registry: Registry) -> list[str]:
     namespace = claim.metadata.namespace
-    tenants = registry.tenants.get(name)
+    reserved = f"device {devices[0].place} is reserved for tenants of SharingPolicy {name}"
+    if name not in registry.tenants:
+        return [f"{reserved}, but that policy does not exist"]
+    tenants = registry.tenants[name]
     if tenants is None:
-        place = devices[0].place
-        return [f"device {place} is reserved for tenants of SharingPolicy {name}, but that policy does not exist"]
+        return [f"{reserved}, but that policy is suspended, and the admission policies do not have its tenants"]
     labels = registry.namespaces.get(namespace)
     if labels is None:
         raise UnknownNamespaceError(namespace)
@@ -144,6 +146,8 @@ def in_words(selector: LabelSelector) -> str:
 
 def _requirement_in_words(requirement: LabelSelectorRequirement) -> str:
     match requirement.operator:
+        case "In" if len(requirement.values) == 1:
+            return f"{requirement.key}={requirement.values[0]}"
         case "In":
             return f"{requirement.key} in ({','.join(requirement.values)})"
         case "NotIn":

@@ -41,7 +41,7 @@ class _Case(NamedTuple):
     """The entry as it was written last."""
     status: ClaimStatus | None
     """What the agent says."""
-    tenants: Mapping[str, LabelSelector]
+    tenants: Mapping[str, LabelSelector | None]
     labels: Mapping[str, str] | None
     """Of the namespace."""
     loss: Loss | None

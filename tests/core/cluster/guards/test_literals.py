@@ -1,5 +1,6 @@
 """What the guards look up, whole; and that it can be told apart again."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,49 @@ def test_everything_that_a_policy_says() -> None:
         '{"gpuConfig": ["TimeSlicing"], "intervals": ["Default", "Short"], "maxThreads": ["50"], '
         '"maxMemory": ["20Gi"], "maxShares": ["1"]}'
     )
+
+
+label_keys, label_values = st.sampled_from("abc"), st.sampled_from(["", "x", "y=z"])
+requirements = st.one_of(
+    st.builds(
+        LabelSelectorRequirement,
+        key=label_keys,
+        operator=st.sampled_from(["In", "NotIn"]),
+        values=st.lists(label_values, min_size=1, max_size=3).map(tuple),
+    ),
+    st.builds(LabelSelectorRequirement, key=label_keys, operator=st.sampled_from(["Exists", "DoesNotExist"])),
+)
+selectors = st.builds(
+    LabelSelector,
+    match_labels=st.dictionaries(label_keys, label_values),
+    match_expressions=st.lists(requirements, max_size=4).map(tuple),
+).filter(lambda selector: selector != LabelSelector())
+
+
+@given(selectors, st.lists(st.dictionaries(label_keys, label_values), min_size=1, max_size=8))
+def test_tenants_are_read_as_they_were_written(selector: LabelSelector, namespaces: list[dict[str, str]]) -> None:
+    found = literals.read_tenants(literals.tenants(policy("p", tenants=Tenants(namespaces=selector))))
+    assert found is not None
+    for labels in namespaces:
+        assert found.matches(labels) == selector.matches(labels)
+
+
+def test_as_many_requirements_are_read_as_a_policy_may_have() -> None:
+    full = LabelSelector(
+        match_labels={f"l{number}": "x" for number in range(64)},
+        match_expressions=tuple(LabelSelectorRequirement(key=f"e{n}", operator="Exists") for n in range(32)),
+    )
+    found = literals.read_tenants(literals.tenants(policy("p", tenants=Tenants(namespaces=full))))
+    assert found is not None
+    assert len(found.match_expressions) == 96
+
+
+@pytest.mark.parametrize(
+    "literal",
+    ["", "x", "{}", "[]", "[[]]", '[["In"]]', '[["In", "a=b"], 7]', '[["Is", "a=b"]]', '[["In", "=b"]]', "[" * 9999],
+)
+def test_tenants_that_nobody_of_ours_wrote_are_not_known(literal: str) -> None:
+    assert literals.read_tenants(literal) is None
 
 
 def test_nothing_and_what_is_empty_are_told_apart() -> None:

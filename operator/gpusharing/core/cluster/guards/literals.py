@@ -7,8 +7,11 @@ seconds). So they are JSON as well.
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Final
 
+import pydantic
+
+from gpusharing.api.meta import LabelSelector, LabelSelectorRequirement
 from gpusharing.api.sharing.policy import SharingPolicy
 
 Entries = Mapping[str, str]
@@ -17,6 +20,7 @@ Entries = Mapping[str, str]
 EMPTY = "{}"
 
 _SEPARATOR = ",\n"
+_REQUIRED: Final = pydantic.TypeAdapter(list[Annotated[list[str], pydantic.Field(min_length=2)]])
 
 
 def tenants(policy: SharingPolicy) -> str:
@@ -27,6 +31,24 @@ def tenants(policy: SharingPolicy) -> str:
         about = [f"{requirement.key}={value}" for value in requirement.values] or [requirement.key]
         required.append([requirement.operator, *about])
     return of(required)
+
+
+def read_tenants(literal: str) -> LabelSelector | None:
+    """The labels of a tenant; None if `tenants` did not write this."""
+    try:
+        required = tuple(_requirement(*item) for item in _REQUIRED.validate_json(literal))
+    except ValueError:
+        return None
+    # Policies for everybody are not in the guards. Labels and expressions together may be more than a policy may have
+    # expressions, so the selector is not validated.
+    return LabelSelector.model_construct(match_labels={}, match_expressions=required) if required else None
+
+
+def _requirement(operator: str, *about: str) -> LabelSelectorRequirement:
+    parts = [one.partition("=") for one in about]
+    return LabelSelectorRequirement.model_validate(
+        {"key": parts[0][0], "operator": operator, "values": [value for _, separator, value in parts if separator]}
+    )
 
 
 def limits(policy: SharingPolicy) -> str:
@@ -61,10 +83,12 @@ def read(expression: str) -> Entries:
 
 
 def _entry(line: str) -> tuple[str, str] | None:
+    if not line.startswith('"'):
+        return None
     try:
         key, end = json.JSONDecoder().raw_decode(line)
     except ValueError:
         return None
-    if not isinstance(key, str) or not line.startswith(": ", end):
+    if not line.startswith(": ", end):
         return None
     return key, line[end + 2 :].removesuffix(",")

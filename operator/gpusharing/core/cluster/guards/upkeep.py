@@ -73,9 +73,9 @@ def update_guards(
     for name, entries in kept.items():
         after = {variable: {**entries[variable], **wanted[variable]} for variable in entries}
         pending |= {policy for policy in guarded if _differ(policy, known[name], after)}
-        texts = _texts(guards[name])
-        rendered = texts | {variable: literals.render(after[variable]) for variable in after}
-        if rendered != texts:
+        before = texts(guards[name])
+        rendered = before | {variable: literals.render(after[variable]) for variable in after}
+        if rendered != before:
             patches.append(_patch(guards[name], rendered))
     complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
     if missing := _missing(guards, bindings):
@@ -156,8 +156,8 @@ def _entries(policy: SharingPolicy, classes: Sequence[PolicyClass]) -> ByVariabl
 
 def _known(guard: ValidatingAdmissionPolicy, variables: Iterable[str]) -> ByVariable:
     """The entries of these variables, as far as the guard has them."""
-    texts = _texts(guard)
-    return {variable: literals.read(texts[variable]) for variable in variables if variable in texts}
+    found = texts(guard)
+    return {variable: literals.read(found[variable]) for variable in variables if variable in found}
 
 
 def _of_policies(entries: Entries, policies: frozenset[str]) -> Entries:
@@ -171,13 +171,14 @@ def _differ(policy: str, before: ByVariable, after: ByVariable) -> bool:
     return any(_of_policies(before[variable], only) != _of_policies(after[variable], only) for variable in after)
 
 
-def _texts(guard: ValidatingAdmissionPolicy) -> dict[str, Any]:
+def texts(guard: ValidatingAdmissionPolicy) -> dict[str, Any]:
+    """Its variables."""
     return {variable["name"]: variable["expression"] for variable in guard.spec.get("variables") or ()}
 
 
-def _patch(guard: ValidatingAdmissionPolicy, texts: Mapping[str, Any]) -> Patch:
+def _patch(guard: ValidatingAdmissionPolicy, rendered: Mapping[str, Any]) -> Patch:
     # A merge replaces the list as a whole.
-    variables = [{"name": name, "expression": text} for name, text in texts.items()]
+    variables = [{"name": name, "expression": text} for name, text in rendered.items()]
     return Patch(
         target=Target.ADMISSION_POLICY,
         stage=Stage.GUARDS,

@@ -12,7 +12,7 @@ from gpusharing.api.meta import ObjectMeta
 from gpusharing.controller import loop as module
 from gpusharing.controller.loop import Backlog, Loop
 from gpusharing.controller.metrics import Metrics
-from gpusharing.core.decision.incremental import Failure
+from gpusharing.core.decision.failures import Failure
 from gpusharing.core.intents import Intent, RecordEvent, Target
 from gpusharing.kube.retry import Backoff
 from harness.eventually import PATIENCE

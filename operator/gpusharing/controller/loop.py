@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import structlog
 
 from gpusharing.controller.metrics import Metrics
-from gpusharing.core.decision.incremental import Failure
+from gpusharing.core.decision.failures import Failure
 from gpusharing.core.intents import Intent, RecordEvent
 from gpusharing.kube.clock import now
 from gpusharing.kube.retry import Backoff

@@ -53,7 +53,7 @@ from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.cluster.guards.upkeep import Bindings, Guards
 from gpusharing.core.decision import incremental as module
-from gpusharing.core.decision import node_decision
+from gpusharing.core.decision import node_decision, waiting
 from gpusharing.core.decision.node_decision import decide_node
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
 from gpusharing.core.policies import assignment, resolution
@@ -433,6 +433,31 @@ def test_an_undecidable_node_keeps_its_place_in_a_rollout() -> None:
     assert [item.before.metadata.name for item in kept.decide(now=NOW) if isinstance(item, ReplaceSpec)] == ["n2"]
 
 
+def test_a_node_that_cannot_be_decided_on_after_it_was_let_begin_gives_its_turn_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def with_a_fault(policies: Any, view: NodeView, *rest: Any, **named: Any) -> Any:
+        if view.name == "n1":
+            raise ZeroDivisionError
+        return decide_node(policies, view, *rest, **named)
+
+    at = world(
+        policies=[policy("p", offers=time_slicing(4), rollout=Rollout(disruption=Disruption.EVICT))],
+        nodes=[node("n1"), node("n2"), node("n3")],
+        node_sharings=[node_sharing("n1"), node_sharing("n2"), node_sharing("n3")],
+        claims=[claim(name, result("gpu-0-timeslicing", pool=name)) for name in NODES],
+    )
+    kept = Incremental(at)
+    for _ in range(3):
+        kept.become(agents_act(apply(kept.world, kept.decide(now=NOW))))
+    edited = policy("p", generation=2, offers=EXCLUSIVE, rollout=Rollout(disruption=Disruption.EVICT))
+    kept.become(with_policies(kept.world, edited.model_copy(update={"status": kept.world.policies["p"].status})))
+    monkeypatch.setattr(module, "decide_node", with_a_fault)
+    pending = kept.decide(now=NOW)
+    assert kept.decider.failing == {("NodeSharing", "n1")}
+    assert [item.before.metadata.name for item in pending if isinstance(item, ReplaceSpec)] == ["n2"]
+
+
 def test_a_status_that_cannot_be_decided_is_no_failure_any_more_when_its_policy_is_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -555,6 +580,51 @@ def test_a_policy_that_was_made_again_while_claims_wait_for_it_stops_nothing() -
         pass
     fold(kept.decider, now=NOW)
     assert kept.decide(now=NOW) == decide(kept.world, now=NOW)
+    assert not kept.decider.failing
+
+
+@pytest.mark.parametrize("function", ["explain", "waiting_events", "examine_class"])
+def test_waiting_claims_that_cannot_be_explained_concern_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    """Nothing of the kind is known: a fault stands for it."""
+    there = module if function == "examine_class" else waiting
+    works = getattr(there, function)
+
+    def with_a_fault(*given: Any, **named: Any) -> Any:
+        if any("bad" in str(item) for item in given[:1]):
+            raise ZeroDivisionError
+        return works(*given, **named)
+
+    good, bad = (policy(name, nodes={"pool": "y"}, offers=time_slicing(4)) for name in ("good", "bad"))
+    claims = [
+        claim("c1", allocated=False, classes=(f"{name}-timeslicing",), namespace=f"in-{name}")
+        for name in ("good", "bad")
+    ]
+    classes = [class_of("good"), class_of("bad")]
+    at = world(policies=[good, bad], node_sharings=[node_sharing()], classes=classes, claims=claims)
+    kept = Incremental(at)
+    with monkeypatch.context() as patch:
+        patch.setattr(there, function, with_a_fault)
+        assert kept.decide(now=NOW) == decide(at, now=NOW)
+        assert [event.about.namespace for event in kept.decider.waiting_events] == ["in-good"]
+        [failure] = kept.decider.take_failures()
+        named = "bad-timeslicing" if function == "examine_class" else "in-bad/bad-timeslicing"
+        assert failure[:2] == ("DeviceClass" if function == "examine_class" else "WaitingClaims", named)
+        assert kept.decider.failing == {failure[:2]}
+        # It is reported once.
+        kept.decide(now=NOW)
+        assert kept.decider.take_failures() == []
+        kept.become(without("claims", ("in-bad", "c1"))(kept.world))
+        kept.decide(now=NOW)
+        assert not kept.decider.failing
+        kept.become(at)
+        kept.decide(now=NOW)
+        assert kept.decider.failing == {failure[:2]}
+    # Once it can be explained it is as if nothing had been.
+    kept.become(with_claims(at, claim("c2", allocated=False, classes=("bad-timeslicing",), namespace="in-bad")))
+    kept.decide(now=NOW)
+    assert by_object(kept.decider.waiting_events) == by_object(events(kept.world, now=NOW))
     assert not kept.decider.failing
 
 

@@ -91,10 +91,10 @@ def test_nobody_is_known_to_be_a_tenant_of_a_suspended_policy_that_the_guards_do
     found = objections(
         claim("c1", namespace="mine"), [Held(one, gpu(None), None)], Registry({"search": None}, NAMESPACES)
     )
-    assert found == [
+    assert "".join(found) == (
         "device n1/search/gpu-0 is reserved for tenants of SharingPolicy search, but that policy is suspended, and "
-        + "the admission policies do not have its tenants"
-    ]
+        "the admission policies do not have its tenants"
+    )
 
 
 def test_admin_access_is_for_nobody_on_what_is_for_tenants() -> None:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import DeviceClass, Namespace
@@ -19,19 +19,14 @@ from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, Sharing
 from gpusharing.core.claims.allocation import policies_of
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider, ClusterDecision
 from gpusharing.core.cluster.guards.tenants_in_force import TenantsInForce, tenants_in_force
+from gpusharing.core.decision.failures import Failure, Failures
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
-from gpusharing.core.events.waiting_claims import (
-    ClassState,
-    Why,
-    examine_class,
-    explain,
-    policy_of_class,
-    waiting_events,
-)
+from gpusharing.core.decision.waiting import WaitingClaims
+from gpusharing.core.events.waiting_claims import ClassState, examine_class
 from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Target
 from gpusharing.core.policies.policy import ExaminedPolicies, ExaminedPolicy, broken, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
-from gpusharing.core.state.cluster_state import Changes, ClusterState, Key, Setup, WaitingGroup
+from gpusharing.core.state.cluster_state import Changes, ClusterState, Setup
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.contribution import Contribution
 from gpusharing.core.status.policy_status import policy_status
@@ -47,14 +42,6 @@ _TYPES: Final[Mapping[Target, type]] = {
 }
 
 
-class Failure(NamedTuple):
-    """An object that could not be decided on."""
-
-    kind: str
-    name: str
-    error: Exception
-
-
 @dataclass(slots=True, kw_only=True)
 class _Node:
     """A node as it was looked at last."""
@@ -63,13 +50,6 @@ class _Node:
     view: NodeView
     proposal: Proposal
     decision: NodeDecision | None = None
-
-
-class _Waiting(NamedTuple):
-    """Claims that wait, all for the same reason."""
-
-    why: Why | None
-    events: dict[Key, Sequence[RecordEvent]]
 
 
 class Decider:
@@ -91,16 +71,11 @@ class Decider:
         self._cluster = ClusterDecision()
         self._unfolded: set[str] = set()
         """Policies whose status may have to change."""
-        self._classes: Mapping[str, ClassState | None] = {}
-        """By class, of claims that wait for it."""
-        self._waiting: dict[WaitingGroup, _Waiting] = {}
-        self._waiting_changed: defaultdict[WaitingGroup, set[Key]] = defaultdict(set)
-        self._new_events: list[RecordEvent] = []
         self._specs: dict[str, ReplaceSpec] = {}
         self._taint_rules: dict[str, Sequence[Intent]] = {}
         self._statuses: dict[str, PatchStatus] = {}
-        self._failing: set[tuple[str, str]] = set()
-        self._new_failures: list[Failure] = []
+        self._failures = Failures()
+        self._waiting = WaitingClaims(self.state, self._failures)
 
     @property
     def pending(self) -> list[Intent]:
@@ -115,22 +90,20 @@ class Decider:
     @property
     def waiting_events(self) -> list[RecordEvent]:
         """What people should know of claims that wait."""
-        return [event for group in self._waiting.values() for events in group.events.values() for event in events]
+        return self._waiting.events
 
     def take_events(self) -> Sequence[RecordEvent]:
         """Those of them that came since they were taken last."""
-        events, self._new_events = self._new_events, []
-        return events
+        return self._waiting.take_events()
 
     @property
     def failing(self) -> AbstractSet[tuple[str, str]]:
         """What cannot be decided on, by kind and name."""
-        return self._failing
+        return self._failures.failing
 
     def take_failures(self) -> Sequence[Failure]:
         """Those that came since they were taken last."""
-        failures, self._new_failures = self._new_failures, []
-        return failures
+        return self._failures.take()
 
     def next_in(self, *, now: str) -> float | None:
         """In how many seconds time alone may change the decision."""
@@ -153,23 +126,24 @@ class Decider:
         yield
         affected = self._update_tenants() if edited or changes.cluster else set()
         concerned = yield from self._concerned(edited, affected)
-        due = sorted(changes.nodes | self._due(now) | concerned)
+        due = changes.nodes | self._due(now) | concerned
         moved = {examined.name for examined in edited}
-        for name in due:
+        for name in sorted(due):
             moved |= self._propose(name)
             yield
-        # A node that is through makes room for others.
-        turned = yield from self._hold_back(moved)
-        for name in sorted({*due, *turned}):
-            self._decide(name, now)
-            yield
+        while due or moved:
+            # A node that is through, or on which the decision fails, makes room for others.
+            due |= yield from self._hold_back(moved)
+            moved = set()
+            for name in sorted(due):
+                moved |= self._decide(name, now)
+                yield
+            due = set()
         if edited or changes.cluster or self._has_renewed(changes):
             self._decide_cluster()
-            # What a class or a namespace says may have changed.
-            self._classes = {}
+            self._waiting.forget_classes()
         self._unfolded |= changes.policies
-        for group, keys in changes.waiting.items():
-            self._waiting_changed[group] |= keys
+        self._waiting.add_changes(changes.waiting)
 
     def fold_statuses(self, *, now: str) -> Iterator[None]:
         """Brings the statuses of policies up to date, in such steps as well."""
@@ -177,7 +151,7 @@ class Decider:
         for name in sorted(self._unfolded | self._statuses.keys()):
             self._fold(name, now)
             yield
-        yield from self._explain_waiting()
+        yield from self._waiting.explain(self._examine_class)
 
     def _is_examined(self, policy: SharingPolicy) -> bool:
         examined = self._policies.by_name.get(policy.metadata.name)
@@ -186,47 +160,11 @@ class Decider:
         known, newest = examined.policy.metadata, policy.metadata
         return (known.uid, known.generation) == (newest.uid, newest.generation)
 
-    def _explain_waiting(self) -> Iterator[None]:
-        """Looks at a claim when it comes, or when its group waits for another reason: claims are many, and so may
-        groups be. Between two steps claims come and go: the next round hears of these."""
-        changed, self._waiting_changed = self._waiting_changed, defaultdict(set)
-        before, self._classes = self._classes, self._examine_classes()
-        turned = {name for name, state in self._classes.items() if name not in before or before[name] != state}
-        for group in changed.keys() | {group for group in self.state.waiting if group.device_class in turned}:
-            claims = self.state.waiting.get(group)
-            if claims is None:
-                self._waiting.pop(group, None)
-                continue
-            why = self._why(group)
-            known = self._waiting.get(group)
-            if known is None or known.why != why:
-                known = self._waiting[group] = _Waiting(why, {})
-                keys: Iterable[Key] = list(claims)
-            else:
-                keys = changed.get(group, ())
-            for key in keys if why else ():
-                known.events.pop(key, None)
-                claim = claims.get(key)
-                if claim is not None and why:
-                    known.events[key] = waiting_events(claim, why)
-                    self._new_events += known.events[key]
-                yield
-            yield
-
-    def _examine_classes(self) -> Mapping[str, ClassState | None]:
-        return {name: self._examine_class(name) for name in {group.device_class for group in self.state.waiting}}
-
-    def _examine_class(self, name: str) -> ClassState | None:
-        device_class = self.state.get(DeviceClass, ("", name))
-        owner = policy_of_class(device_class) if device_class else None
-        policy = self.state.get(SharingPolicy, ("", owner)) if owner else None
+    def _examine_class(self, name: str, owner: str) -> ClassState | None:
+        policy = self.state.get(SharingPolicy, ("", owner))
         if policy is None or not self._is_examined(policy):
             return None
-        return examine_class(name, self._policies.by_name[policy.metadata.name], self._status_of(policy))
-
-    def _why(self, group: WaitingGroup) -> Why | None:
-        state = self._classes.get(group.device_class)
-        return explain(group, state, self.state.get(Namespace, ("", group.namespace))) if state else None
+        return examine_class(name, self._policies.by_name[owner], self._status_of(policy))
 
     def _status_of(self, policy: SharingPolicy) -> SharingPolicyStatus:
         """As it is, or is to be written."""
@@ -238,7 +176,7 @@ class Decider:
         self._statuses.pop(name, None)
         policy = self.state.get(SharingPolicy, ("", name))
         if policy is None:
-            self._failing.discard(("SharingPolicyStatus", name))
+            self._failures.remove("SharingPolicyStatus", name)
             return
         if not self._is_examined(policy):
             # It came during the last round: a status must not speak of a generation that was not decided on.
@@ -247,9 +185,9 @@ class Decider:
         try:
             self._put_status(policy, now)
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
-            self._failed("SharingPolicyStatus", name, error)
+            self._failures.add("SharingPolicyStatus", name, error)
         else:
-            self._failing.discard(("SharingPolicyStatus", name))
+            self._failures.remove("SharingPolicyStatus", name)
 
     def _put_status(self, policy: SharingPolicy, now: str) -> None:
         name = policy.metadata.name
@@ -273,7 +211,7 @@ class Decider:
             before, policy = by_name.get(name), self.state.get(SharingPolicy, ("", name))
             if before and policy and _says_the_same(before.policy, policy):
                 continue
-            self._failing.discard(("SharingPolicy", name))
+            self._failures.remove("SharingPolicy", name)
             edited += [before] if before else []
             if policy is None:
                 by_name.pop(name, None)
@@ -291,7 +229,7 @@ class Decider:
         try:
             return examine(policy, minor=self._setup.minor)
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this policy alone)
-            self._failed("SharingPolicy", policy.metadata.name, error)
+            self._failures.add("SharingPolicy", policy.metadata.name, error)
             return broken(policy, error)
 
     def _due(self, now: str) -> set[str]:
@@ -313,7 +251,7 @@ class Decider:
         names = affected | {examined.name for examined in edited}
         if not names:
             return set()
-        concerned = {name for kind, name in self._failing if kind == "NodeSharing"}
+        concerned = {name for kind, name in self.failing if kind == "NodeSharing"}
         for name, node in self._nodes.items():
             if not names.isdisjoint(self._named_on(node.view)) or any(
                 name in self._contributions.get(examined.name, ())
@@ -340,15 +278,9 @@ class Decider:
         try:
             proposal = propose(self._policies, view, memo)
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this node alone)
-            self._cannot_decide(view, error)
-            return self._stop_asking(name)
+            return self._cannot_decide(view, error)
         self._nodes[name] = _Node(memo=memo, view=view, proposal=proposal, decision=node.decision if node else None)
         return self._put_parts(name, parts(proposal.rollout, proposal.wanted.selected_by))
-
-    def _stop_asking(self, node: str) -> set[str]:
-        """Of a node that cannot be decided on: it does not begin anything, and what goes on there keeps its place."""
-        before = {policy: nodes[node] for policy, nodes in self._parts.items() if node in nodes}
-        return self._put_parts(node, {policy: part._replace(asking=False) for policy, part in before.items()})
 
     def _put_parts(self, node: str, after: Mapping[str, Part]) -> set[str]:
         return _exchange(self._parts, node, {name: part for name, part in after.items() if name in self._policies})
@@ -365,13 +297,13 @@ class Decider:
             yield
         return turned & self._nodes.keys()
 
-    def _decide(self, name: str, now: str) -> None:
-        """What is written about the node."""
+    def _decide(self, name: str, now: str) -> set[str]:
+        """What is written about the node. The policies whose rollouts it now stands in differently."""
         node = self._nodes.get(name)
         if node is None:
             if self.state.view(name) is None:
                 self._forget(name)
-            return
+            return set()
         asking = node.proposal.rollout.asking
         try:
             decision = decide_node(
@@ -385,16 +317,15 @@ class Decider:
                 now=now,
             )
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns this node alone)
-            self._cannot_decide(node.view, error)
-            self._stop_asking(name)
-            return
-        self._failing.discard(("NodeSharing", name))
+            return self._cannot_decide(node.view, error)
+        self._failures.remove("NodeSharing", name)
         until, node.decision = node.decision.until if node.decision else None, decision
         _put(self._specs, name, _write(node.view.sharing, decision))
         _put(self._taint_rules, name, decision.taint_rules)
         if decision.until is not None and decision.until != until:
             heapq.heappush(self._moments, (decision.until, name))
         self._contribute(name, decision.contributions)
+        return set()
 
     def _contribute(self, node: str, after: Mapping[str, Contribution]) -> None:
         known = {name: one for name, one in after.items() if name in self._policies}
@@ -404,13 +335,14 @@ class Decider:
         self._nodes.pop(name, None)
         self._specs.pop(name, None)
         self._taint_rules.pop(name, None)
-        self._failing.discard(("NodeSharing", name))
+        self._failures.remove("NodeSharing", name)
         self._contribute(name, {})
 
-    def _cannot_decide(self, view: NodeView, error: Exception) -> None:
-        """Its configuration stays as it is, and each policy that selects it says so."""
+    def _cannot_decide(self, view: NodeView, error: Exception) -> set[str]:
+        """Its configuration stays as it is, and each policy that selects it says so. It does not begin anything, and
+        what goes on there keeps its place. The policies whose rollouts it now stands in differently."""
         self._forget(view.name)
-        self._failed("NodeSharing", view.name, error)
+        self._failures.add("NodeSharing", view.name, error)
         self._contribute(
             view.name,
             {
@@ -419,10 +351,8 @@ class Decider:
                 if examined.policy.spec.nodes.matches(view.labels)
             },
         )
-
-    def _failed(self, kind: str, name: str, error: Exception) -> None:
-        self._failing.add((kind, name))
-        self._new_failures.append(Failure(kind, name, error))
+        before = {policy: nodes[view.name] for policy, nodes in self._parts.items() if view.name in nodes}
+        return self._put_parts(view.name, {policy: part._replace(asking=False) for policy, part in before.items()})
 
     def _has_renewed(self, changes: Changes) -> bool:
         """Whether a pending write names a version that is not the newest any more."""
@@ -447,9 +377,9 @@ class Decider:
                 )
             )
         except Exception as error:  # noqa: BLE001 (nodes go on as they are)
-            self._failed("Cluster", "", error)
+            self._failures.add("Cluster", "", error)
         else:
-            self._failing.discard(("Cluster", ""))
+            self._failures.remove("Cluster", "")
         self._unfolded |= before.differs_for(self._cluster)
 
 

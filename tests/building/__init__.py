@@ -34,6 +34,7 @@ from gpusharing.api.meta import (
     OwnedMeta,
     OwnerReference,
     WholeMeta,
+    key_of,
 )
 from gpusharing.api.sharing.classes import Classes
 from gpusharing.api.sharing.device_settings import DeviceSettings
@@ -50,7 +51,6 @@ from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.intents import Create
 from gpusharing.core.publishing.attributes import board_attributes
-from gpusharing.core.state.cluster_state import key_of
 from gpusharing.core.state.node_view import NodeView, Place
 from gpusharing.core.verdicts.taint_rules import rule_intents
 

@@ -12,7 +12,7 @@ from building.from_nothing import World, node_views
 from building.quantities import stored_quota
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceTaintRule, ResourceClaim
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import ObjectMeta, key_of
 from gpusharing.api.sharing.device_settings import DeviceSettings
 from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
@@ -24,7 +24,6 @@ from gpusharing.core.claims import allocation
 from gpusharing.core.devices.offered import AS_FOUND
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
 from gpusharing.core.rollout.gpu_progress import blocking_holds
-from gpusharing.core.state.cluster_state import key_of
 from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
 
 T = TypeVar("T")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
+from gpusharing.api.meta import Key
 from gpusharing.api.names import MANAGED_BY, OPERATOR, node_of_pool
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
@@ -18,7 +19,7 @@ from gpusharing.core.events.waiting_claims import examine_class, explain, policy
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.policies.policy import ExaminedPolicies, examine
 from gpusharing.core.rollout.budget import held_back, parts
-from gpusharing.core.state.cluster_state import Key, Setup, WaitingGroup
+from gpusharing.core.state.cluster_state import Setup, WaitingGroup
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.policy_status import policy_status
 from gpusharing.core.status.totals import fold

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from building.from_nothing import World
+from gpusharing.api.meta import key_of
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, RecordEvent
-from gpusharing.core.state.cluster_state import ClusterState, key_of
+from gpusharing.core.state.cluster_state import ClusterState
 
 _FIELDS: tuple[Callable[[World], Mapping[Any, Any]], ...] = (
     lambda of: of.policies,

@@ -2,8 +2,8 @@
 
 from building import DRIVER
 from building.from_nothing import World
+from gpusharing.api.meta import key_of
 from gpusharing.controller.watching.store import Store
-from gpusharing.core.state.cluster_state import key_of
 from gpusharing.kube import kinds
 
 

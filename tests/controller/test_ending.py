@@ -12,9 +12,8 @@ from structlog.testing import capture_logs
 
 from controller.test_command import parsed
 from gpusharing.controller import command, development
-from gpusharing.controller.api_server import UnsupportedVersionError
+from gpusharing.controller.api_server import ServerChangedError, UnsupportedVersionError
 from gpusharing.controller.running import Operator, Options
-from gpusharing.controller.watching.server import ServerChangedError
 from gpusharing.kube import logs
 from gpusharing.kube.credentials import CredentialsError
 from gpusharing.kube.elector import LeaseLostError

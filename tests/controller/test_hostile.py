@@ -15,13 +15,13 @@ from building import DRIVER, MINOR, NOW, hostile
 from building import gpu_status as good_gpu
 from building.incremental import decide
 from gpusharing.api import strict_json
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import ObjectMeta, key_of
 from gpusharing.api.sharing.node_spec import ClaimSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
-from gpusharing.core.state.cluster_state import Setup, key_of
+from gpusharing.core.state.cluster_state import Setup
 from gpusharing.kube import kinds
 from gpusharing.kube.kinds import Kind
 

@@ -66,6 +66,20 @@ class OwnedMeta(LabelledMeta):
     owner_references: OwnerReferences = ()
 
 
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+def metadata_of(item: Any) -> ObjectMeta:
+    metadata: ObjectMeta = item.metadata
+    return metadata
+
+
+def key_of(item: Any) -> Key:
+    metadata = metadata_of(item)
+    return metadata.namespace, metadata.name
+
+
 def _labels_if_few(value: Any) -> Any:
     return None if isinstance(value, dict) and len(value) > _MOST_LABELS else value
 

@@ -1,6 +1,8 @@
 """What the API server is, and what of it is not served everywhere. An upgrade changes both: ask again after one."""
 
+import asyncio
 import re
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -9,6 +11,7 @@ from gpusharing import cel
 from gpusharing.api.dra import DeviceTaintRule
 from gpusharing.controller.metrics import Metrics
 from gpusharing.kube.kinds import DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA, Kind
+from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, ApiError
 
 log = structlog.get_logger(__name__)
@@ -19,9 +22,16 @@ FLOOR: Final = (1, 36)
 TAINT_RULES: Final = (DEVICE_TAINT_RULES, DEVICE_TAINT_RULES_BETA)
 """v1 from 1.37 on, in 1.36 v1beta2 where it is switched on."""
 
+# Three small answers: nobody waits for what a new version can do.
+_ASK_EVERY: Final = 60.0
+
 
 class UnsupportedVersionError(Exception):
     pass
+
+
+class ServerChangedError(Exception):
+    """What the operator found at its start does not hold any more."""
 
 
 class ApiServer(NamedTuple):
@@ -66,6 +76,17 @@ async def ask(api: Api) -> ApiServer:
             f"{_dotted(FLOOR)}: upgrade the cluster"
         )
     return ApiServer(program, behaves_as[1], await _taint_rules(api))
+
+
+async def end_when_changed(api: Api, before: ApiServer) -> None:
+    """Until ServerChangedError or UnsupportedVersionError: the operator begins anew with another API server."""
+    while True:
+        await asyncio.sleep(_ASK_EVERY)
+        now = await patiently(partial(ask, api))
+        if now.minor != before.minor:
+            raise ServerChangedError(f"the API server was Kubernetes 1.{before.minor} and is 1.{now.minor} now")
+        if now.taint_rules != before.taint_rules:
+            raise ServerChangedError("the API server serves other DeviceTaintRules than at the start")
 
 
 async def _is_served(api: Api, kind: Kind[Any]) -> bool:

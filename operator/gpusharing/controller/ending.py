@@ -5,8 +5,7 @@ from typing import Final
 
 import structlog
 
-from gpusharing.controller.api_server import UnsupportedVersionError
-from gpusharing.controller.watching.server import ServerChangedError
+from gpusharing.controller.api_server import ServerChangedError, UnsupportedVersionError
 from gpusharing.kube.credentials import CredentialsError
 from gpusharing.kube.elector import LeaseLostError
 from gpusharing.kube.history import HistoryWentBackError

@@ -28,32 +28,26 @@ _STUCK_AFTER: Final = 180.0
 
 
 class Decides(Protocol):
-    def steps(self, *, now: str) -> Iterator[None]:
-        """Decides on what has changed, in steps of a few milliseconds; between two of them other work may run."""
+    """As `gpusharing.core.decision.incremental.Decider` does, which says more about each."""
 
-    def fold_statuses(self, *, now: str) -> Iterator[None]:
-        """Brings the statuses of policies up to date, in such steps as well."""
+    def steps(self, *, now: str) -> Iterator[None]: ...
 
-    @property
-    def pending(self) -> Sequence[Intent]:
-        """All writes that are decided and not yet seen in the API."""
-
-    def take_events(self) -> Sequence[RecordEvent]:
-        """Events that came since they were taken last."""
+    def fold_statuses(self, *, now: str) -> Iterator[None]: ...
 
     @property
-    def waiting_events(self) -> Sequence[RecordEvent]:
-        """All that hold on."""
+    def pending(self) -> Sequence[Intent]: ...
 
-    def take_failures(self) -> Sequence[Failure]:
-        """What could not be decided on since they were taken last, each of which stays as it was."""
+    def take_events(self) -> Sequence[RecordEvent]: ...
 
     @property
-    def failing(self) -> Collection[object]:
-        """All that cannot be decided on."""
+    def waiting_events(self) -> Sequence[RecordEvent]: ...
 
-    def next_in(self, *, now: str) -> float | None:
-        """In how many seconds to look again although nothing has changed."""
+    def take_failures(self) -> Sequence[Failure]: ...
+
+    @property
+    def failing(self) -> Collection[object]: ...
+
+    def next_in(self, *, now: str) -> float | None: ...
 
 
 class Writes(Protocol):

@@ -15,6 +15,7 @@ import structlog
 
 from gpusharing import __version__
 from gpusharing.api import names
+from gpusharing.api.meta import key_of
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.controller import api_server, endpoints
 from gpusharing.controller.endpoints import Readiness
@@ -23,13 +24,12 @@ from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.loop import Backlog, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.watching import audit, deafness, following, guards, listing
-from gpusharing.controller.watching import server as exchanged
 from gpusharing.controller.watching.following import HANDLED, WATCHED
 from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
-from gpusharing.core.state.cluster_state import Setup, key_of
+from gpusharing.core.state.cluster_state import Setup
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
@@ -150,7 +150,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                     *guards.following(api, store, watches),
                     audit.now_and_then(api, store, watched),
                     deafness.end_when_deaf(watches, kopfs),
-                    exchanged.end_when_changed(api, server),
+                    api_server.end_when_changed(api, server),
                 )
                 for work in works:
                     parts.push_async_callback(_cancel, tasks.create_task(work))

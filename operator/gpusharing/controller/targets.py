@@ -15,4 +15,5 @@ KINDS: Final[Mapping[Target, Kind[Any]]] = {
     Target.RESOURCE_CLAIM: kinds.RESOURCE_CLAIMS,
     Target.POD: kinds.PODS,
     Target.SHARING_POLICY: kinds.SHARING_POLICIES,
+    Target.NODE_SHARING: kinds.NODE_SHARINGS,
 }

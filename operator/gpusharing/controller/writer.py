@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from gpusharing.api.meta import ObjectMeta
 from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.targets import KINDS
@@ -30,7 +29,7 @@ from gpusharing.core.intents import (
     ReplaceSpec,
     Stage,
     Target,
-    stage,
+    decided_on,
 )
 from gpusharing.kube.kinds import NODE_SHARINGS, SHARING_POLICIES, Kind
 from gpusharing.kube.merging import merge_patch
@@ -118,7 +117,7 @@ class Writer:
     @property
     def kinds(self) -> list[str]:
         """Those of which it writes objects."""
-        return sorted({NODE_SHARINGS.kind, *KINDS} - {Target.RESOURCE_CLAIM, Target.POD})
+        return sorted(KINDS.keys() - {Target.RESOURCE_CLAIM, Target.POD})
 
     def failing(self, kind: str) -> int:
         """How many objects of a kind could not be written when that was tried last."""
@@ -149,7 +148,7 @@ class Writer:
         """Whether it is another intent than the one before."""
         pending = self._pending.get(key)
         if pending is None:
-            pending = self._pending[key] = _Pending(key, intent, stage(intent))
+            pending = self._pending[key] = _Pending(key, intent, intent.stage)
             self._make_ready(pending)
             return True
         pending.is_wanted = True
@@ -175,7 +174,7 @@ class Writer:
     def _make_ready(self, pending: _Pending) -> None:
         """It is the newest now."""
         self._leave_queue(pending)
-        pending.state, pending.stage = _State.READY, stage(pending.intent)
+        pending.state, pending.stage = _State.READY, pending.intent.stage
         self._ready[pending.stage][pending.key] = pending
 
     def _leave_queue(self, pending: _Pending) -> None:
@@ -251,7 +250,7 @@ class Writer:
         overtaken = pending.answered
         assert overtaken is not None  # noqa: S101 (for mypy: what was not answered is written, not read)
         try:
-            await self._take_in(self._kind(pending.intent), pending)
+            await self._take_in(self._kinds[pending.intent.target], pending)
         except (ApiError, UnreachableError) as error:
             log.error("object not read", kind=pending.key.kind, object=pending.key.name, error=str(error))  # noqa: TRY400
         except Exception:
@@ -278,7 +277,7 @@ class Writer:
         except ApiError as error:
             if error.status != 404:
                 raise
-            before = _before(pending.intent)
+            before = decided_on(pending.intent)
             uid = before.uid if before else ""
             self._store.remove(kind, {"metadata": {"name": name, "namespace": namespace, "uid": uid}})
 
@@ -302,7 +301,7 @@ class Writer:
         return Result.FAILED
 
     async def _send(self, intent: Intent) -> None:
-        kind = self._kind(intent)
+        kind = self._kinds[intent.target]
         match intent:
             case ReplaceSpec(before=before, spec=spec):
                 body = {"metadata": before.metadata.for_update(), "spec": spec.to_json()}
@@ -327,15 +326,6 @@ class Writer:
             case Delete(before=metadata):
                 await self._api.delete(kind, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
 
-    def _kind(self, intent: Intent) -> Kind[Any]:
-        match intent:
-            case ReplaceSpec():
-                return NODE_SHARINGS
-            case PatchStatus():
-                return SHARING_POLICIES
-            case _:
-                return self._kinds[intent.target]
-
     # --------------------------------------------------------------------------------------------------------- Events
 
     def _announce(self, intents: Iterable[Intent]) -> None:
@@ -351,15 +341,13 @@ class Writer:
             pending.unconfirmed = None
 
     def _is_written(self, intent: Intent) -> bool:
-        match intent:
-            case ReplaceSpec(before=before, spec=spec):
-                sharing = self._store.get(NODE_SHARINGS, before.metadata.name)
-                return sharing is not None and sharing.metadata.uid == before.metadata.uid and sharing.spec == spec
-            case PatchStatus(before=before, status=status):
-                policy = self._store.get(SHARING_POLICIES, before.metadata.name)
-                return policy is not None and policy.metadata.uid == before.metadata.uid and policy.status == status
-            case _:
-                return False
+        if not isinstance(intent, ReplaceSpec | PatchStatus):
+            return False
+        before = intent.before.metadata
+        there = self._store.get(self._kinds[intent.target], before.name)
+        if there is None or there.metadata.uid != before.uid:
+            return False
+        return bool(there.spec == intent.spec if isinstance(intent, ReplaceSpec) else there.status == intent.status)
 
     def _record(self, events: Iterable[RecordEvent]) -> None:
         for event in events:
@@ -368,31 +356,16 @@ class Writer:
 
 def _key(intent: Intent) -> _Key:
     match intent:
-        case ReplaceSpec(before=before):
-            return _Key(NODE_SHARINGS.kind, "", before.metadata.name)
-        case PatchStatus(before=policy):
-            return _Key(SHARING_POLICIES.kind, "", policy.metadata.name)
         case Create(target=target, body=body):
             return _Key(target, body["metadata"].get("namespace", ""), body["metadata"]["name"])
+        case ReplaceSpec(before=before) | PatchStatus(before=before):
+            return _Key(intent.target, "", before.metadata.name)
         case Patch(target=target, before=metadata) | Delete(target=target, before=metadata):
             return _Key(target, metadata.namespace, metadata.name)
 
 
-def _before(intent: Intent) -> ObjectMeta | None:
-    """The object that the decision was made on; None of what is to be created."""
-    match intent:
-        case ReplaceSpec(before=before):
-            return before.metadata
-        case PatchStatus(before=policy):
-            return policy.metadata
-        case Create():
-            return None
-        case Patch(before=metadata) | Delete(before=metadata):
-            return metadata
-
-
 def _version(intent: Intent) -> str:
-    before = _before(intent)
+    before = decided_on(intent)
     return before.resource_version if before else ""
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
@@ -12,7 +12,7 @@ from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 
 
 class Target(StrEnum):
-    """Kinds that are written as plain objects."""
+    """Kinds that are written, or that Events are about."""
 
     ADMISSION_POLICY = "ValidatingAdmissionPolicy"
     DEVICE_CLASS = "DeviceClass"
@@ -21,6 +21,7 @@ class Target(StrEnum):
     RESOURCE_CLAIM = "ResourceClaim"
     POD = "Pod"
     SHARING_POLICY = "SharingPolicy"
+    NODE_SHARING = "NodeSharing"
 
 
 class Stage(IntEnum):
@@ -57,6 +58,9 @@ class ReplaceSpec:
     notices: tuple[RecordEvent, ...] = ()
     """Recorded once it is written."""
 
+    target: ClassVar = Target.NODE_SHARING
+    stage: ClassVar = Stage.NODES
+
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus:
@@ -64,6 +68,9 @@ class PatchStatus:
 
     before: SharingPolicy
     status: SharingPolicyStatus
+
+    target: ClassVar = Target.SHARING_POLICY
+    stage: ClassVar = Stage.STATUSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +100,12 @@ class Delete:
 Intent = ReplaceSpec | PatchStatus | Create | Patch | Delete
 
 
-def stage(intent: Intent) -> Stage:
+def decided_on(intent: Intent) -> ObjectMeta | None:
+    """The object that the decision was made on; None of what is to be created."""
     match intent:
-        case ReplaceSpec():
-            return Stage.NODES
-        case PatchStatus():
-            return Stage.STATUSES
-        case Create() | Patch() | Delete():
-            return intent.stage
+        case Create():
+            return None
+        case ReplaceSpec(before=before) | PatchStatus(before=before):
+            return before.metadata
+        case Patch(before=metadata) | Delete(before=metadata):
+            return metadata

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import pydantic
 import structlog
 
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import Key, ObjectMeta, key_of, metadata_of
 from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.history import HistoryWentBackError
 from gpusharing.kube.kinds import Kind
@@ -80,7 +80,7 @@ class Reflector(Generic[T]):
         self._watch = watches.add(kind)
         self._on_change = on_change
         self._field_selector = field_selector
-        self._objects: dict[tuple[str, str], T] = {}
+        self._objects: dict[Key, T] = {}
         self.synced = asyncio.Event()
 
     @property
@@ -92,14 +92,14 @@ class Reflector(Generic[T]):
 
     def put(self, value: T) -> None:
         """Takes in what a write of our own returned, so that nothing is decided on what it replaced."""
-        self._api.history.saw(self._kind.path(), _meta(value).resource_version)
+        self._api.history.saw(self._kind.path(), metadata_of(value).resource_version)
         self._put(value)
 
     def drop(self, value: T) -> None:
         """Forgets what a delete of our own removed."""
-        known = self._objects.get(_key(value))
-        if known is not None and _meta(known).uid == _meta(value).uid:
-            del self._objects[_key(value)]
+        known = self._objects.get(key_of(value))
+        if known is not None and metadata_of(known).uid == metadata_of(value).uid:
+            del self._objects[key_of(value)]
 
     @asynccontextmanager
     async def believing(self, name: str, namespace: str = "") -> AsyncIterator[None]:
@@ -127,7 +127,7 @@ class Reflector(Generic[T]):
         if value is None:
             self._objects.pop((namespace, name), None)
         else:
-            self._objects[_key(value)] = value
+            self._objects[key_of(value)] = value
 
     async def run(self) -> None:
         """Until HistoryWentBackError."""
@@ -156,10 +156,10 @@ class Reflector(Generic[T]):
             listed += self._readable(page.items)
             version = page.resource_version
         came = [value for key, value in self._objects.items() if before.get(key) is not value]
-        self._objects = {_key(item): item for item in listed}
+        self._objects = {key_of(item): item for item in listed}
         for value in came:
             # What a write of our own returned while the list was made.
-            if int(_meta(value).resource_version or 0) > int(version):
+            if int(metadata_of(value).resource_version or 0) > int(version):
                 self._put(value)
         self.synced.set()
         self._on_change()
@@ -174,7 +174,7 @@ class Reflector(Generic[T]):
                 self._api.unreadables.skip(self._kind.kind, display_name(value), error)
                 metadata = value["metadata"]
                 known = self.get(metadata["name"], metadata.get("namespace", ""))
-                if known is not None and _meta(known).uid == metadata["uid"]:
+                if known is not None and metadata_of(known).uid == metadata["uid"]:
                     yield known
 
     def _apply(self, event: str, value: Any) -> None:
@@ -189,18 +189,9 @@ class Reflector(Generic[T]):
         self._on_change()
 
     def _put(self, value: T) -> None:
-        known = self._objects.get(_key(value))
-        if known is None or not _is_newer(_meta(known), _meta(value)):
-            self._objects[_key(value)] = value
-
-
-def _meta(value: Any) -> ObjectMeta:
-    metadata: ObjectMeta = value.metadata
-    return metadata
-
-
-def _key(value: Any) -> tuple[str, str]:
-    return _meta(value).namespace, _meta(value).name
+        known = self._objects.get(key_of(value))
+        if known is None or not _is_newer(metadata_of(known), metadata_of(value)):
+            self._objects[key_of(value)] = value
 
 
 def _is_newer(known: ObjectMeta, other: ObjectMeta) -> bool:

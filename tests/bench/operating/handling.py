@@ -25,6 +25,7 @@ from bench.operating.process import resident_mib
 from bench.operating.trace import Trace
 from building import DRIVER, MINOR
 from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.meta import key_of
 from gpusharing.controller import handlers as handlers  # noqa: PLC0414 (Kopf knows them once they are imported)
 from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.kopf_session import KopfSession
@@ -37,7 +38,7 @@ from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
-from gpusharing.core.state.cluster_state import Setup, key_of
+from gpusharing.core.state.cluster_state import Setup
 from gpusharing.kube import client_credentials
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.events import Events

@@ -14,7 +14,7 @@ from gpusharing.api.meta import ConditionStatus, LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.classes import Classes
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.api.sharing.tenants import Quota, Tenants
-from gpusharing.core.intents import Create, PatchStatus, Target, stage
+from gpusharing.core.intents import Create, PatchStatus, Target
 
 SEARCH = policy(
     "search",
@@ -51,9 +51,9 @@ def test_nobody_is_let_in_before_the_guards_know() -> None:
 
 def test_the_guards_are_written_first_of_all() -> None:
     intents = decide(at_first(), now=NOW)
-    guards = [stage(intent) for intent in intents if getattr(intent, "target", None) is Target.ADMISSION_POLICY]
+    guards = [intent.stage for intent in intents if getattr(intent, "target", None) is Target.ADMISSION_POLICY]
     assert len(guards) == 3
-    assert set(guards) == {min(map(stage, intents))}
+    assert set(guards) == {min(intent.stage for intent in intents)}
 
 
 def settled(at: World) -> World:

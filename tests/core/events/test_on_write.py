@@ -11,14 +11,13 @@ from building.cluster import agents_act, apply
 from building.from_nothing import World, decide
 from building.worlds import worlds
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import LabelSelector
+from gpusharing.api.meta import LabelSelector, key_of
 from gpusharing.api.sharing.node_spec import Drain, GpuSharing, NodeSharingSpec
 from gpusharing.api.sharing.offers import MigOffer, Offers
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Tenants
 from gpusharing.core.events.on_write import notices
 from gpusharing.core.intents import Intent, RecordEvent, ReplaceSpec
-from gpusharing.core.state.cluster_state import key_of
 from gpusharing.core.state.node_view import NodeView
 
 THIRDS = policy("thirds", offers=time_slicing(3))

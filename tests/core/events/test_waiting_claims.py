@@ -82,6 +82,20 @@ def settled(of: World) -> World:
     return of
 
 
+def test_one_that_goes_or_is_made_again_is_not_taken_for_the_other_of_its_group() -> None:
+    """The reason of the group is the same as before, so that only the claims tell."""
+    other = claim("c2", allocated=False, classes=["nowhere-timeslicing"])
+    kept = Incremental(at(WAITS, other))
+    kept.decide(now=NOW)
+    kept.decider.take_events()
+    again = replace(WAITS, metadata=replace(WAITS.metadata, uid="another"))
+    kept.become(at(again))
+    kept.decide(now=NOW)
+    assert told(kept.decider.waiting_events) == ["ResourceClaim c1", "Pod p1"]
+    assert kept.decider.waiting_events[0].about.uid == "another"
+    assert list(kept.decider.take_events()) == kept.decider.waiting_events
+
+
 def test_another_reason_is_another_event() -> None:
     edited = policy("nowhere", generation=2, accepted=False)
     before, now = after(at(WAITS)), with_policies(after(at(WAITS)), edited)

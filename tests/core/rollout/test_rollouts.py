@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from building import EXCLUSIVE, NOW, claim, node_sharing, policy, result, time_slicing, world
 from building.cluster import agents_act, apply, pods_are_evicted, with_policies
 from building.from_nothing import World, decide
-from gpusharing.api.meta import Condition, ConditionStatus
+from gpusharing.api.meta import Condition, ConditionStatus, key_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.core.intents import PatchStatus
-from gpusharing.core.state.cluster_state import key_of
 
 NODES = [f"n{number:02}" for number in range(20)]
 Act = Callable[[World], World]

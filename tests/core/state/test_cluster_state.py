@@ -12,8 +12,8 @@ from building import DRIVER, MINOR, claim, class_of, node, node_sharing, policy,
 from building.incremental import put, remove
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace, ResourceClaim
-from gpusharing.api.meta import NamespaceMeta, OwnedMeta
-from gpusharing.core.state.cluster_state import ClusterState, Setup, WaitingGroup, key_of
+from gpusharing.api.meta import NamespaceMeta, OwnedMeta, key_of
+from gpusharing.core.state.cluster_state import ClusterState, Setup, WaitingGroup
 
 SETUP = Setup(driver=DRIVER, minor=MINOR, has_taint_rules=True)
 NODES = ("n1", "n2")

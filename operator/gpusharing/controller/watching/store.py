@@ -13,7 +13,7 @@ import structlog
 
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import Identity, ObjectMeta
+from gpusharing.api.meta import Identity, Key, ObjectMeta, key_of, metadata_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.core.claims import allocation
 from gpusharing.kube.kinds import Kind
@@ -22,8 +22,6 @@ from gpusharing.kube.unreadable import Unreadables, display_name
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
-
-_Key = tuple[str, str]
 
 
 class OnChange(Protocol):
@@ -39,7 +37,7 @@ class Store:
         on_change: OnChange,
         unreadables: Unreadables | None = None,
     ) -> None:
-        self._objects: Mapping[Kind[Any], dict[_Key, Any]] = {kind: {} for kind in watched}
+        self._objects: Mapping[Kind[Any], dict[Key, Any]] = {kind: {} for kind in watched}
         self._listed_as_of: dict[Kind[Any], int] = {}
         self._on_change = on_change
         self.unreadables = unreadables or Unreadables()
@@ -75,7 +73,7 @@ class Store:
         is_known = (metadata.get("namespace", ""), metadata["name"]) in self._objects[kind]
         return not is_known and int(metadata["resourceVersion"]) <= self._listed_as_of.get(kind, 0)
 
-    def known(self, kind: Kind[T]) -> Mapping[_Key, T]:
+    def known(self, kind: Kind[T]) -> Mapping[Key, T]:
         """A copy of the objects of a kind."""
         return dict(self._objects[kind])
 
@@ -86,7 +84,7 @@ class Store:
             self._read(kind, value)
 
     def apply_answer(
-        self, kind: Kind[Any], key: _Key, value: Mapping[str, Any] | None, *, before: Mapping[_Key, Any]
+        self, kind: Kind[Any], key: Key, value: Mapping[str, Any] | None, *, before: Mapping[Key, Any]
     ) -> None:
         """Applies the result of a GET (None: not found), whatever the versions say. `before`: the objects when it was
         sent. An object that has changed since is newer."""
@@ -114,20 +112,20 @@ class Store:
         if item is None:
             if known is not None:
                 self._forget(kind, ("", name))
-        elif known is None or _version(_metadata(item)) > _version(known.metadata):
+        elif known is None or _version(metadata_of(item)) > _version(known.metadata):
             self._put(kind, item)
 
     def apply_written(self, kind: Kind[T], item: T) -> None:
         """Applies the result of our own write, so that the next decision does not repeat the write."""
-        metadata = _metadata(item)
-        known = self._objects[kind].get(_key(metadata))
+        metadata = metadata_of(item)
+        known = self._objects[kind].get(key_of(item))
         # An object that has gone meanwhile stays gone.
         if known is not None and known.metadata.uid == metadata.uid and _version(metadata) > _version(known.metadata):
             self._put(kind, item)
 
     def apply_created(self, kind: Kind[T], item: T) -> None:
         """Applies an object that we have created: its event may come late."""
-        if kind in self._objects and _key(_metadata(item)) not in self._objects[kind]:
+        if kind in self._objects and key_of(item) not in self._objects[kind]:
             self._put(kind, item)
 
     def remove(self, kind: Kind[Any], value: Mapping[str, Any]) -> None:
@@ -139,7 +137,7 @@ class Store:
             self._forget(kind, key)
 
     def remove_unlisted(
-        self, kind: Kind[Any], uids: AbstractSet[str], *, as_of: str, before: Mapping[_Key, Any]
+        self, kind: Kind[Any], uids: AbstractSet[str], *, as_of: str, before: Mapping[Key, Any]
     ) -> None:
         """Removes objects that a complete list does not have, unless they are newer than it. `before`: the objects
         when the list was requested. None of them is newer, whatever its version: history may have gone back."""
@@ -158,24 +156,25 @@ class Store:
         return known is not None and int(metadata["resourceVersion"]) <= _version(known.metadata)
 
     def find_outdated(
-        self, kind: Kind[Any], listed: Iterable[Identity], *, before: Mapping[_Key, Any]
+        self, kind: Kind[Any], listed: Iterable[Identity], *, before: Mapping[Key, Any]
     ) -> list[Identity]:
         """Objects of a list that are unknown or older here. Or newer, if known `before` the list was requested: then
         they are of another history."""
         objects = self._objects[kind]
 
         def is_missed(identity: Identity) -> bool:
-            item = objects.get(_key(identity))
+            key = identity.namespace, identity.name
+            item = objects.get(key)
             if item is None:
                 return True
-            known, there_is = _version(_metadata(item)), _version(identity)
-            return known < there_is or (known > there_is and item is before.get(_key(identity)))
+            known, there_is = _version(item.metadata), _version(identity)
+            return known < there_is or (known > there_is and item is before.get(key))
 
         return [identity for identity in listed if is_missed(identity)]
 
     def _with_known_parts(self, kind: Kind[T], item: T) -> T:
         """Each half of a NodeSharing has another writer, so that mostly only one of them has changed."""
-        known = self._objects[kind].get(_key(_metadata(item)))
+        known = self._objects[kind].get(key_of(item))
         if isinstance(item, NodeSharing) and known is not None:
             return item.made_of(known.spec, known.status)
         return item
@@ -183,22 +182,13 @@ class Store:
     def _put(self, kind: Kind[T], item: Any) -> None:
         if isinstance(item, ResourceClaim):
             item = allocation.kept(item, names.DRIVER)
-        key = _key(_metadata(item))
+        key = key_of(item)
         before = self._objects[kind].get(key)
         self._objects[kind][key] = item
         self._on_change(kind.model, before=before, after=item)
 
-    def _forget(self, kind: Kind[Any], key: _Key) -> None:
+    def _forget(self, kind: Kind[Any], key: Key) -> None:
         self._on_change(kind.model, before=self._objects[kind].pop(key), after=None)
-
-
-def _metadata(item: Any) -> ObjectMeta:
-    metadata: ObjectMeta = item.metadata
-    return metadata
-
-
-def _key(metadata: ObjectMeta | Identity) -> _Key:
-    return metadata.namespace, metadata.name
 
 
 def _version(metadata: ObjectMeta | Identity) -> int:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import DeviceClass, Namespace
@@ -23,7 +23,7 @@ from gpusharing.core.decision.failures import Failure, Failures
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
 from gpusharing.core.decision.waiting import WaitingClaims
 from gpusharing.core.events.waiting_claims import ClassState, examine_class
-from gpusharing.core.intents import Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Target
+from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec, decided_on
 from gpusharing.core.policies.policy import ExaminedPolicies, ExaminedPolicy, broken, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
 from gpusharing.core.state.cluster_state import Changes, ClusterState, Setup
@@ -34,12 +34,6 @@ from gpusharing.core.status.totals import fold
 from gpusharing.core.timestamps import seconds
 
 T = TypeVar("T")
-
-_TYPES: Final[Mapping[Target, type]] = {
-    Target.ADMISSION_POLICY: ValidatingAdmissionPolicy,
-    Target.DEVICE_CLASS: DeviceClass,
-    Target.RESOURCE_QUOTA: ResourceQuota,
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -356,11 +350,8 @@ class Decider:
 
     def _has_renewed(self, changes: Changes) -> bool:
         """Whether a pending write names a version that is not the newest any more."""
-        return any(
-            (_TYPES[intent.target], (intent.before.namespace, intent.before.name)) in changes.renewed
-            for intent in self._cluster.intents
-            if isinstance(intent, Patch | Delete)
-        )
+        named = {known.uid for intent in self._cluster.intents if (known := decided_on(intent))}
+        return not changes.renewed.isdisjoint(named)
 
     def _decide_cluster(self) -> None:
         before = self._cluster

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
+from gpusharing.api.meta import Key
 from gpusharing.core.decision.failures import Failures
 from gpusharing.core.events.waiting_claims import ClassState, Why, explain, policy_of_class, waiting_events
 from gpusharing.core.intents import RecordEvent
-from gpusharing.core.state.cluster_state import ClusterState, Key, WaitingGroup
+from gpusharing.core.state.cluster_state import ClusterState, WaitingGroup
 
 _CLASS: Final = "DeviceClass"
 _GROUP: Final = "WaitingClaims"

@@ -6,8 +6,7 @@ They are recorded once the spec is written. Those of what was written before wer
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, PolicyReference, Verdict
+from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims import allocation
 from gpusharing.core.events import pods
@@ -38,19 +37,20 @@ def _denied(
     for entry in denied:
         if (entry.uid, entry.allocation_hash) not in known:
             claim, reason = claims[entry.uid], entry.reason or ""
-            occurrence = f"{view.name} {entry.uid} {entry.allocation_hash}"
-            yield from _on_claim(claim, "ClaimDenied", "Deny", reason, warning=True, occurrence=occurrence)
+            on_claim = RecordEvent(
+                target=Target.RESOURCE_CLAIM,
+                about=claim.metadata,
+                warning=True,
+                reason="ClaimDenied",
+                action="Deny",
+                note=reason,
+                occurrence=f"{view.name} {entry.uid} {entry.allocation_hash}",
+            )
+            yield from pods.with_pods(on_claim, pods.users(claim))
             winners = {gpu.policy.name for gpu in spec.gpus if gpu.policy and _is_on(entry.uid, gpu)}
             for name in sorted((allocation.policies_of(claim, view.driver) | winners) & policies.keys()):
-                yield RecordEvent(
-                    target=Target.SHARING_POLICY,
-                    about=policies[name].metadata,
-                    warning=True,
-                    reason="ClaimDenied",
-                    action="Deny",
-                    note=f"claim {entry.claim}: {reason}",
-                    occurrence=occurrence,
-                )
+                about, note = policies[name].metadata, f"claim {entry.claim}: {reason}"
+                yield replace(on_claim, target=Target.SHARING_POLICY, about=about, note=note)
 
 
 def _is_on(uid: str, gpu: GpuSharing) -> bool:
@@ -85,42 +85,18 @@ def _change(hold: Hold, gpu: GpuView, before: GpuSharing, after: GpuSharing) -> 
         )
     else:
         return
-    yield from _on_claim(
-        hold.claim,
-        "DeviceDraining",
-        action,
-        note,
+    on_claim = RecordEvent(
+        target=Target.RESOURCE_CLAIM,
+        about=hold.claim.metadata,
         warning=action == "Evict",
+        reason="DeviceDraining",
+        action=action,
+        note=note,
         occurrence=f"{action} {hold.place} {_version(before)} {_version(after)}",
         policy=after.policy or before.policy,
     )
+    yield from pods.with_pods(on_claim, pods.users(hold.claim))
 
 
 def _version(gpu: GpuSharing) -> str:
     return f"{gpu.policy.name}/{gpu.policy.generation}" if gpu.policy else "none"
-
-
-def _on_claim(
-    claim: ResourceClaim,
-    reason: str,
-    action: str,
-    note: str,
-    *,
-    warning: bool,
-    occurrence: str,
-    policy: PolicyReference | None = None,
-) -> Iterator[RecordEvent]:
-    """And on its pods."""
-    on_claim = RecordEvent(
-        target=Target.RESOURCE_CLAIM,
-        about=claim.metadata,
-        warning=warning,
-        reason=reason,
-        action=action,
-        note=note,
-        occurrence=occurrence,
-        policy=policy,
-    )
-    yield on_claim
-    for pod in pods.users(claim):
-        yield replace(on_claim, target=Target.POD, about=pod, policy=None)

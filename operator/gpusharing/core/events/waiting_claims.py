@@ -6,7 +6,6 @@ change comes into force node by node, some GPUs are still offered as before.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from gpusharing.api import names
@@ -60,7 +59,7 @@ def waiting_events(claim: ResourceClaim, why: Why) -> Sequence[RecordEvent]:
         note=why.note,
         occurrence=why.occurrence,
     )
-    return (on_claim, *(replace(on_claim, target=Target.POD, about=pod) for pod in pods.owners(claim)))
+    return pods.with_pods(on_claim, pods.owners(claim))
 
 
 def policy_of_class(device_class: DeviceClass) -> str | None:

@@ -2,23 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.node_spec import GpuSharing, Loser, LossReason, PolicyReference
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Allowance
-from gpusharing.core.policies.policy import ExaminedPolicy
+from gpusharing.core.policies.policy import ExaminedPolicy, Rank, rank
 from gpusharing.core.policies.selection import Selection
 
 _NOTHING = Selection(failed={})
-
-
-class Rank(NamedTuple):
-    """Of a policy, where GPUs are given away. The first in order goes first."""
-
-    reversed_priority: int
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +42,17 @@ def assign(
     """
     contest = Contest(uuids, {gpu.uuid: gpu for gpu in before}, {}, {uuid: [] for uuid in uuids}, {})
     by_name = {examined.name: examined.policy for examined in policies}
-    wanting = {_rank(examined.policy): examined for examined in policies if not examined.is_suspended}
+    wanting = {rank(examined): examined for examined in policies if not examined.is_suspended}
     suspended = {examined.name: examined.policy for examined in policies if examined.is_suspended}
     stays = _by_rank(contest, suspended)
     untouched: set[str] = set()
-    for rank in sorted(wanting.keys() | stays.keys()):
+    for turn in sorted(wanting.keys() | stays.keys()):
         # A mistake never opens the fleet: what such a policy had stays its own, and it wants nothing else.
-        kept = [uuid for uuid in stays.get(rank, ()) if uuid not in contest.winners]
-        contest.winners.update(dict.fromkeys(kept, rank))
+        kept = [uuid for uuid in stays.get(turn, ()) if uuid not in contest.winners]
+        contest.winners.update(dict.fromkeys(kept, turn))
         untouched.update(kept)
-        if rank in wanting:
-            _take(wanting[rank].policy, selections.get(rank.name, _NOTHING), contest)
+        if turn in wanting:
+            _take(wanting[turn], selections.get(turn.name, _NOTHING), contest)
     # Nor does one on a single GPU: nobody who did not have it gets it, and who had it keeps it even when it is gone.
     untouched |= contest.held.keys() - contest.winners.keys()
     return tuple(
@@ -82,8 +74,8 @@ def _by_rank(contest: Contest, suspended: Mapping[str, SharingPolicy]) -> dict[R
     return found
 
 
-def _take(policy: SharingPolicy, selection: Selection, contest: Contest) -> None:
-    had = contest.had(policy.metadata.name)
+def _take(examined: ExaminedPolicy, selection: Selection, contest: Contest) -> None:
+    policy, had = examined.policy, contest.had(examined.name)
     free = [
         uuid for uuid in selection.wanted if uuid not in contest.winners and (uuid not in contest.held or uuid in had)
     ]
@@ -94,15 +86,11 @@ def _take(policy: SharingPolicy, selection: Selection, contest: Contest) -> None
     if len(won) < limit:
         for uuid in selection.wanted:
             if uuid not in won:
-                contest.losers[uuid].append(Loser(policy=policy.metadata.name, reason=_why(policy, uuid, contest)))
-    contest.winners.update(dict.fromkeys(won, _rank(policy)))
+                contest.losers[uuid].append(Loser(policy=examined.name, reason=_why(examined, uuid, contest)))
+    contest.winners.update(dict.fromkeys(won, rank(examined)))
     for uuid in selection.failed:
         if uuid not in contest.winners:
             contest.held.setdefault(uuid, policy)
-
-
-def _rank(policy: SharingPolicy) -> Rank:
-    return Rank(-policy.spec.priority, policy.metadata.name)
 
 
 def _is_of(entry: GpuSharing, name: str) -> bool:
@@ -119,11 +107,11 @@ def _limit(max_per_node: int | str | None, matching: int) -> int:
             return min(max(1, matching * int(max_per_node.removesuffix("%")) // 100), matching)
 
 
-def _why(loser: SharingPolicy, uuid: str, contest: Contest) -> LossReason:
+def _why(loser: ExaminedPolicy, uuid: str, contest: Contest) -> LossReason:
     winner = contest.winners.get(uuid)
     if winner is None:
         return LossReason.SELECTOR_FAILED
-    outranked = winner.reversed_priority < _rank(loser).reversed_priority
+    outranked = winner.reversed_priority < rank(loser).reversed_priority
     return LossReason.LOWER_PRIORITY if outranked else LossReason.NAME_SORTS_LATER
 
 

@@ -61,9 +61,15 @@ class ExaminedPolicy:
         return self.objection is not None or rollout.paused or rollout.mode is RolloutMode.PLAN
 
 
-def rank(examined: ExaminedPolicy) -> tuple[int, str]:
+class Rank(NamedTuple):
     """Sorts the policy first that wins a GPU, or a name, which only one policy can have."""
-    return -examined.policy.spec.priority, examined.name
+
+    reversed_priority: int
+    name: str
+
+
+def rank(examined: ExaminedPolicy) -> Rank:
+    return Rank(-examined.policy.spec.priority, examined.name)
 
 
 class ExaminedPolicies:

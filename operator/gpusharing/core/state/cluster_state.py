@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from gpusharing.api import names
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import DeviceClass, DeviceTaintRule, Namespace, Node, ResourceClaim
-from gpusharing.api.meta import ObjectMeta
+from gpusharing.api.meta import Key, ObjectMeta, key_of, metadata_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
@@ -20,9 +20,6 @@ from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.state.node_view import NodeView
 
 T = TypeVar("T")
-
-Key = tuple[str, str]
-"""Namespace and name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +49,8 @@ class Changes:
     policies: set[str] = field(default_factory=set)
     cluster: bool = False
     """Whether a class, namespace, quota or guard says something else."""
-    renewed: set[tuple[type, Key]] = field(default_factory=set)
-    """Classes, quotas and guards of which only the version changed: writes that name the old one would fail."""
+    renewed: set[str] = field(default_factory=set)
+    """By uid, classes, quotas and guards of which only the version changed: writes that name the old one would fail."""
     waiting: dict[WaitingGroup, set[Key]] = field(default_factory=lambda: defaultdict(set))
     """Claims that began or ended to wait."""
 
@@ -99,7 +96,7 @@ class ClusterState:
         """The object is new or has changed. One of the same name with another uid has gone without a word."""
         key = key_of(item)
         before = self._objects[kind].get(key)
-        if before is not None and _metadata(before).uid != _metadata(item).uid:
+        if before is not None and metadata_of(before).uid != metadata_of(item).uid:
             self.remove(kind, key)
             before = None
         self._objects[kind][key] = item
@@ -218,23 +215,13 @@ class ClusterState:
     def _replace_of_cluster(self, before: Any, after: Any) -> None:
         is_same = before is not None and after is not None and before.spec == after.spec
         if is_same and _facts(before.metadata) == _facts(after.metadata):
-            self._changes.renewed.add((type(after), key_of(after)))
+            self._changes.renewed.add(after.metadata.uid)
         else:
             self._changes.cluster = True
 
 
-def key_of(item: Any) -> Key:
-    metadata = _metadata(item)
-    return metadata.namespace, metadata.name
-
-
-def _metadata(item: Any) -> ObjectMeta:
-    metadata: ObjectMeta = item.metadata
-    return metadata
-
-
 def _name(item: Any) -> str:
-    return _metadata(item).name
+    return metadata_of(item).name
 
 
 def _facts(metadata: ObjectMeta | None) -> ObjectMeta | None:

@@ -218,13 +218,22 @@ def test_of_a_namespace_with_too_many_labels_none_is_kept(count: int, *, is_know
 
 
 def test_one_name_of_many_labels_is_one_in_memory_and_values_are_let_go() -> None:
+    """As is all else that differs from object to object."""
+    texts = {"name": "the name", "uid": "the uid", "resourceVersion": "the version", "creationTimestamp": "the moment"}
+
     def read() -> LabelledMeta:
-        metadata: LabelledMeta = decode(LabelledMeta, {"name": "n", "labels": {"the-key": "the-value"}})
+        value = json.loads(json.dumps(texts | {"labels": {"the-key": "the-value"}}))
+        metadata: LabelledMeta = decode(LabelledMeta, value)
         return metadata
 
-    [(key, value)], [(other_key, other_value)] = read().labels.items(), read().labels.items()
+    one, other = read(), read()
+    [(key, value)], [(other_key, other_value)] = one.labels.items(), other.labels.items()
     assert key is other_key
     assert value is not other_value
+    assert one.name is not other.name
+    assert one.uid is not other.uid
+    assert one.resource_version is not other.resource_version
+    assert one.creation_timestamp is not other.creation_timestamp
 
 
 names = st.text(min_size=1, max_size=5)

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,10 +8,11 @@ from structlog.testing import capture_logs
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing import cel
 from gpusharing.controller import api_server
-from gpusharing.controller.api_server import TAINT_RULES, UnsupportedVersionError
+from gpusharing.controller.api_server import TAINT_RULES, ServerChangedError, UnsupportedVersionError
 from gpusharing.controller.metrics import Metrics
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.transport import Api
+from harness.eventually import eventually
 
 
 def version(minor: str, **emulated: str) -> dict[str, Any]:
@@ -52,6 +54,42 @@ async def test_after_an_upgrade_it_is_another_one(api: Api, server: ApiServer) -
     server.answer = serving(version("37"), *TAINT_RULES)
     assert (before.minor, before.taint_rules) == (36, None)
     assert (await api_server.ask(api))[1:] == (37, TAINT_RULES[0])
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        (serving(version("37")), "was Kubernetes 1.36 and is 1.37 now"),
+        (serving(version("36"), *TAINT_RULES[1:]), "serves other DeviceTaintRules"),
+    ],
+    ids=["version", "taint rules"],
+)
+async def test_with_another_server_the_operator_begins_anew(
+    api: Api,
+    server: ApiServer,
+    monkeypatch: pytest.MonkeyPatch,
+    after: Callable[[Request], Answer],
+    says: str,
+) -> None:
+    monkeypatch.setattr(api_server, "_ASK_EVERY", 0.01)
+    server.answer = serving(version("36"))
+    ends = asyncio.create_task(api_server.end_when_changed(api, await api_server.ask(api)))
+
+    async def asked(times: int) -> None:
+        async def check() -> None:
+            assert len(server.requests) > before + times
+
+        before = len(server.requests)
+        await eventually(check)
+
+    # The same answers end nothing, and a server that is away for a while does not either.
+    await asked(6)
+    server.answer = lambda _: status(503, "ServiceUnavailable")
+    await asked(1)
+    assert not ends.done()
+    server.answer = after
+    with pytest.raises(ServerChangedError, match=says):
+        await ends
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+import argparse
+
 import pytest
 
 from gpusharing.kube.address import Address
@@ -15,7 +17,7 @@ def test_addresses(text: str, address: Address) -> None:
     assert Address.parse(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "localhost", "localhost:http"])
+@pytest.mark.parametrize("text", ["", "localhost", "8080", "localhost:http", ":", ":-1", ":65536"])
 def test_no_addresses(text: str) -> None:
-    with pytest.raises(ValueError, match="invalid literal"):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is not HOST:PORT, such as 0.0.0.0:8080"):
         Address.parse(text)

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--idle-wait",
-        type=float,
+        type=_idle_wait,
         default=IDLE_WAIT,
         metavar="SECONDS",
         help="time before a closing device of an idle GPU may be withdrawn (default: %(default)s)",
@@ -59,7 +60,7 @@ def register(subparsers: Any) -> None:
         type=_lease_duration,
         default=15,
         metavar="SECONDS",
-        help="a standby replica replaces a leader that has not renewed the Lease for so long (default: %(default)s)",
+        help="time after which another replica replaces a leader that does not renew the Lease (default: %(default)s)",
     )
     parser.add_argument(
         "--log-format", choices=logs.FORMATS, default="json", help="format of log lines (default: %(default)s)"
@@ -88,7 +89,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lease_duration(text: str) -> int:
-    seconds = int(text)
-    if seconds < _SHORTEST_LEASE:
-        raise argparse.ArgumentTypeError(f"{seconds} s is too short: must be at least {_SHORTEST_LEASE} s")
+    if not text.isdecimal() or int(text) < _SHORTEST_LEASE:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {_SHORTEST_LEASE} seconds")
+    return int(text)
+
+
+def _idle_wait(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds of at least 0")
     return seconds

@@ -1,6 +1,11 @@
 """Where a program of ours listens."""
 
-from typing import NamedTuple
+import argparse
+import re
+from typing import Final, NamedTuple
+
+_PORT: Final = re.compile("[0-9]{1,5}")
+_LAST_PORT: Final = 65_535
 
 
 class Address(NamedTuple):
@@ -9,5 +14,8 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        host, _, port = text.rpartition(":")
+        """An argument of a command line."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not _PORT.fullmatch(port) or int(port) > _LAST_PORT:
+            raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 0.0.0.0:8080")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))

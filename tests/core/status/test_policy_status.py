@@ -198,7 +198,7 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    ("not in force on 1 of 2 nodes yet: n2: GPU-n2-1, GPU-n2-2, GPU-n2-3 and 1 more in use: "
+                    ("not in force on 1 of 2 nodes yet: n2: GPU-n2-1, GPU-n2-2, GPU-n2-3 and 1 more: in use; "
                     "the change takes effect when the last claim is released"),
                 ),
                 nodes=(2, 1),
@@ -213,7 +213,8 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    "not in force on 1 of 1 node yet: n1: GPU-n1-1 withdrawing devices that are no longer offered",
+                    ("not in force on 1 of 1 node yet: n1: GPU-n1-1: devices that are no longer offered "
+                    "are being withdrawn"),
                 ),
                 nodes=(1, 0),
                 gpus=(2, 0),
@@ -237,7 +238,8 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 ready=(
                     "False",
                     "WaitingForNodes",
-                    "not in force on 1 of 1 node yet: n1: GPU-n1-0 withdrawing devices that are no longer offered",
+                    ("not in force on 1 of 1 node yet: n1: GPU-n1-0: devices that are no longer offered "
+                    "are being withdrawn"),
                 ),
                 nodes=(1, 0),
                 gpus=(1, 0),

@@ -381,7 +381,7 @@ def _says_the_same(before: SharingPolicy, after: SharingPolicy) -> bool:
 
 
 def _undecided(node: str, error: Exception) -> Contribution:
-    message = "the operator cannot decide on it: see condition Degraded"
+    message = "the operator cannot decide on this node: see condition Degraded"
     lagging = LaggingNode(node=node, reason=LagReason.UNDECIDED, message=message)
     return Contribution(selected=True, undecided=f"{node}: {type(error).__name__}", lagging=lagging)
 

@@ -49,14 +49,17 @@ def _waiting(waiting: Sequence[GpuChange], *, held: bool) -> _Found:
     if kept:
         return (
             LagReason.UNCHANGED_UNTIL_IDLE,
-            f"{listed(kept)} in use: unchanged until idle (rollout.disruption: Never)",
+            f"{listed(kept)}: in use, and unchanged until idle (rollout.disruption: Never)",
         )
     return None
 
 
 def _not_ready(since: str) -> _Found:
     # Whatever its agent reported last is old.
-    message = f"NotReady since {since}, and counts towards rollout.maxUnavailable: repair the node, or delete its Node"
+    message = (
+        f"the node is NotReady since {since}, and counts towards rollout.maxUnavailable: repair the node, or delete "
+        "its Node object"
+    )
     return LagReason.NODE_NOT_READY, message
 
 
@@ -68,18 +71,18 @@ def _late(late: Sequence[Late]) -> _Found:
     if any(not _has_acted(one.decided, one.gpu) for one in late):
         return LagReason.WAITING_FOR_AGENT, "the agent has not applied the change yet"
     return (
-        _those(late, LagReason.EVICTING, _is_evicting, "in use: the pods that block the change are being evicted")
-        or _those(late, LagReason.IN_USE, _is_in_use, "in use: the change takes effect when the last claim is released")
+        _those(late, LagReason.EVICTING, _is_evicting, "in use; the pods that block the change are being evicted")
+        or _those(late, LagReason.IN_USE, _is_in_use, "in use; the change takes effect when the last claim is released")
         or _those(
             late, LagReason.REPARTITIONING, lambda one: has_to_be_repartitioned(*one), "being repartitioned or reset"
         )
-        or _those(late, LagReason.WITHDRAWING, lambda _: True, "withdrawing devices that are no longer offered")
+        or _those(late, LagReason.WITHDRAWING, lambda _: True, "devices that are no longer offered are being withdrawn")
     )
 
 
 def _those(late: Sequence[Late], reason: LagReason, are: Callable[[Late], bool], what: str) -> _Found:
     uuids = [one.decided.uuid for one in late if are(one)]
-    return (reason, f"{listed(uuids)} {what}") if uuids else None
+    return (reason, f"{listed(uuids)}: {what}") if uuids else None
 
 
 def _has_acted(entry: GpuSharing, gpu: GpuView) -> bool:

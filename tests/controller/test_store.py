@@ -3,13 +3,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from building import node_sharing
+from building import DRIVER, node_sharing
 from gpusharing.api.meta import Identity
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.controller.watching import guards
 from gpusharing.controller.watching.following import WATCHED
 from gpusharing.controller.watching.store import Store
-from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES
+from gpusharing.kube.kinds import NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES
 
 
 class Observed:
@@ -205,3 +205,24 @@ def test_an_event_from_before_a_list_brings_nothing_back(observed: Observed) -> 
     # A list or an answer tells what there is, whatever its version.
     observed.store.apply(NODES, node(4, name="n2"))
     assert observed.versions() == {"n1": "10", "n2": "4"}
+
+
+def test_of_a_claim_only_what_decisions_use_is_stored(observed: Observed) -> None:
+    """Anybody may write a mebibyte into one, and there are many."""
+    allocated = {
+        "devices": {
+            "results": [
+                {"request": "gpu", "driver": driver, "pool": "n1", "device": "gpu-0"} for driver in (DRIVER, "other")
+            ],
+            "config": [{"source": "FromClaim", "opaque": {"driver": "other", "parameters": {"a": "x" * 2**20}}}],
+        }
+    }
+    metadata = {"name": "c1", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    value = {"metadata": metadata, "spec": {}, "status": {"allocation": allocated, "devices": [{"driver": "other"}]}}
+    observed.store.apply(RESOURCE_CLAIMS, value)
+    claim = observed.store.get(RESOURCE_CLAIMS, "c1", "ns")
+    assert claim is not None
+    assert claim.status.allocation is not None
+    assert [one.driver for one in claim.status.allocation.devices.results] == [DRIVER]
+    assert claim.status.allocation.devices.config == ()
+    assert claim.status.devices == ()

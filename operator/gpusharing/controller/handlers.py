@@ -1,4 +1,4 @@
-"""What Kopf calls: each event of what people write goes into the store, from which the loop decides.
+"""Kopf's handlers: they put each event into the store, and the loop decides on the store.
 
     kopf run -m gpusharing.controller.handlers --all-namespaces
 
@@ -20,7 +20,7 @@ from gpusharing.kube import kinds
 async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     kopf_settings.configure(settings)
     if "operator" not in memo:
-        # It is `kopf run` that runs us.
+        # Under `kopf run`, nobody has started it yet.
         memo.operator = await development.begin()
 
 

@@ -44,10 +44,6 @@ def find(value: Any, key: Any) -> Any:
     return MISSING
 
 
-def find_optional(value: Any, key: Any) -> Optional:
-    return optional(find(value, key))
-
-
 def optional(found: Any) -> Optional:
     return NONE if found is MISSING else Optional(found)
 

@@ -1,7 +1,6 @@
-"""The decision on one node, in two halves: what the policies want of it, and what of that may be written now.
+"""The decision on one node, in two halves: what the policies want there, and what of that may be written now.
 
-Between the two stands what only all nodes together can answer: on how many of them a policy may begin
-(`gpusharing.core.rollout.budget`).
+Between the halves, `gpusharing.core.rollout.budget` looks at all nodes: on how many of them may a policy begin?
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -47,7 +46,7 @@ class _Case(NamedTuple):
     gpus: tuple[GpuStatus, ...]
     models: tuple[GpuModel, ...]
     written: tuple[GpuSharing, ...]
-    """Entries as they were written last, without those who hold the GPUs."""
+    """Entries as they were written last, without their allocated devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ class Wanted:
     """What the policies make of a node."""
 
     gpus: tuple[GpuSharing, ...]
-    """In the order of their slots, with offers as they come to on each; who holds it is not said yet."""
+    """In the order of their slots, with resolved offers, and without their allocated devices."""
     selections: Mapping[str, Selection]
     """By the names of the accepted policies that want this node."""
     selected_by: frozenset[str]

@@ -26,7 +26,7 @@ class OfferedGpu:
     allow: Allowance | None = None
     """What a claim may ask for. None: anything."""
     evicts: bool = False
-    """Whether those who hold what is draining are evicted, else they leave when they like."""
+    """Whether pods that use draining devices are evicted. Otherwise they keep them until they end."""
     mig_enabled: bool = False
     """Whether MIG mode is on at the moment."""
     instances: tuple[MigInstance, ...] = ()
@@ -43,11 +43,6 @@ class OfferedGpu:
 
     @property
     def wants_walls(self) -> bool:
-        """Whether those who share it in turns are to be held to their memory, at least where that can be done."""
+        """Whether time-sliced claims get memory limits, at least where the driver supports them."""
         memory = self.offers.time_slicing.memory if self.offers.time_slicing else None
         return memory is not None and memory.enforcement is not Enforcement.NONE
-
-    @property
-    def keeps_its_instances(self) -> bool:
-        """They are offered as they are. Else they are in the way of what is cut on demand, and left alone."""
-        return self.policy is None or (self.offers.mig is not None and self.offers.mig.layout is not None)

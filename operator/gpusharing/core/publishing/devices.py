@@ -27,10 +27,6 @@ def full_menu(offered: OfferedGpu) -> tuple[Entry, ...]:
     return tuple(Entry(device=option.device, policy=policy) for option in menu(offered))
 
 
-def device_names(offered: OfferedGpu) -> tuple[str, ...]:
-    return tuple(entry.device for entry in full_menu(offered))
-
-
 def devices(offered: OfferedGpu, entries: Sequence[Entry]) -> list[Device]:
     """In the order in which the scheduler shall consider them."""
     shown = [options.of_device(offered.gpu, entry.device) for entry in entries]

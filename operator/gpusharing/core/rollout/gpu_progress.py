@@ -1,6 +1,6 @@
-"""How far a GPU is from what is decided for it: who is in the way, and what the agent has still to do.
+"""How far a GPU is from what is decided for it: which claims block the change, and what the agent has still to do.
 
-All of it is read from what the API has and what the agent reports, so it is the same whoever asks, and when.
+It is read from the API and the agent's report alone, so a new leader finds the same.
 """
 
 from gpusharing.api.sharing.gpu_status import HEALTHY, GpuStatus, Reason

@@ -31,7 +31,7 @@ class Contribution:
     coming: int = 0
     """GPUs that it wins when its change has begun here."""
     counted: bool = False
-    """Whether GPUs that were won are offered in ways that exclude each other, by counters."""
+    """Whether GPUs that were won are offered in modes that exclude each other."""
     places: int = 0
     """Claims that the GPUs won can hold at the same time."""
     clients: int = 0
@@ -41,21 +41,21 @@ class Contribution:
     failed: tuple[str, ...] = ()
     """GPUs on which a selector failed, and how."""
     refused: tuple[tuple[RefusalReason, str], ...] = ()
-    """What the GPUs won cannot carry."""
+    """Offers that the GPUs won cannot provide."""
     lagging: LaggingNode | None = None
-    """Why what was won here is not in force yet."""
+    """Why the policy is not in force here yet."""
     held_back: bool = False
-    """Whether it stays as it was for now."""
+    """Whether the policy may not begin here yet."""
     changing: bool = False
-    """Whether work is evicted or GPUs are cut anew."""
+    """Whether pods are being evicted, or GPUs repartitioned."""
     failing: tuple[str, ...] = ()
-    """GPUs that cannot be used, or not in this way, and why."""
+    """GPUs that cannot be used, or not in this mode, and why."""
     stops: bool = False
-    """Whether that takes up one of the places of nodes that may be unavailable."""
+    """Whether they count against rollout.maxUnavailable."""
     not_evicted: tuple[str, ...] = ()
-    """Who is in the way, is to be evicted, and will not be."""
+    """Claims that block the change, and that Kubernetes does not evict."""
     planned: NodePlan | None = None
-    """What would be done if the policy was not suspended."""
+    """What would change if the policy was not suspended."""
     undecided: str | None = None
     """Why nothing can be decided here."""
 
@@ -82,7 +82,7 @@ class DecidedNode:
 
 
 class _Case(NamedTuple):
-    """All that a GPU's part is made of."""
+    """The inputs of a GPU's part."""
 
     decided: GpuSharing
     """Without those who hold it."""

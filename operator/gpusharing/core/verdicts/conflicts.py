@@ -1,18 +1,18 @@
-"""Two ways of holding one GPU at the same time: who has to give way, and what makes them.
+"""Claims that hold one GPU in modes that exclude each other: which of them has to give way, and what evicts it.
 
-The scheduler alone can do this, whatever the layout of devices (`gpusharing.core.publishing.narrowing`). The agent
-prepares only what goes together with what is prepared already, so what runs is safe, and a claim that came too late
-waits for ever. Its pods are to be evicted, and scheduled again.
+Only the scheduler can cause this (`gpusharing.core.publishing.narrowing` says when). The agent refuses what conflicts
+with prepared devices, so what runs is safe, but the later claim would wait for ever: its pods have to be evicted and
+scheduled again.
 
-Who is prepared stays. Of the others the allocation that was first stays, and those that go together with it. Where a
-taint rule is there already, it has begun: its device gives way, or both could be evicted.
+Prepared claims stay. Of the others, the earliest allocation stays with all that go together with it. A device that has
+a taint rule already gives way: otherwise both claims could be evicted.
 
-A rule drives everybody from the device. Where somebody is on it who is in nobody's way (who only looks by admin access
-and does not tolerate the taint, or whoever had a whole GPU first that was given away twice), there is no rule: less
-harm comes of a claim that waits until people have done what they are told.
+A rule evicts every claim from its device. If that would hit a claim that is in no conflict (admin access without a
+toleration, or the first claim on a whole GPU that was allocated twice), there is no rule: a claim that waits until
+people act does less harm.
 
-Of MIG only instances that begin at the same place are known to be in each other's way: their names do not say how large
-they are. Of others that overlap the node refuses the later one.
+MIG instances conflict if they start at the same place: their names do not say how large they are. Of others that
+overlap, the node refuses the later one.
 """
 
 from collections import defaultdict
@@ -34,9 +34,9 @@ class Loss:
     """A claim that has to give way."""
 
     reason: str
-    """Says who holds the GPU, and who has to do what."""
+    """With the claim that holds the GPU, and the remedy."""
     evicted_from: frozenset[Place]
-    """Its devices from which rules drive it; where there are none, people have to act."""
+    """Its devices from which rules evict it. None: people have to act."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _moment(claim: ResourceClaim) -> str:
 
 
 def _evicted(view: NodeView, holds: Iterable[Hold], losers: Mapping[str, Sequence[_Clash]]) -> set[Place]:
-    """The devices in the way from which a rule would drive those who have lost, and nobody else."""
+    """Conflicting devices from which a rule would evict only claims that have to give way."""
     if view.taint_rules is None:
         return set()
     in_the_way = {clash.mine.place for clashes in losers.values() for clash in clashes}

@@ -1,9 +1,8 @@
-"""What each claim of a node gets, and where that comes from: the operator's half of the answer.
+"""What each claim of a node gets, and from which source: verdict and settings.
 
-What an allocation was promised holds: once it was allowed, or is prepared, no change of a policy denies it, and what
-cannot be resolved any more stays as it was. That is known by the entry that was written last for the same allocation,
-and by what the agent has prepared. Only who holds a GPU beside somebody else may still have to give way
-(`gpusharing.core.verdicts.conflicts`).
+A promise holds: once an allocation was allowed or prepared, no edit of a policy denies it, and settings that cannot be
+resolved any more stay unchanged. The last written entry and the agent's report show what was promised. Only a claim
+that conflicts with another one may still have to give way (`gpusharing.core.verdicts.conflicts`).
 """
 
 from collections import defaultdict

@@ -176,7 +176,7 @@ def test_the_way_of_a_policy_onto_a_node_and_off_it() -> None:
     waiting = apply(waiting, decide(waiting, now=NOW))
     [message] = [item.message for item in waiting.policies["thirds"].status.conditions if item.type == "Ready"]
     assert readiness(waiting)["thirds"] == (ConditionStatus.FALSE, "WaitingForNodes")
-    assert message.startswith(f"not in force on 1 of 1 node yet: n1: {uuid(0)} in use")
+    assert message.startswith(f"not in force on 1 of 1 node yet: n1: {uuid(0)}: in use")
 
     gone = replace(waiting, claims={})
     assert readiness(settle(gone))["thirds"] == (ConditionStatus.TRUE, "Ready")

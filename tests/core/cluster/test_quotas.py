@@ -1,6 +1,6 @@
 """The quotas that tenants' namespaces have, whole."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,8 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Quota, Tenants
 from gpusharing.core.cluster import quotas as module
-from gpusharing.core.cluster.quotas import QuotaDecider, QuotaDecision
-from gpusharing.core.intents import Create, Delete, Patch, Stage, Target
+from gpusharing.core.cluster.quotas import QuotaDecider
+from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
 from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.kube.kinds import NAMESPACES
@@ -48,12 +48,13 @@ def quota(namespace: str, spec: dict[str, Any] | None = None, **metadata: Any) -
 
 def decided(
     *policies: SharingPolicy, namespaces: Sequence[Namespace] = (), existing: Sequence[ResourceQuota] = ()
-) -> QuotaDecision:
-    return QuotaDecider().decide(
+) -> tuple[Sequence[Intent], Mapping[str, Sequence[Complaint]]]:
+    found = QuotaDecider().decide(
         [examine(item, minor=MINOR) for item in policies],
         {item.metadata.name: item for item in namespaces},
         {(item.metadata.namespace, item.metadata.name): item for item in existing},
     )
+    return found.intents, found.complaints
 
 
 def test_each_namespace_of_a_tenant_has_one() -> None:
@@ -101,7 +102,8 @@ def test_one_is_right_if_it_has_the_amount_however_the_api_server_writes_it(want
 def test_what_is_no_quantity_is_put_right(nonsense: Any) -> None:
     limited = policy("search", tenants=Tenants(namespaces=TEAM, quota=Quota(mps=1)))
     existing = quota("a", {"hard": {"search-mps.deviceclass.resource.k8s.io/devices": nonsense}})
-    assert len(decided(limited, namespaces=[namespace("a")], existing=[existing]).intents) == 1
+    intents, _ = decided(limited, namespaces=[namespace("a")], existing=[existing])
+    assert len(intents) == 1
 
 
 def test_only_the_namespace_that_changes_is_decided_on_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from gpusharing.api.dra import DeviceClass, Namespace
+from gpusharing.core.cluster.decided import ClusterDecision
 from gpusharing.core.cluster.device_classes import class_intents, plan_classes
 from gpusharing.core.cluster.guards.upkeep import Bindings, Guards, update_guards
 from gpusharing.core.cluster.quotas import QuotaDecider, Quotas
-from gpusharing.core.intents import Intent
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.reasons import Complaint
@@ -28,22 +28,6 @@ class Cluster:
     bindings: Bindings
     quotas: Quotas
     setup: Setup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDecision:
-    intents: Sequence[Intent] = ()
-    complaints: Mapping[str, Sequence[Complaint]] = field(default_factory=dict)
-    """By policy."""
-    guards_pending: frozenset[str] = frozenset()
-    """Policies whose current tenants have not reached the guards yet."""
-
-    def differs_for(self, other: "ClusterDecision") -> set[str]:
-        """The policies of which it says something else."""
-        named = self.complaints.keys() | other.complaints.keys()
-        return {name for name in named if self.complaints.get(name) != other.complaints.get(name)} | (
-            self.guards_pending ^ other.guards_pending
-        )
 
 
 _OfPolicies = tuple[tuple[ExaminedPolicy, ...], Mapping[str, DeviceClass], Guards, Bindings, str]
@@ -82,9 +66,9 @@ def _classes_and_guards(things: _OfPolicies) -> ClusterDecision:
     update = update_guards(policies, planned.classes, guards, bindings)
     return ClusterDecision(
         # Nobody is let in before the guards know of it.
-        intents=[*update.intents, *class_intents(planned, driver, guards_pending=update.pending)],
+        intents=[*update.intents, *class_intents(planned, driver, guards_pending=update.guards_pending)],
         complaints=_joined(update.complaints, planned.complaints),
-        guards_pending=update.pending,
+        guards_pending=update.guards_pending,
     )
 
 

@@ -12,6 +12,7 @@ from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core import quantities
 from gpusharing.core.cluster import ownership
+from gpusharing.core.cluster.decided import ClusterDecision
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import ExaminedPolicy
@@ -20,12 +21,6 @@ from gpusharing.core.text import listed
 
 Quotas = Mapping[tuple[str, str], ResourceQuota]
 """By namespace and name."""
-
-
-class QuotaDecision(NamedTuple):
-    intents: Sequence[Intent]
-    complaints: Mapping[str, Sequence[Complaint]]
-    """By policy."""
 
 
 class _Limited(NamedTuple):
@@ -62,7 +57,7 @@ class QuotaDecider:
 
     def decide(
         self, policies: Sequence[ExaminedPolicy], namespaces: Mapping[str, Namespace], existing: Quotas
-    ) -> QuotaDecision:
+    ) -> ClusterDecision:
         """The quotas of suspended policies stay as they are."""
         limited = self._limited.one(_limits, (tuple(policies),))
         # A copy: the caller's mapping may change under it.
@@ -77,7 +72,8 @@ class QuotaDecider:
             intents += found.intents
             for policy in found.not_ours:
                 not_ours[policy].append(namespace)
-        return QuotaDecision(intents, {policy: [_not_ours(policy, named)] for policy, named in not_ours.items()})
+        complaints = {policy: [_not_ours(policy, named)] for policy, named in not_ours.items()}
+        return ClusterDecision(intents=intents, complaints=complaints)
 
 
 def _limits(things: tuple[tuple[ExaminedPolicy, ...]]) -> tuple[_Limited, ...]:

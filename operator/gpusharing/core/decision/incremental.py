@@ -17,7 +17,8 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, SharingPolicyStatus
 from gpusharing.core.claims.allocation import policies_of
-from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider, ClusterDecision
+from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
+from gpusharing.core.cluster.decided import ClusterDecision
 from gpusharing.core.cluster.guards.tenants_in_force import TenantsInForce, tenants_in_force
 from gpusharing.core.decision.failures import Failure, Failures
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose

@@ -16,6 +16,7 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Allowance, Tenants
 from gpusharing.core.cluster import device_classes
+from gpusharing.core.cluster.decided import ClusterDecision
 from gpusharing.core.cluster.guards import literals
 from gpusharing.core.cluster.guards.form import GENERATED
 from gpusharing.core.cluster.guards.upkeep import (
@@ -23,7 +24,6 @@ from gpusharing.core.cluster.guards.upkeep import (
     MOST_TOGETHER,
     Bindings,
     Guards,
-    GuardUpdate,
     update_guards,
 )
 from gpusharing.core.intents import Patch, Stage, Target
@@ -40,7 +40,7 @@ SEARCH_ENTRY = '"search": [["In", "team=search"]]'
 LIMITED_ENTRY = '"limited": {"maxThreads": ["50"]}'
 
 
-def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> GuardUpdate:
+def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> ClusterDecision:
     examined = [examine(item, minor=MINOR) for item in policies]
     return update_guards(
         examined,
@@ -50,7 +50,7 @@ def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindi
     )
 
 
-def told(decided: GuardUpdate) -> dict[str, dict[str, str]]:
+def told(decided: ClusterDecision) -> dict[str, dict[str, str]]:
     """Of the guards that are written: their generated variables."""
     found: dict[str, dict[str, str]] = {}
     for intent in decided.intents:
@@ -61,14 +61,14 @@ def told(decided: GuardUpdate) -> dict[str, dict[str, str]]:
     return found
 
 
-def missing_of(decided: GuardUpdate) -> str:
+def missing_of(decided: ClusterDecision) -> str:
     """Of the guards, as the policy with tenants says it."""
     [complaint] = decided.complaints["search"]
     assert complaint.reason is DegradedReason.GUARD_MISSING
     return complaint.message.partition(": missing")[0]
 
 
-def after(decided: GuardUpdate, guards: Guards) -> Guards:
+def after(decided: ClusterDecision, guards: Guards) -> Guards:
     patched = {
         intent.before.name: replace(
             guards[intent.before.name], spec=guards[intent.before.name].spec | intent.body["spec"]
@@ -99,7 +99,7 @@ def test_what_they_are_told() -> None:
         },
     }
     assert decided.complaints == {}
-    assert decided.pending == {"limited", "search"}
+    assert decided.guards_pending == {"limited", "search"}
 
 
 def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
@@ -117,7 +117,7 @@ def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
 
 def test_what_they_know_they_are_not_told_again() -> None:
     guards = after(kept(LIMITED, SEARCH), installed())
-    assert kept(LIMITED, SEARCH, guards=guards) == GuardUpdate(complaints={})
+    assert kept(LIMITED, SEARCH, guards=guards) == ClusterDecision()
 
 
 def test_they_forget_who_is_gone_or_for_everybody_now() -> None:
@@ -126,7 +126,7 @@ def test_they_forget_who_is_gone_or_for_everybody_now() -> None:
         decided = kept(*policies, guards=guards)
         assert set(told(decided)) == {"gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"}
         assert {text for texts in told(decided).values() for text in texts.values()} == {"{}"}
-        assert decided.pending == frozenset()
+        assert decided.guards_pending == frozenset()
 
 
 OTHERS = Tenants(namespaces=LabelSelector(match_labels={"team": "ads"}))
@@ -143,7 +143,7 @@ OTHERS = Tenants(namespaces=LabelSelector(match_labels={"team": "ads"}))
 )
 def test_a_mistake_changes_nothing_of_what_they_know(suspended: SharingPolicy) -> None:
     guards = after(kept(SEARCH), installed())
-    assert kept(suspended, guards=guards) == GuardUpdate(complaints={})
+    assert kept(suspended, guards=guards) == ClusterDecision()
     # Nor does it hold up others.
     decided = kept(LIMITED, suspended, guards=guards)
     assert told(decided)["gpusharing-claims"] == {
@@ -154,7 +154,7 @@ def test_a_mistake_changes_nothing_of_what_they_know(suspended: SharingPolicy) -
         ),
     }
     # And one that was never in force is unknown.
-    assert kept(suspended) == GuardUpdate(complaints={})
+    assert kept(suspended) == ClusterDecision()
 
 
 @pytest.mark.parametrize("missing", ["gpusharing-allocation", "gpusharing-claims", "gpusharing-pods"])
@@ -163,7 +163,7 @@ def test_without_one_of_them_its_policies_are_pending_and_the_others_told(missin
     decided = kept(OPEN, SEARCH, guards=guards)
     assert set(told(decided)) == set(guards)
     assert missing_of(decided) == f"ValidatingAdmissionPolicy {missing}"
-    assert decided.pending == {"search"}
+    assert decided.guards_pending == {"search"}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_one_that_is_not_as_it_was_installed_is_as_good_as_none(edit: dict[str, 
     edited = {**guards, "gpusharing-allocation": replace(wall, spec=wall.spec | edit)}
     decided = kept(SEARCH, guards=edited)
     assert missing_of(decided) == "ValidatingAdmissionPolicy gpusharing-allocation"
-    assert decided.pending == {"search"}
+    assert decided.guards_pending == {"search"}
     # What can be told it is told all the same: what it knew before may let more in.
     assert ("gpusharing-allocation" in told(decided)) == ("variables" not in edit)
 
@@ -211,7 +211,7 @@ def test_one_that_was_made_to_hold_fewer_is_as_good_as_none(addition: dict[str, 
 def test_one_that_nothing_binds_is_as_good_as_none(missing: str) -> None:
     decided = kept(OPEN, SEARCH, bindings={name: binding for name, binding in bound().items() if name != missing})
     assert missing_of(decided) == f"ValidatingAdmissionPolicyBinding {missing}"
-    assert decided.pending == {"search"}
+    assert decided.guards_pending == {"search"}
     # It knows what to do when it is bound again.
     assert set(told(decided)) == set(installed())
 
@@ -231,7 +231,7 @@ def test_a_binding_that_is_not_as_it_was_installed_is_as_good_as_none(edit: dict
     binding = bindings["gpusharing-allocation"]
     decided = kept(SEARCH, bindings={**bindings, binding.metadata.name: replace(binding, spec=binding.spec | edit)})
     assert missing_of(decided) == "ValidatingAdmissionPolicyBinding gpusharing-allocation"
-    assert decided.pending == {"search"}
+    assert decided.guards_pending == {"search"}
 
 
 def test_what_the_api_server_adds_is_no_edit() -> None:
@@ -262,7 +262,7 @@ def known(guards: Guards, guard: str, variable: str) -> set[str]:
     return set(literals.read(variables(guards[f"gpusharing-{guard}"])[variable]))
 
 
-def full(decided: GuardUpdate) -> dict[str, str]:
+def full(decided: ClusterDecision) -> dict[str, str]:
     return {
         name: item.message
         for name, items in decided.complaints.items()
@@ -285,7 +285,7 @@ def test_one_that_is_too_large_is_left_out_of_all_guards_and_mutes_nobody() -> N
         "reserved GPUs are not allocated to new claims. Use fewer or shorter requirements in spec.tenants.namespaces"
     }
     again = kept(giant, at_most, SEARCH, guards=guards)
-    assert again == GuardUpdate(pending=frozenset({"giant"}), complaints=decided.complaints)
+    assert again == ClusterDecision(guards_pending=frozenset({"giant"}), complaints=decided.complaints)
 
 
 def test_what_was_known_of_one_that_has_become_too_large_is_taken_back() -> None:
@@ -358,4 +358,4 @@ def test_whatever_comes_a_policy_is_known_to_all_guards_or_to_none(history: list
         assert {expected == known(guards, guard, "tenants") for guard in ("claims", "pods", "namespaces")} == {True}
         guarded = {item.metadata.name for item in policies if not item.spec.rollout.paused}
         assert guarded - expected == set(full(decided))
-        assert kept(*policies, guards=guards).pending == set(full(decided))
+        assert kept(*policies, guards=guards).guards_pending == set(full(decided))

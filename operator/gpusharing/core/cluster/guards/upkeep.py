@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.meta import LabelSelector
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.tenants import Allowance
+from gpusharing.core.cluster.decided import ClusterDecision
 from gpusharing.core.cluster.device_classes import PolicyClass
 from gpusharing.core.cluster.guards import literals
 from gpusharing.core.cluster.guards.allocation import ALLOCATION
@@ -18,7 +18,7 @@ from gpusharing.core.cluster.guards.installation import binds, is_as_installed
 from gpusharing.core.cluster.guards.literals import Entries
 from gpusharing.core.cluster.guards.namespaces import NAMESPACES
 from gpusharing.core.cluster.guards.pods import PODS
-from gpusharing.core.intents import Intent, Patch, Stage, Target
+from gpusharing.core.intents import Patch, Stage, Target
 from gpusharing.core.policies.policy import ExaminedPolicy, rank
 from gpusharing.core.reasons import Complaint, DegradedReason
 from gpusharing.core.text import listed
@@ -46,18 +46,9 @@ Bindings = Mapping[str, ValidatingAdmissionPolicyBinding]
 ByVariable = Mapping[str, Entries]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardUpdate:
-    intents: tuple[Intent, ...] = ()
-    pending: frozenset[str] = frozenset()
-    """Policies of which the guards do not know yet what they say now."""
-    complaints: Mapping[str, Sequence[Complaint]]
-    """By policy."""
-
-
 def update_guards(
     policies: Sequence[ExaminedPolicy], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
-) -> GuardUpdate:
+) -> ClusterDecision:
     guarded = {item.name: item for item in policies if not item.is_suspended and _needs_guards(item.policy)}
     suspended = frozenset(item.name for item in policies if item.is_suspended)
     known = {name: _known(guards[name], variables) for name, variables in _VARIABLES.items() if name in guards}
@@ -69,7 +60,7 @@ def update_guards(
     }
     wanted, full = _fitting(sorted(guarded.values(), key=rank), classes, taken=kept.values())
     pending = set(full)
-    patches: list[Intent] = []
+    patches: list[Patch] = []
     for name, entries in kept.items():
         after = {variable: {**entries[variable], **wanted[variable]} for variable in entries}
         pending |= {policy for policy in guarded if _differ(policy, known[name], after)}
@@ -84,7 +75,7 @@ def update_guards(
             complaints[policy].append(_guard_missing(missing))
     for policy, complaint in full.items():
         complaints[policy].append(complaint)
-    return GuardUpdate(intents=tuple(patches), pending=frozenset(pending), complaints=complaints)
+    return ClusterDecision(intents=tuple(patches), complaints=complaints, guards_pending=frozenset(pending))
 
 
 def _needs_guards(policy: SharingPolicy) -> bool:

@@ -1,0 +1,23 @@
+"""A decision for the cluster as a whole, or on a part of it: guards, classes or quotas."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpusharing.core.intents import Intent
+from gpusharing.core.reasons import Complaint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDecision:
+    intents: Sequence[Intent] = ()
+    complaints: Mapping[str, Sequence[Complaint]] = field(default_factory=dict)
+    """By policy."""
+    guards_pending: frozenset[str] = frozenset()
+    """Policies whose current tenants have not reached the guards yet."""
+
+    def differs_for(self, other: "ClusterDecision") -> set[str]:
+        """The policies of which it says something else."""
+        named = self.complaints.keys() | other.complaints.keys()
+        return {name for name in named if self.complaints.get(name) != other.complaints.get(name)} | (
+            self.guards_pending ^ other.guards_pending
+        )

@@ -10,6 +10,8 @@
 # Both have the same minor version of Python. Tests run on 3.11.
 ARG BUILD_IMAGE=python:3.11-slim-bookworm
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+# Who has built `assembled` before gives it here, to make several images of it.
+ARG ASSEMBLED=assembled
 
 FROM ${PYTHON_IMAGE} AS python
 
@@ -47,17 +49,22 @@ RUN --mount=type=bind,from=python,source=/,target=/python \
     python3 tools/image/assemble.py --machine "$(cat machine)" --python-root /python --environment /opt/gpusharing --application application \
         --simulation simulation --output /image
 
+FROM scratch AS assembled
+COPY --from=build /image /
+
+FROM ${ASSEMBLED} AS layers
+
 # What changes least comes first: nodes that have an older image fetch the last layer only.
 FROM scratch AS interpreter
-COPY --from=build /image/interpreter /
+COPY --from=layers /interpreter /
 
 FROM interpreter AS dependencies
-COPY --from=build /image/dependencies /
+COPY --from=layers /dependencies /
 
 FROM dependencies AS runtime
 ARG VERSION=0
 ARG REVISION=unknown
-COPY --from=build /image/application /
+COPY --from=layers /application /
 ENV PATH=/opt/gpusharing/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 LABEL org.opencontainers.image.title="gpusharing" \
     org.opencontainers.image.description="GPU sharing for Kubernetes' Dynamic Resource Allocation" \
@@ -71,7 +78,7 @@ CMD ["--help"]
 
 # Nodes of GPUs that are not there, for clusters without any.
 FROM runtime AS simulated-node
-COPY --from=build /image/simulation /
+COPY --from=layers /simulation /
 LABEL org.opencontainers.image.title="gpusharing-simulated-node" \
     org.opencontainers.image.description="Simulated GPU nodes, for clusters without GPUs"
 

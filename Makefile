@@ -90,6 +90,10 @@ bench-scheduler: setup ## Measure kube-scheduler with our slices, and write that
 bench-operator: setup ## Measure the operator before a thousand nodes, and write that table (ten minutes on a quiet machine)
 	$(BIN)/python -m bench.operating
 
+.PHONY: image
+image: setup ## Build the images into dist/image, without a registry of images (ARCH=arm64; buildah and mmdebstrap, root)
+	$(BIN)/python tools/image/build.py $(if $(ARCH),--arch $(ARCH))
+
 .PHONY: cluster
 cluster: setup ## Start a cluster with a simulated GPU node and leave it running (GPUS=H100-80GB:2,A100-40GB:1; root)
 	$(BIN)/python -m harness.up --dir .cluster --gpus $(GPUS)

@@ -111,45 +111,56 @@ def build(architecture: str, *, anew: bool = False) -> dict[str, Path]:
     archives = {image: built / f"{image}-{architecture}.tar" for image in TARGETS}
     with _one_at_a_time():
         if anew or not all(archive.exists() for archive in archives.values()):
-            bases = [_make_base(base) for base in (build_base(architecture), python_base(architecture))]
-            for image, archive in archives.items():
-                _say(f"Building {image} for {architecture}\n")
-                _build(image, archive, architecture, *bases)
+            _build(architecture, archives)
     return archives
 
 
-def _build(image: str, archive: Path, architecture: str, build_image: str, python_image: str) -> None:
-    name = f"localhost/{image}:dev"
+def _build(architecture: str, archives: Mapping[str, Path]) -> None:
+    bases = [_make_base(base) for base in (build_base(architecture), python_base(architecture))]
     with tempfile.TemporaryDirectory(dir=CACHE) as directory:
         scratch = Path(directory)
-        arguments = {
-            "BUILD_IMAGE": build_image,
-            "PYTHON_IMAGE": python_image,
-            "BUILDARCH": host_architecture(),
-            "BUILDPLATFORM": f"linux/{host_architecture()}",
-            "VERSION": _version(),
-            "REVISION": _last_change("%H"),
-        }
+        own = host_architecture()
+        builder = _Builder(
+            architecture,
+            {"BUILD_IMAGE": bases[0], "PYTHON_IMAGE": bases[1], "BUILDARCH": own, "BUILDPLATFORM": f"linux/{own}"},
+        )
+        assembled = "localhost/assembled:dev"
+        _say(f"Building for {architecture}\n")
+        secrets = [f"--secret=id={name},src={path}" for name, path in _secrets(scratch).items()]
+        builder.build("assembled", assembled, {}, *secrets)
+        for image, archive in archives.items():
+            _say(f"Building {image}\n")
+            name = f"localhost/{image}:dev"
+            arguments = {"ASSEMBLED": assembled, "VERSION": version(), "REVISION": _last_change("%H")}
+            builder.build(TARGETS[image], name, arguments)
+            layout = scratch / image
+            _buildah("push", "--quiet", "--format=oci", name, f"oci:{layout}:{name}")
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            _write_archive(layout, archive)
+        _buildah("rmi", assembled, *(f"localhost/{image}:dev" for image in archives))
+        _buildah("rmi", "--prune")
+
+
+@dataclass(frozen=True)
+class _Builder:
+    architecture: str
+    arguments: Mapping[str, str]
+
+    def build(self, target: str, name: str, arguments: Mapping[str, str], *options: str) -> None:
         _buildah(
             "bud",
             "--isolation=chroot",
             "--pull-never",
             "--identity-label=false",
-            f"--platform=linux/{architecture}",
+            f"--platform=linux/{self.architecture}",
             f"--timestamp={os.environ.get('SOURCE_DATE_EPOCH') or _last_change('%ct')}",
-            f"--target={TARGETS[image]}",
+            f"--target={target}",
             f"--tag={name}",
-            *(f"--build-arg={key}={value}" for key, value in arguments.items()),
-            *(f"--secret=id={key},src={path}" for key, path in _secrets(scratch).items()),
+            *(f"--build-arg={key}={value}" for key, value in {**self.arguments, **arguments}.items()),
+            *options,
             f"--file={ROOT / 'Dockerfile'}",
             str(ROOT),
         )
-        layout = scratch / "layout"
-        _buildah("push", "--quiet", "--format=oci", name, f"oci:{layout}:{name}")
-        _buildah("rmi", "--prune", check=False)
-        _buildah("rmi", name)
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        _write_archive(layout, archive)
 
 
 def _write_archive(layout: Path, archive: Path) -> None:
@@ -251,7 +262,7 @@ def _last_change(what: str) -> str:
     return _run("git", "log", "-1", f"--format={what}", "--", *_INPUTS).strip()
 
 
-def _version() -> str:
+def version() -> str:
     code = (ROOT / "operator/gpusharing/__init__.py").read_text()
     return code.split('__version__ = "')[1].split('"')[0]
 

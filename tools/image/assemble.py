@@ -26,11 +26,28 @@ PACKAGES: Final = HOME / "lib" / VERSION / "site-packages"
 # MPS' control program is started by it in the daemon's namespaces.
 PROGRAMS: Final = ("usr/bin/nsenter",)
 
-# Of the standard library: tests, what draws windows and terminals, what installs, and modules with libraries of their own
-# that nobody asks for.
+# Of the standard library: tests, what draws windows and terminals, what installs, and modules with libraries of their
+# own that nobody asks for.
 _UNUSED: Final = frozenset(
-    "__pycache__ dist-packages site-packages sitecustomize.py EXTERNALLY-MANAGED test tests idlelib tkinter turtle.py "
-    "turtledemo ensurepip lib2to3 pydoc_data curses dbm sqlite3 config".split()
+    {
+        "__pycache__",
+        "dist-packages",
+        "site-packages",
+        "sitecustomize.py",
+        "EXTERNALLY-MANAGED",
+        "test",
+        "tests",
+        "idlelib",
+        "tkinter",
+        "turtle.py",
+        "turtledemo",
+        "ensurepip",
+        "lib2to3",
+        "pydoc_data",
+        "curses",
+        "dbm",
+        "sqlite3",
+    }
 )
 _UNUSED_EXTENSIONS: Final = re.compile(
     r"_test|_xxtest|xx|_ctypes_test|_tkinter|readline|_curses|_dbm|_gdbm|_sqlite3|nis\.|ossaudiodev|_crypt|audioop|spwd"
@@ -126,7 +143,7 @@ class Libraries:
 
 def _linked(binary: Path) -> tuple[str | None, list[str]]:
     """The loader that a program asks for, and the libraries that it names."""
-    command = ["readelf", "--wide", "--program-headers", "--dynamic", binary]
+    command = ["readelf", "--wide", "--program-headers", "--dynamic", os.fspath(binary)]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     interpreter = re.search(r"program interpreter: (\S+)\]", told)
     return interpreter and interpreter[1], re.findall(r"\(NEEDED\).*\[(.+)\]", told)
@@ -163,7 +180,7 @@ def _library_files(directory: Path) -> Iterator[Path]:
 
 
 def describe_system(rootfs: Rootfs) -> None:
-    """Users, and for those who look for vulnerabilities the system and its packages, as images without dpkg have them."""
+    """Users, and for scanners the system and its packages, in the form that images without dpkg have."""
     for name, content in _FILES.items():
         path = rootfs.output / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -231,17 +248,18 @@ def _copy_packages(source: Path, target: Path) -> None:
 def _compile(directory: Path, *, prefix: Path) -> None:
     """With and without docstrings, as the operator and the agent want it. Never looked at again (the image's files have
     no times), and one after the other: what comes of it depends on what was compiled before."""
-    compiled = compileall.compile_dir(
-        directory,
-        maxlevels=100,
-        quiet=1,
-        optimize=[0, 2],
-        stripdir=str(prefix),
-        prependdir="/",
-        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-    )
-    if not compiled:
-        raise AssemblyError(f"a module in {directory} cannot be compiled")
+    for level in (0, 2):
+        compiled = compileall.compile_dir(
+            directory,
+            maxlevels=100,
+            quiet=1,
+            optimize=level,
+            stripdir=str(prefix),
+            prependdir="/",
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )
+        if not compiled:
+            raise AssemblyError(f"a module in {directory} cannot be compiled")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""Builds the images of the Dockerfile where no registry of images can be reached, on bases made of the system's packages.
+"""Builds the images of the Dockerfile where no registry of images can be reached, on bases made of Debian packages.
 
-Prints where they are: archives as OCI describes them, one for each image, which `ctr images import` takes. What was built
+Prints where they are: an archive for each image, as OCI describes it, which `ctr images import` takes. What was built
 before of the same files is taken from ~/.cache/gpusharing/image.
 """
 
@@ -77,8 +77,8 @@ def build_base(architecture: str) -> Base:
     return Base(own, "minbase", ("python3", "python3-venv", *compiler))
 
 
-# Packages are unpacked and not installed, because that needs no machine of their architecture. Dpkg then knows nothing of
-# them, but the image's list of packages comes from dpkg.
+# Packages are unpacked and not installed, because that needs no machine of their architecture. Dpkg then knows nothing
+# of them, but the image's list of packages comes from dpkg.
 _NOTE_PACKAGES: Final = """set -eu
 mkdir -p "$1/var/lib/dpkg/info"
 for archive in "$1"/var/cache/apt/archives/*.deb; do

@@ -1,4 +1,4 @@
-"""Compiles the C part, once for each version of it. CC chooses the compiler, also that of another machine.
+"""Compiles the C part, once for each version of it. CC chooses the compiler, also for another machine.
 
 An image has no compiler: its build calls `package`.
 """
@@ -106,8 +106,8 @@ def _compiler_version(compiler: str, search_path: str | None) -> str:
     found = shutil.which(compiler, path=search_path)
     if found is None:
         raise SimError(
-            f"the simulated GPU node needs a C compiler, `{compiler}`: apt-get install gcc libc6-dev; in a cluster, use "
-            "the image gpusharing-simulated-node, which needs none"
+            f"the simulated GPU node needs a C compiler, `{compiler}`: apt-get install gcc libc6-dev, or use the image "
+            "gpusharing-simulated-node, which needs none"
         )
     return subprocess.run([found, "--version"], check=True, capture_output=True, text=True).stdout
 

@@ -1,4 +1,4 @@
-"""Compiles our hook: `python -m gpusharing.agent.walls.build OUTPUT`. CC chooses the compiler, also that of another machine.
+"""Compiles our hook: `python -m gpusharing.agent.walls.build OUTPUT`. CC chooses the compiler, also for another machine.
 
 For the image and for tests. On a node there is neither a compiler nor a need for one.
 """
@@ -19,7 +19,9 @@ STATIC: Final = ("-static",)
 def build(output: Path, *, flags: Sequence[str] = STATIC) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     aside = output.with_name(f".{output.name}.new")
-    subprocess.run([os.environ.get("CC", "cc"), *_COMPILE, *flags, "-o", aside, *sorted(SOURCES.glob("*.c"))], check=True)
+    subprocess.run(
+        [os.environ.get("CC", "cc"), *_COMPILE, *flags, "-o", aside, *sorted(SOURCES.glob("*.c"))], check=True
+    )
     aside.replace(output)
 
 

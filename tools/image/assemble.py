@@ -126,7 +126,7 @@ class Libraries:
         """`beside`: libraries that come with the binaries."""
         left, seen = list(binaries), set(beside)
         while left:
-            interpreter, needed = _linked(left.pop())
+            interpreter, needed = _linked(left.pop(), self.machine)
             if interpreter:
                 self.rootfs.add(Path(interpreter.lstrip("/")))
             for name in needed:
@@ -141,9 +141,9 @@ class Libraries:
         raise AssemblyError(f"PYTHON_IMAGE has no {name}")
 
 
-def _linked(binary: Path) -> tuple[str | None, list[str]]:
+def _linked(binary: Path, machine: str) -> tuple[str | None, list[str]]:
     """The loader that a program asks for, and the libraries that it names."""
-    command = ["readelf", "--wide", "--program-headers", "--dynamic", os.fspath(binary)]
+    command = [f"{machine}-linux-gnu-readelf", "--wide", "--program-headers", "--dynamic", os.fspath(binary)]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     interpreter = re.search(r"program interpreter: (\S+)\]", told)
     return interpreter and interpreter[1], re.findall(r"\(NEEDED\).*\[(.+)\]", told)

@@ -1,4 +1,4 @@
-"""Compiles the C part, once for each version of it. CC chooses the compiler, also for another machine.
+"""Compiles the C part, once for each version of it. CC chooses the compiler, also a cross compiler.
 
 An image has no compiler: its build calls `package`.
 """

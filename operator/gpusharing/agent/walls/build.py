@@ -1,4 +1,4 @@
-"""Compiles our hook: `python -m gpusharing.agent.walls.build OUTPUT`. CC chooses the compiler, also for another machine.
+"""Compiles our hook: `python -m gpusharing.agent.walls.build OUTPUT`. CC chooses the compiler, also a cross compiler.
 
 For the image and for tests. On a node there is neither a compiler nor a need for one.
 """

@@ -20,6 +20,7 @@ from gpusharing.core import quantities
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.kube import credentials, logs
 from gpusharing.kube.address import Address
+from gpusharing.nvidia.driver_root import DriverRoot
 from gpusharing.nvidia.errors import HardwareError
 from gpusharing.nvidia.mps.directory import SHM_SIZE
 from gpusharing.nvidia.wall_support import CGROUPS
@@ -100,11 +101,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     offering = parser.add_argument_group("publishing devices")
     offering.add_argument(
-        "--menus",
+        "--full-menus",
         type=int,
         default=1,
         metavar="N",
-        help="idle GPUs per model that publish every offered mode; the rest publish whole GPUs only "
+        help="how many idle GPUs of each model and policy publish every offered mode; the rest publish whole GPUs only "
         "(default: %(default)s)",
     )
     offering.add_argument(
@@ -174,9 +175,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _selftest(arguments: argparse.Namespace) -> int:
-    specs = cdi_specs_of(arguments)
+    specs, cgroups = cdi_specs_of(arguments), arguments.sysfs_root / CGROUPS
     # The agent itself has no use for it.
     from gpusharing.agent.selftest.main import selftest  # noqa: PLC0415
+    from gpusharing.nvidia.cuda import Cuda  # noqa: PLC0415
 
     try:
         # What is exercised while an agent runs, the agent would undo.
@@ -184,8 +186,13 @@ def _selftest(arguments: argparse.Namespace) -> int:
             report = asyncio.run(
                 selftest(
                     hardware_of(arguments, specs),
+                    Cuda(
+                        DriverRoot.find(arguments.driver_root, proc=arguments.proc_root),
+                        dev=arguments.dev_root,
+                        cgroups=cgroups,
+                    ),
                     specs=specs,
-                    cgroups=arguments.sysfs_root / CGROUPS,
+                    cgroups=cgroups,
                     mps_home=arguments.mps_dir,
                     exercise=arguments.exercise,
                     chosen=arguments.gpu,

@@ -6,12 +6,15 @@ prints a line of JSON. It needs nothing of CUDA but the driver's own library.
 
 import ctypes
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Final
 
 _MULTIPROCESSOR_COUNT: Final = 16
 _MIB: Final = 1024**2
+_SECONDS: Final = 60
+"""CUDA waits without end for a server of MPS that does not come, also when nobody waits for this program any more."""
 _BLOCK_MIB: Final = 50
 """Small enough to come close to a limit, large enough to be a block of its own for the driver."""
 
@@ -67,6 +70,7 @@ def take_memory(driver: Driver, most: int) -> tuple[int, str | None]:
 
 
 def main(library: str, mib: str, cgroup: str | None = None) -> None:
+    signal.alarm(_SECONDS)
     try:
         if cgroup:
             Path(cgroup, "cgroup.procs").write_text("0")

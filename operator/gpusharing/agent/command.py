@@ -50,10 +50,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="the host's root directory, in which the GPU driver is found where it is usually installed (also by "
         "NVIDIA's GPU operator), or the driver's own directory (default: %(default)s)",
     )
-    parser.add_argument("--sysfs-root", type=Path, default=Path("/sys"), help="default: %(default)s")
-    parser.add_argument("--proc-root", type=Path, default=Path("/proc"), help="default: %(default)s")
-    parser.add_argument("--dev-root", type=Path, default=Path("/dev"), help="default: %(default)s")
-    parser.add_argument("--kubelet-root", type=Path, default=Path("/var/lib/kubelet"), help="default: %(default)s")
+    parser.add_argument("--sysfs-root", type=Path, default=Path("/sys"), help="the host's /sys (default: %(default)s)")
+    parser.add_argument("--proc-root", type=Path, default=Path("/proc"), help="the host's /proc (default: %(default)s)")
+    parser.add_argument("--dev-root", type=Path, default=Path("/dev"), help="the host's /dev (default: %(default)s)")
+    parser.add_argument(
+        "--kubelet-root",
+        type=Path,
+        default=Path("/var/lib/kubelet"),
+        help="the kubelet's directory (default: %(default)s)",
+    )
     parser.add_argument(
         "--cdi-dir",
         type=Path,
@@ -97,7 +102,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--wall-program",
         type=Path,
         default=PACKAGED,
-        help="our hook for memory walls, which is put into the state directory for the host (default: %(default)s)",
+        help="the hook program of memory walls, which the agent copies into the state directory (default: %(default)s)",
     )
     offering = parser.add_argument_group("publishing devices")
     offering.add_argument(
@@ -129,14 +134,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=xids,
         default=(),
         metavar="XID,...",
-        help="XIDs that withhold no GPU: they are only reported (default: none)",
+        help="XIDs that are only reported, and withhold no GPU from new claims (default: none)",
     )
     parser.add_argument(
         "--listen",
         type=Address.parse,
         default="0.0.0.0:8080",
         metavar="HOST:PORT",
-        help="where /healthz, /readyz and /metrics are served (default: %(default)s)",
+        help="the address of /healthz, /readyz and /metrics (default: %(default)s)",
     )
     parser.add_argument("--log-format", choices=["json", "console"], default="json")
     selftest = parser.add_argument_group("selftest")

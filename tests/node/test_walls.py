@@ -15,7 +15,7 @@ from gpusharing.agent.walls.build import build
 from gpusharing.agent.walls.directories import NotedContainer, WallDirectories
 from gpusharing.agent.walls.program import NAME
 from gpusharing.agent.walls.use import memory_uses
-from gpusharing.nvidia.facts import MemoryUse
+from gpusharing.nvidia.memory_walls import MemoryUse
 from gpusharing.sim import faults
 from harness.eventually import eventually
 from harness.workloads import claim, pod, policy

@@ -76,6 +76,10 @@ def with_walls(node: sim.SimNode, *, hook: str = "/usr/bin/nvidia-cdi-hook") -> 
     cgroups = node.sys / "fs/cgroup"
     cgroups.mkdir(parents=True, exist_ok=True)
     (cgroups / "cgroup.controllers").touch()
+    return with_hooks(node, hook=hook)
+
+
+def with_hooks(node: sim.SimNode, *, hook: str = "/usr/bin/nvidia-cdi-hook") -> sim.SimNode:
     file = node.cdi / cdi.FILE_NAME
     spec = json.loads(file.read_text())
     for device in spec["devices"]:

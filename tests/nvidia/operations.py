@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from gpusharing import sim
 from gpusharing.api.sharing.offers import Interval
-from gpusharing.nvidia.facts import GpuInstance, MemoryLimit, MigMode, MigPlace, MpsSetup
+from gpusharing.nvidia.facts import GpuInstance, MigMode, MigPlace
 from gpusharing.nvidia.hardware import Hardware
+from gpusharing.nvidia.memory_walls import MemoryLimit
+from gpusharing.nvidia.mps.daemon import MpsSetup
 from nvidia.nodes import uuid
 
 PLACE: Final = MigPlace(9, 4)

@@ -10,8 +10,8 @@ from subprocess import CompletedProcess
 import pytest
 
 from gpusharing import sim
-from gpusharing.nvidia.facts import MpsSetup
 from gpusharing.nvidia.mps import apart
+from gpusharing.nvidia.mps.daemon import MpsSetup
 from gpusharing.nvidia.mps.directory import MpsDirectory
 from gpusharing.sim import cuda
 from harness.images import busybox

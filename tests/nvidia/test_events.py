@@ -11,7 +11,8 @@ import pytest_asyncio
 
 from gpusharing import sim
 from gpusharing.nvidia.errors import DriverGoneError, HardwareError
-from gpusharing.nvidia.facts import EventKind, GpuEvent, MigPlace
+from gpusharing.nvidia.facts import MigPlace
+from gpusharing.nvidia.gpu_event import EventKind, GpuEvent
 from gpusharing.nvidia.hardware import Hardware
 from gpusharing.sim import faults
 from nvidia.nodes import opened, uuid

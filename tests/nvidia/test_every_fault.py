@@ -82,6 +82,7 @@ MENDED: Final[dict[str, Begin]] = {
     "mps-does-not-start": on_node(faults.MpsDoesNotStart()),
     "mps-hangs": on_node(faults.MpsHangs()),
     "mps-server-does-not-start": on_node(faults.MpsServerDoesNotStart()),
+    "mps-limits-not-applied": on_node(faults.MpsLimitsNotApplied()),
     "smi-missing": on_node(faults.SmiMissing()),
     "time slice not supported": no_time_slice,
 }

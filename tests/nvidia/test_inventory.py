@@ -130,7 +130,7 @@ async def test_gpu_that_may_not_be_opened_hides_nobody(tmp_path: Path) -> None:
         BrokenGpu(
             index=0,
             uuid=None,
-            problem="nvmlDeviceGetUUID: Insufficient Permissions: the agent has to run as root, privileged",
+            problem="nvmlDeviceGetUUID: Insufficient Permissions: run the agent as root, privileged",
             lost=False,
         ),
     )

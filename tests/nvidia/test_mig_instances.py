@@ -130,7 +130,7 @@ async def test_instance_that_somebody_uses(node: sim.SimNode, hardware: Hardware
     instance = await made(hardware, gpu)
     assert instance.uuid is not None
     node.start_process(instance.uuid, 99, 1)
-    with pytest.raises(InUseError, match=r"\(3g.40gb at 4\) is used by processes 99: end what uses it"):
+    with pytest.raises(InUseError, match=r"\(3g.40gb at 4\) is used by processes 99: end the programs that use it"):
         await hardware.destroy_mig_instance(gpu, PLACE)
     assert await seen(hardware) == (instance,)
     node.stop_process(instance.uuid, 99)
@@ -190,7 +190,7 @@ async def test_first_half_that_is_made_although_the_driver_says_no_is_undone(
 @pytest.mark.parametrize("call", [CREATE_GPU_INSTANCE, CREATE_COMPUTE_INSTANCE])
 async def test_half_that_is_a_lie_leaves_nothing(node: sim.SimNode, hardware: Hardware, gpu: str, call: str) -> None:
     node.inject(faults.CallLies(call))
-    with pytest.raises(SettingNotAppliedError, match=r"said that it .* but found is"):
+    with pytest.raises(SettingNotAppliedError, match=r"said that it .* but there is"):
         await hardware.create_mig_instance(gpu, PLACE)
     assert real(node) == []
 
@@ -303,7 +303,9 @@ async def test_driver_that_hangs_half_way(  # noqa: PLR0917 (fixtures)
     hang = faults.CallHangs(call, seconds=30)
     node.inject(hang)
     began = asyncio.get_running_loop().time()
-    with pytest.raises(DriverHungError, match=f"has not answered {call}.*may be half done"):
+    with pytest.raises(
+        DriverHungError, match=f"has not answered {call}.*reboot the node if the driver does not answer again"
+    ):
         await (hardware.create_mig_instance if operation == "create" else hardware.destroy_mig_instance)(gpu, PLACE)
     assert asyncio.get_running_loop().time() - began < SHORT.change + 1
     with pytest.raises(DriverHungError):

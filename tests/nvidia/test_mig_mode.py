@@ -92,7 +92,7 @@ async def test_gpu_with_processes_is_left_as_it_is(tmp_path: Path, model: str) -
     node.start_process(uuid(node), 42, 1)
     node.start_process(uuid(node), 7, 1)
     async with opened(node) as hardware:
-        with pytest.raises(InUseError, match=r"while processes use the GPU: 7, 42: end what uses it"):
+        with pytest.raises(InUseError, match=r"while processes use the GPU: 7, 42: end the programs that use it"):
             await hardware.set_mig_mode(uuid(node), enabled=True)
         assert await mode(hardware) == OFF
         for pid in (7, 42):

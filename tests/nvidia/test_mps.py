@@ -17,10 +17,10 @@ import pytest_asyncio
 from gpusharing import sim
 from gpusharing.nvidia.driver_root import DriverRoot
 from gpusharing.nvidia.errors import HardwareError, MpsError, MpsHungError, NotSupportedError, ProgramMissingError
-from gpusharing.nvidia.facts import MpsDaemon, MpsLimits, MpsServerStatus, MpsSetup
 from gpusharing.nvidia.hardware import Hardware
 from gpusharing.nvidia.mps import processes
 from gpusharing.nvidia.mps.control import read_echo
+from gpusharing.nvidia.mps.daemon import MpsDaemon, MpsLimits, MpsServerStatus, MpsSetup
 from gpusharing.nvidia.mps.directory import MpsDirectory
 from gpusharing.nvidia.mps.surroundings import Surroundings, _loader
 from gpusharing.sim import Quirk, cuda, faults, mps, procfs

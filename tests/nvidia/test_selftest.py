@@ -10,11 +10,13 @@ from gpusharing import sim
 from gpusharing.agent.command import _only_one
 from gpusharing.nvidia.facts import MigPlace
 from gpusharing.sim import faults
-from nvidia.nodes import opened, uuid, with_walls
+from nvidia.nodes import opened, uuid, with_hooks
 from sim.mps_daemons import kill_programs_of
+from toolkit.machine import CGROUPS, machine
 
 
 def selftest(node: sim.SimNode, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """On a machine with these GPUs."""
     options = {
         "--driver-root": node.directory,
         "--sysfs-root": node.sys,
@@ -25,13 +27,10 @@ def selftest(node: sim.SimNode, *arguments: str) -> subprocess.CompletedProcess[
         "--mps-dir": node.directory / "mps",
     }
     words = [str(word) for option in options.items() for word in option]
-    return subprocess.run(
-        [sys.executable, "-m", "gpusharing", "agent", "selftest", *words, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    with machine(node) as host:
+        result = host.run(sys.executable, "-m", "gpusharing", "agent", "selftest", *words, *arguments)
+        assert not host.seen_from_outside(f"{CGROUPS}/gpusharing-selftest").exists()
+    return result
 
 
 def rows(report: str, what: str) -> list[str]:
@@ -47,7 +46,10 @@ def state(node: sim.SimNode) -> list[object]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> sim.SimNode:
-    return with_walls(sim.create(tmp_path / "node", "H100-80GB,A100-80GB,L4", driver="615"))
+    node = sim.create(tmp_path / "node", "H100-80GB,A100-80GB,L4", driver="615")
+    (node.sys / "fs").mkdir()
+    (node.sys / "fs/cgroup").symlink_to(CGROUPS)
+    return with_hooks(node)
 
 
 def test_looking_changes_nothing_and_tells_all(node: sim.SimNode) -> None:
@@ -80,17 +82,20 @@ def test_exercise_tries_everything_and_puts_it_back(node: sim.SimNode) -> None:
         "compute mode, back",
         "time slice, back",
         "MPS daemon, adopted",
+        "MPS memory limit holds",
+        "MPS threads limit holds",
         "MPS daemon, ended",
+        "memory limit holds",
         "memory limit, back",
         "MIG instance 1g.10gb",
         "MIG device nodes",
+        "MIG instance holds",
         "MIG instance, gone",
         "MIG mode, back",
     ):
         (row,) = rows(result.stdout, what)
         assert row.startswith("| ok |"), row
     assert state(node) == before
-    assert not (node.sys / "fs/cgroup/gpusharing-selftest").exists()
     kill_programs_of(node)
 
 
@@ -131,6 +136,8 @@ async def test_gpu_in_use_is_left_alone(node: sim.SimNode) -> None:
         (faults.CallFails("nvmlDeviceSetMemoryLimits_v1", 999), "memory limit", "ConfusedError"),
         (faults.CallFails("nvmlGpuInstanceCreateComputeInstance", 23), "MIG instance 1g.10gb", "NoRoomError"),
         (faults.SmiMissing(), "time slice", "ProgramMissingError"),
+        (faults.MpsLimitsNotApplied(), "MPS memory limit holds", "took 3000 MiB, the limit is 1500 MiB"),
+        (faults.MpsLimitsNotApplied(), "MPS threads limit holds", "sees 132 of 132 multiprocessors, the limit is 50%"),
     ],
 )
 def test_what_fails_is_said_and_the_rest_is_tried_all_the_same(

@@ -17,8 +17,9 @@ from gpusharing.nvidia.errors import (
     NotSupportedError,
     SettingNotAppliedError,
 )
-from gpusharing.nvidia.facts import Change, MemoryLimit, MemoryUse, WallObstacle
+from gpusharing.nvidia.facts import Change
 from gpusharing.nvidia.hardware import Hardware
+from gpusharing.nvidia.memory_walls import MemoryLimit, MemoryUse, WallObstacle
 from gpusharing.sim import cdi, cuda, faults
 from nvidia.nodes import opened, uuid, with_walls
 

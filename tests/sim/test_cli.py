@@ -157,6 +157,7 @@ class TestFaults:
             "mps-does-not-start": ([], faults.MpsDoesNotStart()),
             "mps-hangs": ([], faults.MpsHangs()),
             "mps-server-does-not-start": ([], faults.MpsServerDoesNotStart()),
+            "mps-limits-not-applied": ([], faults.MpsLimitsNotApplied()),
             "smi-missing": ([], faults.SmiMissing()),
         }
 

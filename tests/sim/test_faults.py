@@ -314,7 +314,8 @@ def test_mps(node: sim.SimNode) -> None:
             return int(state.mps_fault)
 
     for number, condition in enumerate(
-        (faults.MpsDoesNotStart(), faults.MpsHangs(), faults.MpsServerDoesNotStart()), start=1
+        (faults.MpsDoesNotStart(), faults.MpsHangs(), faults.MpsServerDoesNotStart(), faults.MpsLimitsNotApplied()),
+        start=1,
     ):
         node.inject(condition)
         assert fault() == number

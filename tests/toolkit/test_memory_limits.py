@@ -10,7 +10,7 @@ import pytest
 
 from gpusharing import sim
 from gpusharing.nvidia.cdi_specs import CdiSpecs
-from gpusharing.nvidia.facts import MemoryLimit, MemoryUse
+from gpusharing.nvidia.memory_walls import MemoryLimit, MemoryUse
 from gpusharing.sim import cuda
 from nvidia.nodes import opened
 from toolkit.container import Container, container, write_bundle

@@ -20,6 +20,7 @@ from gpusharing.core import quantities
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.kube import credentials, logs
 from gpusharing.kube.address import Address
+from gpusharing.nvidia.driver_root import DriverRoot
 from gpusharing.nvidia.errors import HardwareError
 from gpusharing.nvidia.mps.directory import SHM_SIZE
 from gpusharing.nvidia.wall_support import CGROUPS
@@ -49,10 +50,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="the host's root directory, in which the GPU driver is found where it is usually installed (also by "
         "NVIDIA's GPU operator), or the driver's own directory (default: %(default)s)",
     )
-    parser.add_argument("--sysfs-root", type=Path, default=Path("/sys"), help="default: %(default)s")
-    parser.add_argument("--proc-root", type=Path, default=Path("/proc"), help="default: %(default)s")
-    parser.add_argument("--dev-root", type=Path, default=Path("/dev"), help="default: %(default)s")
-    parser.add_argument("--kubelet-root", type=Path, default=Path("/var/lib/kubelet"), help="default: %(default)s")
+    parser.add_argument("--sysfs-root", type=Path, default=Path("/sys"), help="the host's /sys (default: %(default)s)")
+    parser.add_argument("--proc-root", type=Path, default=Path("/proc"), help="the host's /proc (default: %(default)s)")
+    parser.add_argument("--dev-root", type=Path, default=Path("/dev"), help="the host's /dev (default: %(default)s)")
+    parser.add_argument(
+        "--kubelet-root",
+        type=Path,
+        default=Path("/var/lib/kubelet"),
+        help="the kubelet's directory (default: %(default)s)",
+    )
     parser.add_argument(
         "--cdi-dir",
         type=Path,
@@ -96,15 +102,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--wall-program",
         type=Path,
         default=PACKAGED,
-        help="our hook for memory walls, which is put into the state directory for the host (default: %(default)s)",
+        help="the hook program of memory walls, which the agent copies into the state directory (default: %(default)s)",
     )
     offering = parser.add_argument_group("publishing devices")
     offering.add_argument(
-        "--menus",
+        "--full-menus",
         type=int,
         default=1,
         metavar="N",
-        help="idle GPUs per model that publish every offered mode; the rest publish whole GPUs only "
+        help="how many idle GPUs of each model and policy publish every offered mode; the rest publish whole GPUs only "
         "(default: %(default)s)",
     )
     offering.add_argument(
@@ -128,14 +134,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=xids,
         default=(),
         metavar="XID,...",
-        help="XIDs that withhold no GPU: they are only reported (default: none)",
+        help="XIDs that are only reported, and withhold no GPU from new claims (default: none)",
     )
     parser.add_argument(
         "--listen",
         type=Address.parse,
         default="0.0.0.0:8080",
         metavar="HOST:PORT",
-        help="where /healthz, /readyz and /metrics are served (default: %(default)s)",
+        help="the address of /healthz, /readyz and /metrics (default: %(default)s)",
     )
     parser.add_argument("--log-format", choices=["json", "console"], default="json")
     selftest = parser.add_argument_group("selftest")
@@ -174,9 +180,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _selftest(arguments: argparse.Namespace) -> int:
-    specs = cdi_specs_of(arguments)
+    specs, cgroups = cdi_specs_of(arguments), arguments.sysfs_root / CGROUPS
     # The agent itself has no use for it.
     from gpusharing.agent.selftest.main import selftest  # noqa: PLC0415
+    from gpusharing.nvidia.cuda import Cuda  # noqa: PLC0415
 
     try:
         # What is exercised while an agent runs, the agent would undo.
@@ -184,8 +191,13 @@ def _selftest(arguments: argparse.Namespace) -> int:
             report = asyncio.run(
                 selftest(
                     hardware_of(arguments, specs),
+                    Cuda(
+                        DriverRoot.find(arguments.driver_root, proc=arguments.proc_root),
+                        dev=arguments.dev_root,
+                        cgroups=cgroups,
+                    ),
                     specs=specs,
-                    cgroups=arguments.sysfs_root / CGROUPS,
+                    cgroups=cgroups,
                     mps_home=arguments.mps_dir,
                     exercise=arguments.exercise,
                     chosen=arguments.gpu,

@@ -105,7 +105,7 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
     gpus = NodeGpus(
         records,
         node=arguments.node_name,
-        menus=arguments.menus,
+        menus=arguments.full_menus,
         waits_for_slots=True,
         timing=Timing(patience=arguments.taken_wait, taken=arguments.taken_wait, idle=arguments.idle_wait),
     )

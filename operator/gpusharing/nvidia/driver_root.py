@@ -8,6 +8,7 @@ from typing import Final
 from gpusharing.nvidia.errors import DriverNotFoundError, ProgramMissingError
 
 LIBRARY: Final = "libnvidia-ml.so.1"
+_CUDA_LIBRARY: Final = "libcuda.so.1"
 _MACHINE: Final = platform.machine()
 # Where drivers are installed, below the host's root: on the host itself, in the driver container of NVIDIA's GPU
 # operator, by GKE on its own system and on Ubuntu, by Talos, and by Bottlerocket.
@@ -55,6 +56,9 @@ class DriverRoot:
 
     def nvml_library(self) -> Path:
         return self._require(LIBRARY, _LIBRARY_DIRECTORIES)
+
+    def cuda_library(self) -> Path:
+        return self._require(_CUDA_LIBRARY, _LIBRARY_DIRECTORIES)
 
     def program(self, name: str) -> Path:
         """Looked for each time: drivers are exchanged under a running agent."""

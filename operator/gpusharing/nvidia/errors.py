@@ -30,7 +30,7 @@ class DriverTooOldError(NotSupportedError):
 
 
 class NotPermittedError(HardwareError):
-    remedy = "the agent has to run as root, privileged"
+    remedy = "run the agent as root, privileged"
 
 
 class NotFoundError(HardwareError):
@@ -62,7 +62,7 @@ class InvalidArgumentError(ConfusedError):
 class GpuLostError(HardwareError):
     """It has fallen off the bus, or the driver has given it up."""
 
-    remedy = "see the kernel's log for its XID; it needs a reset, mostly by a reboot of the node"
+    remedy = "see the kernel's log for its XID; reset the GPU, or reboot the node"
 
 
 class ResetRequiredError(HardwareError):
@@ -72,7 +72,7 @@ class ResetRequiredError(HardwareError):
 class InUseError(HardwareError):
     """Somebody holds what was to be changed."""
 
-    remedy = "end what uses it, and try again"
+    remedy = "end the programs that use it, and try again"
 
 
 class OperatingSystemError(HardwareError):
@@ -104,10 +104,7 @@ class DriverExchangedError(DriverGoneError):
 class DriverHungError(DriverDownError):
     """The driver has not answered within its time. Nothing more is asked of it until it does."""
 
-    remedy = (
-        "nothing is asked of it until it answers, and what it was about may be half done; see the kernel's log: a "
-        "driver that stays like this needs a reboot of the node"
-    )
+    remedy = "see the kernel's log; reboot the node if the driver does not answer again"
 
 
 class SettingNotAppliedError(HardwareError):
@@ -133,7 +130,7 @@ class DriverNotFoundError(ProgramMissingError):
 class ProgramHungError(ProgramError):
     """It was ended."""
 
-    remedy = "see the kernel's log; a driver that stays like this needs a reboot of the node"
+    remedy = "see the kernel's log; reboot the node if it hangs again"
 
 
 class MigDisabledError(HardwareError):
@@ -188,4 +185,4 @@ class MpsError(HardwareError):
 class MpsHungError(MpsError):
     """It runs and does not answer."""
 
-    remedy = "quit it once its clients have gone; it is then ended by force"
+    remedy = "delete the pods that use it; the agent then ends it by force"

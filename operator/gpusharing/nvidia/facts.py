@@ -1,9 +1,7 @@
-"""What a GPU node says of itself, and what an operation says that it found and did."""
+"""GPUs and their MIG instances as they were found, and what an operation found and did."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from gpusharing.api.names import MigPlace as MigPlace  # noqa: PLC0414
@@ -135,35 +133,6 @@ class GpuProcess:
     compute_instance: int | None = None
 
 
-class EventKind(StrEnum):
-    XID = "Xid"
-    """An error that the driver has a number for."""
-    DOUBLE_BIT_ERROR = "DoubleBitError"
-    """Memory that could not be corrected."""
-    MIG_CHANGED = "MigChanged"
-    """MIG mode or instances, whoever did it."""
-    UNAVAILABLE = "Unavailable"
-    RECOVERY_NEEDED = "RecoveryNeeded"
-    """Whether the driver wants a reset or more has changed; see the ailments."""
-    LOST = "Lost"
-    UNMONITORED = "Unmonitored"
-    """Nothing will be heard of this GPU, because it cannot report, or does not let itself be watched."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuEvent:
-    kind: EventKind
-    uuid: str | None
-    """None where it cannot be told which: then it concerns all."""
-    xid: int | None = None
-    gpu_instance: int | None = None
-    compute_instance: int | None = None
-    place: MigPlace | None = None
-    """Of the MIG instance. None: it is about the whole GPU, or the instance does not exist any more."""
-    needs_recovery: bool | None = None
-    """Whether the driver says that the GPU has to be recovered (R565 and newer). None: it does not say."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuState:
     """A GPU as it was found."""
@@ -200,117 +169,3 @@ class Inventory:
     @property
     def boards(self) -> list[Board]:
         return [gpu.board for gpu in self.gpus]
-
-
-class WallObstacle(StrEnum):
-    """Why a GPU's memory cannot be divided among containers by the driver."""
-
-    DRIVER = "Driver"
-    GPU = "Gpu"
-    MIG_MODE = "MigMode"
-    CGROUP_VERSION = "CgroupVersion"
-    TOOLKIT = "Toolkit"
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryWall:
-    """Whether the driver can hold containers to a part of this GPU's memory, and if not, all that is in the way."""
-
-    obstacles: Mapping[WallObstacle, str] = field(default_factory=dict)
-
-    @property
-    def supported(self) -> bool:
-        return not self.obstacles
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryLimit:
-    """What a cgroup may have of a GPU's memory, in bytes."""
-
-    guaranteed: int = 0
-    """Up to this, others have to make room for it."""
-    most: int | None = None
-    """Beyond this, allocations fail. None: as much as there is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryUse:
-    limit: MemoryLimit
-    used: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpsLimits:
-    """What each client of an MPS daemon may have at most. It holds for clients that come from then on."""
-
-    threads: int = 100
-    """Percent of the multiprocessors."""
-    memory_mib: Mapping[str, int] = field(default_factory=dict)
-    """By uuid of the GPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryEcho:
-    """A limit of memory as a daemon prints it: drivers print it in units, cut or rounded."""
-
-    mib: float
-    unit: float
-
-    def may_be(self, mib: int) -> bool:
-        return abs(mib - self.mib) < self.unit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpsSetup:
-    """An MPS control daemon as it is wanted."""
-
-    directory: Path
-    """Belongs to this daemon alone. See `mps.directory`."""
-    gpus: tuple[str, ...]
-    limits: MpsLimits = MpsLimits()
-
-
-class MpsServerStatus(StrEnum):
-    INITIALIZING = "Initializing"
-    ACTIVE = "Active"
-    FAULT = "Fault"
-    """A client has failed: no new ones are let in before all others on its GPU have gone."""
-    ORPHANED = "Orphaned"
-    """Its daemon is dead. Its clients may work on, and nobody can join them."""
-    UNKNOWN = "Unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpsServer:
-    """The process that computes for all clients; there is none before the first client."""
-
-    pid: int
-    status: MpsServerStatus
-    clients: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpsDaemon:
-    pid: int | None
-    """None: it is dead, and has left servers behind."""
-    answers: bool
-    """What follows is known only of one that does."""
-    gpus: tuple[str, ...] = ()
-    threads: int | None = None
-    """None: its answer has no number."""
-    memory: Mapping[str, MemoryEcho] = field(default_factory=dict)
-    """The limits that it prints, by uuid of the GPU. Not every driver prints those that it has."""
-    servers: tuple[MpsServer, ...] = ()
-    failed_servers: int = 0
-    """How many have ended with an error since it began: many on a GPU that does not suit MPS."""
-
-    def contradicts(self, limits: MpsLimits) -> bool:
-        """Whether it prints other limits. What it does not print may be so."""
-        printed = {uuid: self.memory[uuid] for uuid in limits.memory_mib if uuid in self.memory}
-        return self.threads not in {None, limits.threads} or not all(
-            echo.may_be(limits.memory_mib[uuid]) for uuid, echo in printed.items()
-        )
-
-    def unconfirmed(self, limits: MpsLimits) -> tuple[str, ...]:
-        """GPUs whose limit of memory it does not print."""
-        return tuple(uuid for uuid in limits.memory_mib if uuid not in self.memory)

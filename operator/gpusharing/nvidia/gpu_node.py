@@ -11,21 +11,10 @@ from typing import Protocol
 
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.nvidia.errors import DriverHungError
-from gpusharing.nvidia.facts import (
-    Change,
-    DeviceNode,
-    GpuEvent,
-    GpuInstance,
-    Inventory,
-    MemoryLimit,
-    MemoryUse,
-    MemoryWall,
-    MigMode,
-    MigPlace,
-    MigState,
-    MpsDaemon,
-    MpsSetup,
-)
+from gpusharing.nvidia.facts import Change, DeviceNode, GpuInstance, Inventory, MigMode, MigPlace, MigState
+from gpusharing.nvidia.gpu_event import GpuEvent
+from gpusharing.nvidia.memory_walls import MemoryLimit, MemoryUse, MemoryWall
+from gpusharing.nvidia.mps.daemon import MpsDaemon, MpsSetup
 
 
 class GpuNode(Protocol):

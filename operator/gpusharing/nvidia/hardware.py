@@ -22,21 +22,18 @@ from gpusharing.nvidia.facts import (
     BrokenGpu,
     Change,
     DeviceNode,
-    GpuEvent,
     GpuInstance,
     GpuState,
     Inventory,
-    MemoryLimit,
-    MemoryUse,
-    MemoryWall,
     MigMode,
     MigPlace,
     MigState,
-    MpsDaemon,
-    MpsSetup,
 )
+from gpusharing.nvidia.gpu_event import GpuEvent
 from gpusharing.nvidia.gpu_node import GpuNode
 from gpusharing.nvidia.holders import holders
+from gpusharing.nvidia.memory_walls import MemoryLimit, MemoryUse, MemoryWall
+from gpusharing.nvidia.mps.daemon import MpsDaemon, MpsSetup
 from gpusharing.nvidia.mps.daemons import MpsDaemons
 from gpusharing.nvidia.mps.directory import SHM_SIZE
 from gpusharing.nvidia.nvml import (

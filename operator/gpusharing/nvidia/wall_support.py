@@ -5,7 +5,7 @@ from typing import Final
 
 from gpusharing.nvidia.cdi_specs import MEMORY_LIMITS, CdiSpecs
 from gpusharing.nvidia.errors import DriverTooOldError, NotSupportedError, OperatingSystemError
-from gpusharing.nvidia.facts import MemoryWall, WallObstacle
+from gpusharing.nvidia.memory_walls import MemoryWall, WallObstacle
 from gpusharing.nvidia.nvml import memory_limits, mig_mode
 from gpusharing.nvidia.nvml.session import Device
 

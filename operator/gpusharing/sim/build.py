@@ -26,8 +26,9 @@ SOURCES = Path(__file__).parent / "csrc"
 PACKAGED = Path(__file__).parent / "built"
 LIBRARY = "libnvidia-ml.so.1"
 TOOL = "nvidia-smi"
-# CUDA's own library, by which NVIDIA's tools know the driver's directory. Nothing is in it.
+# CUDA's own library, by which NVIDIA's tools know the driver's directory.
 CUDA = "libcuda.so"
+_CUDA_FOLDERS = ("cuda/library", "cuda/client", "cuda", "mps", "library", "driver")
 # The driver without NVML, for Python.
 RULES = "libgpusharing-sim.so"
 
@@ -46,7 +47,7 @@ PROGRAMS = {
     # Static, because containers run them.
     "nvidia-cuda-mps-control": Program(("mps/control", "mps", "program", "driver"), ("-static",)),
     "nvidia-cuda-mps-server": Program(("mps/server", "mps", "cuda", "program", "driver"), ("-static",)),
-    "cuda-process": Program(("cuda/process", "cuda", "mps", "program", "driver"), ("-static",)),
+    "cuda-process": Program(("cuda/process", "cuda/client", "cuda", "mps", "program", "driver"), ("-static",)),
 }
 
 _COMPILE = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden"]
@@ -54,7 +55,7 @@ _LINK = ["-pthread"]
 # Bound to itself: a process that has loaded two nodes' libraries must not mix them.
 _LINK_LIBRARY = [*_LINK, "-shared", f"-Wl,-Bsymbolic,-soname,{LIBRARY}"]
 _LINK_RULES = [*_LINK, "-shared", "-Wl,-Bsymbolic"]
-_LINK_CUDA = [*_LINK, "-shared", f"-Wl,-soname,{CUDA}.1", "-x", "c", os.devnull]
+_LINK_CUDA = [*_LINK, "-shared", f"-Wl,-Bsymbolic,-soname,{CUDA}.1"]
 
 
 def build() -> Path:
@@ -94,6 +95,7 @@ def _fingerprint(sources: Path, compiler: str, search_path: str | None) -> str:
         *_LINK_LIBRARY,
         *_LINK_CUDA,
         repr(PROGRAMS),
+        repr(_CUDA_FOLDERS),
         repr(drivers.ADDED),
         c_header(),
         *_texts(sources),
@@ -139,9 +141,10 @@ def _compile(directory: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         objects = _compile_objects(directory, Path(scratch))
         for driver in {library_of(driver): driver for driver in drivers.KNOWN}.values():
-            _link_library(directory, driver, [*objects["driver"], *objects["nvml"]], Path(scratch))
+            _link_library(directory, driver, [*objects["driver"], *objects["library"], *objects["nvml"]], Path(scratch))
         _run([*_LINK_RULES, "-o", os.fspath(directory / RULES), *objects["driver"], *objects["python"]])
-        _run([*_LINK_CUDA, "-o", os.fspath(directory / CUDA)])
+        cuda = [file for folder in _CUDA_FOLDERS for file in objects[folder]]
+        _run([*_LINK_CUDA, "-o", os.fspath(directory / CUDA), *cuda, "-ldl", "-lm"])
         # The newest library has all that any other has.
         newest = os.fspath(directory / library_of(drivers.KNOWN[-1]))
         for name, program in PROGRAMS.items():
@@ -154,7 +157,8 @@ def _compile_objects(include: Path, scratch: Path) -> dict[str, list[str]]:
     """The object files of each folder."""
     folders: dict[str, list[str]] = {}
     commands: list[list[str]] = []
-    for folder in sorted({"driver", "nvml", "python", *(part for each in PROGRAMS.values() for part in each.folders)}):
+    programs = {part for each in PROGRAMS.values() for part in each.folders}
+    for folder in sorted({"driver", "library", "nvml", "python", *_CUDA_FOLDERS, *programs}):
         for source in sorted((SOURCES / folder).glob("*.c")):
             result = os.fspath(scratch / f"{len(commands)}.o")
             folders.setdefault(folder, []).append(result)

@@ -324,6 +324,14 @@ class MpsServerDoesNotStart(_MpsCondition):
 
 
 @dataclass(frozen=True)
+class MpsLimitsNotApplied(_MpsCondition):
+    """The MPS control daemon takes limits and tells them, but they bind no client."""
+
+    name: ClassVar[str] = "mps-limits-not-applied"
+    condition: ClassVar[MpsFault] = MpsFault.LIMITS_NOT_APPLIED
+
+
+@dataclass(frozen=True)
 class MpsKilled(Fault):
     """The MPS control daemon with this pipe directory is killed, and its servers and their clients are left behind."""
 
@@ -366,7 +374,9 @@ class SmiMissing(Fault):
 
 
 _CONDITIONS = (GpuLost, RowRemapPending, ResetNeeded, HeldOpen, CannotReset, MigModeStuck, MinorsSwap)
-_MPS_CONDITIONS = {fault.condition: fault for fault in (MpsDoesNotStart, MpsHangs, MpsServerDoesNotStart)}
+_MPS_CONDITIONS = {
+    fault.condition: fault for fault in (MpsDoesNotStart, MpsHangs, MpsServerDoesNotStart, MpsLimitsNotApplied)
+}
 
 FAULTS: dict[str, type[Fault]] = {
     fault.name: fault

@@ -99,6 +99,7 @@ def _gpu_state(index: int, model: Model, slot: PciSlot, driver: Driver, seed: st
         pci_subsystem_id=model.pci_subsystem_id,
         memory=model.memory_mib * _MIB,
         memory_reserved=model.reserved_mib * _MIB,
+        multiprocessors=model.multiprocessors,
         virtualization_mode=_VIRTUALIZATION_NONE,
         addressing_mode=_ADDRESSING_HMM,
         numa_node=slot.numa_node,

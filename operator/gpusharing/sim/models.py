@@ -28,6 +28,7 @@ class Model:
     compute_capability: tuple[int, int]
     # As the board reports it.
     memory_mib: int
+    multiprocessors: int
     # What the driver keeps for itself; drivers differ by some MiB, but it is never nothing.
     reserved_mib: int
     pci_device_id: int
@@ -71,6 +72,7 @@ MODELS = {
             architecture=Architecture.AMPERE,
             compute_capability=(8, 0),
             memory_mib=24576,
+            multiprocessors=56,
             reserved_mib=490,
             pci_device_id=0x20B7,
             pci_subsystem_id=0x1532,
@@ -83,6 +85,7 @@ MODELS = {
             architecture=Architecture.AMPERE,
             compute_capability=(8, 0),
             memory_mib=40960,
+            multiprocessors=108,
             reserved_mib=571,
             pci_device_id=0x20B0,
             pci_subsystem_id=0x134F,
@@ -95,6 +98,7 @@ MODELS = {
             architecture=Architecture.AMPERE,
             compute_capability=(8, 0),
             memory_mib=81920,
+            multiprocessors=108,
             reserved_mib=693,
             pci_device_id=0x20B2,
             pci_subsystem_id=0x1463,
@@ -107,6 +111,7 @@ MODELS = {
             architecture=Architecture.HOPPER,
             compute_capability=(9, 0),
             memory_mib=81559,
+            multiprocessors=132,
             reserved_mib=551,
             pci_device_id=0x2330,
             pci_subsystem_id=0x16C1,
@@ -119,6 +124,7 @@ MODELS = {
             architecture=Architecture.HOPPER,
             compute_capability=(9, 0),
             memory_mib=95830,
+            multiprocessors=132,
             reserved_mib=582,
             pci_device_id=0x2321,
             pci_subsystem_id=0x1839,
@@ -131,6 +137,7 @@ MODELS = {
             architecture=Architecture.HOPPER,
             compute_capability=(9, 0),
             memory_mib=143771,
+            multiprocessors=132,
             reserved_mib=613,
             pci_device_id=0x2335,
             pci_subsystem_id=0x18BE,
@@ -143,6 +150,7 @@ MODELS = {
             architecture=Architecture.BLACKWELL,
             compute_capability=(10, 0),
             memory_mib=183359,
+            multiprocessors=148,
             reserved_mib=716,
             pci_device_id=0x2901,
             pci_subsystem_id=0x1999,
@@ -155,6 +163,7 @@ MODELS = {
             architecture=Architecture.BLACKWELL,
             compute_capability=(12, 0),
             memory_mib=97887,
+            multiprocessors=188,
             reserved_mib=637,
             pci_device_id=0x2BB5,
             pci_subsystem_id=0x204E,
@@ -167,6 +176,7 @@ MODELS = {
             architecture=Architecture.ADA,
             compute_capability=(8, 9),
             memory_mib=23034,
+            multiprocessors=58,
             reserved_mib=486,
             pci_device_id=0x27B8,
             pci_subsystem_id=0x16CA,
@@ -178,6 +188,7 @@ MODELS = {
             architecture=Architecture.TURING,
             compute_capability=(7, 5),
             memory_mib=15360,
+            multiprocessors=40,
             reserved_mib=419,
             pci_device_id=0x1EB8,
             pci_subsystem_id=0x12A2,

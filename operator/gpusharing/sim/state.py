@@ -76,6 +76,8 @@ class MpsFault(IntEnum):
     HANGS = 2
     # The daemon runs, but its servers end at once.
     SERVER_DOES_NOT_START = 3
+    # Limits are taken and told, and bind nobody.
+    LIMITS_NOT_APPLIED = 4
 
 
 def structure(cls: type[S]) -> type[S]:
@@ -202,6 +204,7 @@ class GpuState(ctypes.Structure):
     pci_subsystem_id: U32
     memory: U64
     memory_reserved: U64
+    multiprocessors: U32
     virtualization_mode: U32
     addressing_mode: U32
     # Of the CPU socket that it is nearest to.

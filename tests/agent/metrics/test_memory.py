@@ -14,7 +14,7 @@ from gpusharing import sim
 from gpusharing.agent.metrics import memory
 from gpusharing.agent.metrics.memory import WallMemory
 from gpusharing.api.sharing.offers import Enforcement
-from gpusharing.nvidia.facts import MemoryLimit
+from gpusharing.nvidia.memory_walls import MemoryLimit
 from gpusharing.sim import cuda, faults
 from nvidia.nodes import uuid, with_walls
 

@@ -17,8 +17,9 @@ from gpusharing.agent.state.records import Records
 from gpusharing.api.sharing.device_settings import MpsSettings
 from gpusharing.api.sharing.gpu_status import Reason
 from gpusharing.nvidia.errors import InstanceMissingError, MpsError
-from gpusharing.nvidia.facts import Inventory, MpsDaemon
+from gpusharing.nvidia.facts import Inventory
 from gpusharing.nvidia.hardware import Hardware
+from gpusharing.nvidia.mps.daemon import MpsDaemon
 from gpusharing.sim import cuda, faults
 from harness.eventually import eventually
 from harness.mounts import unmount_below

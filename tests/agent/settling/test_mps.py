@@ -7,7 +7,7 @@ import pytest
 from agent.samples import prepared_device
 from gpusharing.agent.settling.mps import _joined
 from gpusharing.api.sharing.device_settings import MpsSettings
-from gpusharing.nvidia.facts import MpsLimits
+from gpusharing.nvidia.mps.daemon import MpsLimits
 
 A, B = "GPU-a", "GPU-b"
 

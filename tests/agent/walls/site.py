@@ -15,7 +15,7 @@ from gpusharing.agent.walls.use import memory_uses
 from gpusharing.agent.walls.wall import Wall, cdi_hook
 from gpusharing.api.sharing.offers import Enforcement
 from gpusharing.nvidia.cdi_specs import MEMORY_LIMITS, CdiSpecs, Hook, nvidia_device
-from gpusharing.nvidia.facts import MemoryLimit, MemoryUse
+from gpusharing.nvidia.memory_walls import MemoryLimit, MemoryUse
 from gpusharing.sim import cuda
 from nvidia.nodes import opened
 from toolkit.container import Container, container

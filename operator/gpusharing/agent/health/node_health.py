@@ -17,7 +17,8 @@ from gpusharing.core.publishing import gpu_health
 from gpusharing.core.publishing.gpu_health import Fault, Finding, Look, Presence, Trouble
 from gpusharing.kube.clock import now, seconds_since_boot
 from gpusharing.nvidia.errors import DriverDownError
-from gpusharing.nvidia.facts import BrokenGpu, EventKind, GpuEvent, Inventory
+from gpusharing.nvidia.facts import BrokenGpu, Inventory
+from gpusharing.nvidia.gpu_event import EventKind, GpuEvent
 
 log = structlog.get_logger(__name__)
 

@@ -32,7 +32,7 @@ UNPREPARE_DURATION: Final = Metric(
 
 PREPARED_CLAIMS: Final = Metric(f"{_PREFIX}prepared_claims", "gauge", "Claims that are prepared")
 CLIENTS: Final = Metric(f"{_PREFIX}clients", "gauge", "Devices of prepared claims, by mode", ("sharing",))
-GPUS: Final = Metric(f"{_PREFIX}gpus", "gauge", "GPUs that work as far as the agent knows")
+GPUS: Final = Metric(f"{_PREFIX}gpus", "gauge", "GPUs without a known fault")
 GPUS_WITH_FAILED_SETTINGS: Final = Metric(
     f"{_PREFIX}gpus_with_failed_settings",
     "gauge",
@@ -55,7 +55,7 @@ MEMORY_LIMIT: Final = Metric(
 OPERATION_DURATION: Final = Metric(
     f"{_PREFIX}hardware_operation_duration_seconds",
     "histogram",
-    "Time of an operation on the GPUs, with its wait for the driver, however it ended",
+    "Time of an operation on the GPUs, with its wait for the driver, whether it succeeded or failed",
     ("operation",),
 )
 OPERATION_FAILURES: Final = Metric(
@@ -75,14 +75,13 @@ DRIFT_REPAIRED: Final = Metric(
 RECOVERED_GPUS: Final = Metric(
     f"{_PREFIX}recovered_gpus",
     "gauge",
-    "GPUs that the journal said an earlier agent had changed when this one started, by how bringing them to where they "
-    "belong ended then",
+    "GPUs with settings of an earlier agent that this agent found at its start, by the result of their recovery",
     ("result",),
 )
 QUARANTINED_FILES: Final = Metric(
     f"{_PREFIX}quarantined_state_files",
     "gauge",
-    "Files of the state directory that were damaged when this agent started, and are quarantined",
+    "Damaged files of the state directory that this agent moved aside at its start",
 )
 
 REGISTERED: Final = Metric(f"{_PREFIX}kubelet_registered", "gauge", "1 once the kubelet has registered the driver")

@@ -4,30 +4,35 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gpusharing.agent.selftest import witness
 from gpusharing.agent.selftest.look import UNREADABLE, interval_text
 from gpusharing.agent.selftest.report import Outcome, Report, Section
 from gpusharing.api.sharing.offers import Interval
+from gpusharing.nvidia.cuda import Cuda, CudaUse
 from gpusharing.nvidia.errors import HardwareError, SettingNotAppliedError
-from gpusharing.nvidia.facts import (
-    GpuInstance,
-    GpuState,
-    Inventory,
-    MemoryLimit,
-    MigPlace,
-    MpsDaemon,
-    MpsLimits,
-    MpsSetup,
-    WallObstacle,
-)
+from gpusharing.nvidia.facts import GpuInstance, GpuState, Inventory, MigPlace
 from gpusharing.nvidia.gpu_node import GpuNode
+from gpusharing.nvidia.memory_walls import MemoryLimit, WallObstacle
+from gpusharing.nvidia.mps.daemon import MpsDaemon, MpsLimits, MpsSetup
 
-_LIMIT: Final = MemoryLimit(guaranteed=1024**3, most=1024**3)
+# No whole number of GiB: some drivers print those only.
+_MPS_LIMIT_MIB: Final = 1500
+_MPS_THREADS: Final = 50
+_SOME_MIB: Final = 100
+_WALL_MIB: Final = 1024
 # The toolkit's hook is for containers; here there are none.
 _IN_THE_WAY: Final = {*WallObstacle} - {WallObstacle.TOOLKIT}
 
 
 async def exercise(
-    report: Report, hardware: GpuNode, inventory: Inventory, chosen: str | None, *, cgroups: Path, mps_home: Path
+    report: Report,
+    hardware: GpuNode,
+    cuda: Cuda,
+    inventory: Inventory,
+    chosen: str | None,
+    *,
+    cgroups: Path,
+    mps_home: Path,
 ) -> None:
     candidates = [gpu for gpu in inventory.gpus if chosen in {None, gpu.board.uuid}]
     gpu = next((gpu for gpu in candidates if _is_idle(gpu)), None)
@@ -37,16 +42,24 @@ async def exercise(
         section.note(Outcome.FAILED, "idle GPU", f"{chosen or 'no GPU of this node'} is not there or not idle: {needs}")
         return
     section = report.section(f"Exercise on {gpu.board.product_name} {gpu.board.uuid}")
+    whole = await _whole(section, cuda, gpu)
     await _compute_mode(section, hardware, gpu)
     await _time_slice(section, hardware, gpu)
-    await _mps(section, hardware, gpu, mps_home)
-    await _memory_limit(section, hardware, gpu, cgroups)
-    await _mig(section, hardware, gpu)
+    await _mps(section, hardware, cuda, gpu, whole, home=mps_home)
+    await _memory_limit(section, hardware, cuda, gpu, cgroups)
+    await _mig(section, hardware, cuda, gpu)
 
 
 def _is_idle(gpu: GpuState) -> bool:
     is_settled = gpu.mig_mode is None or gpu.mig_mode.settled
     return is_settled and not (gpu.processes or gpu.instances or gpu.unknown)
+
+
+async def _whole(section: Section, cuda: Cuda, gpu: GpuState) -> CudaUse | None:
+    if gpu.mig_mode and gpu.mig_mode.current:
+        section.note(Outcome.NOT_HERE, "CUDA program", "MIG mode is on: programs can use MIG instances only")
+        return None
+    return await section.check("CUDA program", lambda: cuda.use(gpu.board.uuid, mib=_SOME_MIB), witness.describe)
 
 
 async def _compute_mode(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
@@ -82,11 +95,12 @@ async def _set_time_slice(hardware: GpuNode, uuid: str, interval: Interval) -> s
     return "set, and listed so"
 
 
-async def _mps(section: Section, hardware: GpuNode, gpu: GpuState, mps_home: Path) -> None:
+async def _mps(
+    section: Section, hardware: GpuNode, cuda: Cuda, gpu: GpuState, whole: CudaUse | None, *, home: Path
+) -> None:
     uuid = gpu.board.uuid
-    directory = mps_home / "selftest"
-    # No whole number of GiB: some drivers print those only.
-    limits = MpsLimits(threads=50, memory_mib={uuid: 1500})
+    directory = home / "selftest"
+    limits = MpsLimits(threads=_MPS_THREADS, memory_mib={uuid: _MPS_LIMIT_MIB})
     setup = MpsSetup(directory=directory, gpus=(uuid,), limits=limits)
     try:
         await section.check(
@@ -95,8 +109,19 @@ async def _mps(section: Section, hardware: GpuNode, gpu: GpuState, mps_home: Pat
         await section.check(
             "MPS daemon, adopted", lambda: hardware.start_mps(setup), lambda change: _mps_text(change.now, limits)
         )
+        if whole:
+            await _mps_client(section, cuda, uuid, whole, directory)
     finally:
         await section.check("MPS daemon, ended", lambda: hardware.quit_mps(directory, grace=5), lambda _: "")
+
+
+async def _mps_client(section: Section, cuda: Cuda, uuid: str, whole: CudaUse, directory: Path) -> None:
+    use = await section.check(
+        "MPS, client", lambda: cuda.use(uuid, mib=2 * _MPS_LIMIT_MIB, mps=directory), witness.describe
+    )
+    if use:
+        witness.judge_memory(section, "MPS memory limit holds", use, _MPS_LIMIT_MIB)
+        witness.judge_threads(section, "MPS threads limit holds", use, whole, _MPS_THREADS)
 
 
 def _mps_text(daemon: MpsDaemon | None, limits: MpsLimits) -> str:
@@ -107,7 +132,7 @@ def _mps_text(daemon: MpsDaemon | None, limits: MpsLimits) -> str:
     return f"pid {daemon.pid}, threads {daemon.threads}%, memory limit {printed} (set: {wanted} MiB)"
 
 
-async def _memory_limit(section: Section, hardware: GpuNode, gpu: GpuState, cgroups: Path) -> None:
+async def _memory_limit(section: Section, hardware: GpuNode, cuda: Cuda, gpu: GpuState, cgroups: Path) -> None:
     uuid = gpu.board.uuid
     cgroup = cgroups / "gpusharing-selftest"
     try:
@@ -120,14 +145,21 @@ async def _memory_limit(section: Section, hardware: GpuNode, gpu: GpuState, cgro
         section.note(Outcome.FAILED, "memory limit", str(error))
         return
     try:
-        await section.check("memory limit", lambda: hardware.set_memory_limit(uuid, cgroup, _LIMIT))
+        limit = MemoryLimit(guaranteed=_WALL_MIB * 1024**2, most=_WALL_MIB * 1024**2)
+        was_set = await section.check("memory limit", lambda: hardware.set_memory_limit(uuid, cgroup, limit))
         await section.check("memory used", lambda: hardware.memory_use(uuid, cgroup))
+        if was_set:
+            use = await section.check(
+                "memory limit, client", lambda: cuda.use(uuid, mib=2 * _WALL_MIB, cgroup=cgroup), witness.describe
+            )
+            if use:
+                witness.judge_memory(section, "memory limit holds", use, _WALL_MIB)
     finally:
         await section.check("memory limit, back", lambda: hardware.set_memory_limit(uuid, cgroup, None))
         cgroup.rmdir()
 
 
-async def _mig(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
+async def _mig(section: Section, hardware: GpuNode, cuda: Cuda, gpu: GpuState) -> None:
     uuid, mode, support = gpu.board.uuid, gpu.mig_mode, gpu.board.mig
     if mode is None or support is None:
         section.note(Outcome.NOT_HERE, "MIG", "this GPU has none")
@@ -137,12 +169,12 @@ async def _mig(section: Section, hardware: GpuNode, gpu: GpuState) -> None:
         return
     try:
         await section.check("MIG mode", lambda: hardware.set_mig_mode(uuid, enabled=True))
-        await _mig_instance(section, hardware, uuid)
+        await _mig_instance(section, hardware, cuda, uuid)
     finally:
         await section.check("MIG mode, back", lambda: hardware.set_mig_mode(uuid, enabled=mode.current))
 
 
-async def _mig_instance(section: Section, hardware: GpuNode, uuid: str) -> None:
+async def _mig_instance(section: Section, hardware: GpuNode, cuda: Cuda, uuid: str) -> None:
     """The smallest one. Drivers before R550 tell only now which there are."""
     inventory = await section.check("inventory with MIG mode on", hardware.inventory, lambda _: "")
     support = next((gpu.board.mig for gpu in inventory.gpus if gpu.board.uuid == uuid), None) if inventory else None
@@ -156,9 +188,17 @@ async def _mig_instance(section: Section, hardware: GpuNode, uuid: str) -> None:
         await section.check("MIG instance, found again", lambda: hardware.create_mig_instance(uuid, place))
         if made and made.now:
             await _device_nodes(section, hardware, uuid, made.now)
+            await _mig_client(section, cuda, made.now, smallest.memory_mib)
     finally:
         await section.check("MIG instance, destroyed", lambda: hardware.destroy_mig_instance(uuid, place))
         await section.check("MIG instance, gone", lambda: hardware.destroy_mig_instance(uuid, place))
+
+
+async def _mig_client(section: Section, cuda: Cuda, instance: GpuInstance, memory_mib: int) -> None:
+    mig_uuid = str(instance.uuid)
+    use = await section.check("MIG instance, client", lambda: cuda.use(mig_uuid, mib=_SOME_MIB), witness.describe)
+    if use:
+        witness.judge_instance(section, "MIG instance holds", use, memory_mib)
 
 
 async def _device_nodes(section: Section, hardware: GpuNode, uuid: str, instance: GpuInstance) -> None:

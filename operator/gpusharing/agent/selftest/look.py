@@ -11,8 +11,9 @@ from gpusharing.api.sharing.offers import Interval
 from gpusharing.core.devices.gpu import MigSupport
 from gpusharing.nvidia import wall_support
 from gpusharing.nvidia.cdi_specs import CdiSpecs
-from gpusharing.nvidia.facts import GpuState, Inventory, MemoryWall
+from gpusharing.nvidia.facts import GpuState, Inventory
 from gpusharing.nvidia.gpu_node import GpuNode
+from gpusharing.nvidia.memory_walls import MemoryWall
 
 UNREADABLE: Final = "cannot be read: please add what `nvidia-smi compute-policy -l` prints"
 

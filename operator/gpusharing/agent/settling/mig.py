@@ -119,7 +119,7 @@ class Mig:
         made = {one.place: one for one in self._made(uuid)}
         if here is not None and place not in made:
             if here.is_remnant:
-                raise NotOursError(f"{here} is half of a MIG instance that others have begun", gpu=uuid)
+                raise NotOursError(f"another program began {here} and did not finish it", gpu=uuid)
             # It was there before: it is used as it is, and stays.
             return
         if place not in made:

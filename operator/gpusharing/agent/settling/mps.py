@@ -15,8 +15,8 @@ from gpusharing.agent.settling.drift import Drift, Drifted
 from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
 from gpusharing.agent.state.records import Records
 from gpusharing.api import names
-from gpusharing.nvidia.facts import MpsDaemon, MpsLimits, MpsSetup
 from gpusharing.nvidia.gpu_node import GpuNode
+from gpusharing.nvidia.mps.daemon import MpsDaemon, MpsLimits, MpsSetup
 from gpusharing.nvidia.mps.directory import MpsDirectory
 
 log = structlog.get_logger(__name__)

@@ -31,7 +31,7 @@ from gpusharing.nvidia.gpu_node import GpuNode
 
 log = structlog.get_logger(__name__)
 
-_SETTLING: Final = "it is being set to what its claims want"
+_SETTLING: Final = "settings of its claims are being applied"
 
 
 class Settler:
@@ -144,7 +144,7 @@ class Settler:
 
     def recover(self, uuids: AbstractSet[str]) -> asyncio.Future[None]:
         """Settles each GPU for itself, before anybody who comes for it from now on."""
-        why = "the agent has started, and finishes what was begun on it before"
+        why = "the agent has restarted and completes an earlier change"
         tasks = [asyncio.create_task(self._settle_alone(uuid, why)) for uuid in self._trusted(uuids)]
 
         async def wait() -> None:
@@ -155,7 +155,7 @@ class Settler:
     async def settle_without(self, uuids: AbstractSet[str], *, within: float | None = None) -> None:
         """Sets these GPUs once a claim has left them, and waits for that at most so many seconds. A GPU that cannot be
         set back now holds up nobody: what it goes back to is on disk, and it is tried again."""
-        why = "it is being set back after a claim"
+        why = "its former settings are being restored after a claim"
         tasks = [asyncio.create_task(self._settle_alone(uuid, why)) for uuid in self._trusted(uuids)]
         if tasks:
             # Somebody has to know of them until they end.

@@ -14,8 +14,8 @@ from gpusharing.api.sharing.device_settings import MemorySettings
 from gpusharing.api.sharing.gpu_status import MemoryWallSupport
 from gpusharing.nvidia.cdi_specs import MEMORY_LIMITS, CdiSpecs
 from gpusharing.nvidia.errors import DriverDownError, HardwareError
-from gpusharing.nvidia.facts import WallObstacle
 from gpusharing.nvidia.gpu_node import GpuNode
+from gpusharing.nvidia.memory_walls import WallObstacle
 
 log = structlog.get_logger(__name__)
 

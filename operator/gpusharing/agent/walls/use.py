@@ -5,8 +5,8 @@ from pathlib import Path
 
 from gpusharing.agent.walls.directories import NotedContainer
 from gpusharing.nvidia.errors import OperatingSystemError
-from gpusharing.nvidia.facts import MemoryUse
 from gpusharing.nvidia.gpu_node import GpuNode
+from gpusharing.nvidia.memory_walls import MemoryUse
 
 
 async def memory_uses(

@@ -257,7 +257,7 @@ def _presence(look: Look) -> Iterable[Finding]:
             why = f" ({look.problem})" if look.problem else ""
             yield Finding(
                 reason=Reason.LOST,
-                message=f"the GPU is lost{why}: see the kernel's log; mostly a reboot of the node brings it back",
+                message=f"the GPU is lost{why}: see the kernel's log, and reboot the node",
             )
         case Presence.NOT_RESPONDING:
             yield Finding(reason=Reason.NOT_RESPONDING, message=f"the GPU does not answer: {look.problem}")

@@ -10,7 +10,7 @@ from typing import Final
 
 from gpusharing.nvidia import programs
 from gpusharing.nvidia.errors import MpsError, MpsHungError, ProgramHungError
-from gpusharing.nvidia.facts import MemoryEcho
+from gpusharing.nvidia.mps.daemon import MemoryEcho
 from gpusharing.nvidia.mps.processes import CONTROL
 
 _MIB_IN: Final = {"": 1 / 1024**2, "B": 1 / 1024**2, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}

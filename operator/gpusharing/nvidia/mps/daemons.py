@@ -11,9 +11,10 @@ from typing import Final
 from gpusharing.nvidia import programs
 from gpusharing.nvidia.driver_root import DriverRoot
 from gpusharing.nvidia.errors import HardwareError, MpsError, MpsHungError, ProgramMissingError, SettingNotAppliedError
-from gpusharing.nvidia.facts import Change, MemoryEcho, MpsDaemon, MpsServer, MpsServerStatus, MpsSetup
+from gpusharing.nvidia.facts import Change
 from gpusharing.nvidia.mps import apart, processes, uvm
 from gpusharing.nvidia.mps.control import Control
+from gpusharing.nvidia.mps.daemon import MemoryEcho, MpsDaemon, MpsServer, MpsServerStatus, MpsSetup
 from gpusharing.nvidia.mps.directory import SHM_SIZE, MpsDirectory
 from gpusharing.nvidia.mps.ending import end_all
 from gpusharing.nvidia.mps.processes import Process
@@ -26,7 +27,7 @@ _READY_WITHIN: Final = 10.0
 _LOOK_EVERY: Final = 0.02
 # One server for the clients of all users: else those of one wait until those of the other have gone.
 _OPTIONS: Final = ("-multiuser-server",)
-_AFRESH: Final = "quit it when its clients have gone, and start it then"
+_AFRESH: Final = "delete the pods that use it; a new daemon starts when they have gone"
 # One is the rule.
 _MOST_SERVERS: Final = 8
 _MAKE_UVM: Final = ("-u", "-c=0")
@@ -108,7 +109,7 @@ class MpsDaemons:
         if not found.answers or any(server.clients for server in found.servers):
             raise MpsError(
                 f"{where.path} was removed or unmounted, so new containers cannot use the MPS daemon {found.pid}",
-                remedy="delete the pods that use it; a new daemon starts when they have gone",
+                remedy=_AFRESH,
             )
         await end_all(where.path, where.mark())
         return False

@@ -33,10 +33,16 @@ class Surroundings:
 
     def start(self, where: MpsDirectory, program: str, *options: str) -> tuple[str, ...]:
         """The command that runs a program of the driver apart from the agent, see `apart`."""
-        path = self.driver.program(program)
-        root, inside = self._root_for(path)
-        words = (root, self.dev, self.cgroups, where.path, inside)
-        return (sys.executable, "-I", "-S", apart.__file__, *map(str, words), *options)
+        root, inside = self._root_for(self.driver.program(program))
+        return self._apart(root, where, str(inside), *options)
+
+    def start_client(self, where: MpsDirectory, *command: str) -> tuple[str, ...]:
+        """The command that runs a program of our own with the devices and the /dev/shm of this daemon."""
+        return self._apart(_OURS, where, *command)
+
+    def _apart(self, root: Path, where: MpsDirectory, *command: str) -> tuple[str, ...]:
+        words = (root, self.dev, self.cgroups, where.path)
+        return (sys.executable, "-I", "-S", apart.__file__, *map(str, words), *command)
 
     @contextmanager
     def beside(self, daemon: processes.Process, mark: str) -> Iterator[tuple[Sequence[str], Sequence[int]]]:

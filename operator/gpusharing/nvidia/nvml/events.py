@@ -19,7 +19,7 @@ from gpusharing.nvidia.errors import (
     HardwareError,
     NothingHappenedError,
 )
-from gpusharing.nvidia.facts import EventKind, GpuEvent
+from gpusharing.nvidia.gpu_event import EventKind, GpuEvent
 from gpusharing.nvidia.nvml import ailments, instances, names
 from gpusharing.nvidia.nvml.session import Device, Session
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 import pynvml
 
 from gpusharing.nvidia.errors import NotFoundError, SettingNotAppliedError
-from gpusharing.nvidia.facts import Change, MemoryLimit, MemoryUse
+from gpusharing.nvidia.facts import Change
+from gpusharing.nvidia.memory_walls import MemoryLimit, MemoryUse
 from gpusharing.nvidia.nvml.session import Device
 
 # Drivers give memory out in pages, the largest of 2 MiB; a limit that was rounded to one is no lie.

@@ -62,4 +62,4 @@ class Place:
         if seen := evidence():
             return seen
         found = self.here() or "nothing"
-        raise SettingNotAppliedError(f"the driver said that it {claim}, but found is {found}", gpu=self.gpu.uuid)
+        raise SettingNotAppliedError(f"the driver said that it {claim}, but there is {found}", gpu=self.gpu.uuid)

@@ -30,19 +30,21 @@ static bool compute_mode_allows(const struct gpu_state *gpu, const struct contex
 	return true;
 }
 
-static bool cgroup_allows(struct node_state *state, const struct context_wish *wish)
+static bool cgroup_allows(struct node_state *state, unsigned int gpu, const struct cgroup_state *cgroups,
+			  uint64_t memory)
 {
 	const struct memory_limit_state *limit;
 
-	if (!wish->cgroups)
+	if (!cgroups)
 		return true;
-	limit = memory_limit_of(state, wish->device->place.gpu, wish->cgroups);
-	return !limit || memory_used_under(state, limit) + wish->memory <= limit->hard;
+	limit = memory_limit_of(state, gpu, cgroups);
+	return !limit || memory_used_under(state, limit) + memory <= limit->hard;
 }
 
-static bool has_memory(struct node_state *state, const struct context_wish *wish)
+static bool has_memory(struct node_state *state, const struct device *place, const struct cgroup_state *cgroups,
+		       uint64_t memory)
 {
-	return wish->memory <= free_memory(state, &wish->device->place) && cgroup_allows(state, wish);
+	return memory <= free_memory(state, place) && cgroup_allows(state, place->gpu, cgroups, memory);
 }
 
 enum cuda_error create_context(struct node_state *state, const struct context_wish *wish, struct cuda_context *context)
@@ -58,7 +60,7 @@ enum cuda_error create_context(struct node_state *state, const struct context_wi
 	reap_processes(state, wish->device->place.gpu);
 	if (!compute_mode_allows(&state->gpus[wish->device->place.gpu], wish))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	if (!has_memory(state, wish))
+	if (!has_memory(state, &wish->device->place, wish->cgroups, wish->memory))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (wish->cgroups)
 		memcpy(process.cgroups, wish->cgroups, sizeof(process.cgroups));
@@ -66,6 +68,16 @@ enum cuda_error create_context(struct node_state *state, const struct context_wi
 	context->process = attach_process(state, wish->device->place.gpu, &process);
 	context->boot = state->boot;
 	return context->process ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+enum cuda_error grow_context(struct node_state *state, const struct cuda_device *device, struct cuda_context *context,
+			     uint64_t memory)
+{
+	reap_processes(state, context->gpu);
+	if (!has_memory(state, &device->place, context->process->cgroups, memory))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	context->process->memory += memory;
+	return CUDA_SUCCESS;
 }
 
 bool context_works(const struct node_state *state, const struct cuda_context *context)

@@ -11,7 +11,7 @@
 
 struct cuda_context {
 	unsigned int gpu;
-	const struct process_state *process;
+	struct process_state *process;
 	/* The boot of the node that it belongs to. */
 	uint32_t boot;
 };
@@ -27,6 +27,10 @@ struct context_wish {
 
 /* The node must be locked. The context lasts as long as the process. */
 enum cuda_error create_context(struct node_state *state, const struct context_wish *wish, struct cuda_context *context);
+
+/* So much more memory for it. */
+enum cuda_error grow_context(struct node_state *state, const struct cuda_device *device, struct cuda_context *context,
+			     uint64_t memory);
 
 /* Not after a reboot, a reload of the driver, a reset of the GPU, or when it was lost. */
 bool context_works(const struct node_state *state, const struct cuda_context *context);

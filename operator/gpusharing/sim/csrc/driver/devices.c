@@ -48,9 +48,12 @@ uint64_t device_memory(const struct node_state *state, const struct device *devi
 unsigned int device_multiprocessors(const struct node_state *state, const struct device *device)
 {
 	const struct gpu_state *gpu = &state->gpus[device->gpu];
-	const struct gpu_instance_state *gpu_instance = &gpu->gpu_instances[device->gpu_instance];
-	const struct compute_instance_state *compute_instance =
-		&gpu_instance->compute_instances[device->compute_instance];
+	const struct gpu_instance_state *gpu_instance;
+	const struct compute_instance_state *compute_instance;
 
+	if (device->gpu_instance == NONE)
+		return gpu->multiprocessors;
+	gpu_instance = &gpu->gpu_instances[device->gpu_instance];
+	compute_instance = &gpu_instance->compute_instances[device->compute_instance];
 	return gpu->gpu_profiles[gpu_instance->profile].compute_profiles[compute_instance->profile].multiprocessors;
 }

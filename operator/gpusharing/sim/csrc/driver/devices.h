@@ -19,5 +19,4 @@ bool find_device(const struct node_state *state, const char *uuid, struct device
 /* In bytes: what there is, without what the driver keeps for itself. */
 uint64_t device_memory(const struct node_state *state, const struct device *device);
 
-/* Only of MIG devices. */
 unsigned int device_multiprocessors(const struct node_state *state, const struct device *device);

@@ -52,19 +52,19 @@ static unsigned int parse_seconds(const char *text)
 
 static struct options parse_options(int argc, char **argv)
 {
-	struct options options = {.memory = DEFAULT_MEMORY};
+	struct options options = {.wish.memory = DEFAULT_MEMORY};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
 		switch (option) {
 		case 'g': setenv("CUDA_VISIBLE_DEVICES", optarg, 1); break;
 		case 'm':
-			if (!parse_memory(optarg, &options.memory))
+			if (!parse_memory(optarg, &options.wish.memory))
 				usage();
 			break;
 		case 'p': setenv("CUDA_MPS_PIPE_DIRECTORY", optarg, 1); break;
-		case 'c': options.cgroup = optarg; break;
-		case 'd': options.device_files = optarg; break;
+		case 'c': options.wish.cgroup = optarg; break;
+		case 'd': options.wish.device_files = optarg; break;
 		case 'b': options.heartbeat = optarg; break;
 		case 's': options.milliseconds = parse_seconds(optarg); break;
 		default: usage();
@@ -107,8 +107,10 @@ int main(int argc, char **argv)
 {
 	struct options options = parse_options(argc, argv);
 	struct lease lease = {0};
-	enum cuda_error error = take_lease(&options, &lease);
+	enum cuda_error error = choose_device(&options.wish, &lease);
 
+	if (!error)
+		error = take_memory(&options.wish, &lease);
 	if (error)
 		fail(error);
 	loop_open();

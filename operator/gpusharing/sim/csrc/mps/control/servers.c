@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "driver/location.h"
+#include "driver/store.h"
 #include "mps/log.h"
 #include "control.h"
 
@@ -212,6 +213,13 @@ void kill_server(struct server *server)
 	kill(server->pid, SIGKILL);
 }
 
+static bool limits_apply(void)
+{
+	SCOPED_STORE(store);
+
+	return store_open(&store) || store.state->mps_fault != MPS_FAULT_LIMITS_NOT_APPLIED;
+}
+
 static void write_terms(const struct server *server, pid_t client, struct mps_admission *terms)
 {
 	*terms = (struct mps_admission){
@@ -219,11 +227,13 @@ static void write_terms(const struct server *server, pid_t client, struct mps_ad
 		.server = server->pid,
 		.client = client,
 		.device_count = server->device_count,
-		.active_thread_percentage = server->settings.active_thread_percentage,
+		.active_thread_percentage = limits_apply() ? server->settings.active_thread_percentage : 100,
 	};
 	for (unsigned int i = 0; i < server->device_count; i++) {
 		strcpy(terms->devices[i].uuid, server->devices[i]);
-		terms->devices[i].memory_limit = memory_limit(&server->settings.memory, i, server->devices[i]);
+		terms->devices[i].memory_limit = limits_apply()
+							 ? memory_limit(&server->settings.memory, i, server->devices[i])
+							 : MPS_NO_LIMIT;
 	}
 }
 

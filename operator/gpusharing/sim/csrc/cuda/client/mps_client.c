@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process.h"
+#include "client.h"
 
 static int connection = -1;
 

@@ -5,7 +5,7 @@
 #include "driver/cgroups.h"
 #include "driver/store.h"
 #include "mps/limits.h"
-#include "process.h"
+#include "client.h"
 
 /* What the container toolkit left in the container; `void` says that something else decided it. */
 static const char *devices_of_container(void)
@@ -17,18 +17,18 @@ static const char *devices_of_container(void)
 	return list;
 }
 
-static enum cuda_error find_devices_of_node(const struct options *options, struct cuda_devices *devices)
+static enum cuda_error find_devices_of_node(const char *device_files, struct cuda_devices *devices)
 {
 	SCOPED_STORE(store);
 
 	if (store_open(&store))
 		return CUDA_ERROR_NO_DEVICE;
-	find_devices(store.state, options->device_files, devices);
+	find_devices(store.state, device_files, devices);
 	select_devices(devices, devices_of_container());
 	return CUDA_SUCCESS;
 }
 
-static enum cuda_error choose_device(struct cuda_devices *devices, struct lease *lease)
+static enum cuda_error choose_first(struct cuda_devices *devices, struct lease *lease)
 {
 	select_devices(devices, getenv("CUDA_VISIBLE_DEVICES"));
 	apply_rule_of_mig(devices);
@@ -77,33 +77,11 @@ static bool find_cgroups(const char *configured, struct cgroup_state *cgroups)
 	return true;
 }
 
-static enum cuda_error take_memory(const struct options *options, struct lease *lease)
-{
-	SCOPED_STORE(store);
-	struct cgroup_state cgroups[CGROUP_LEVELS];
-	struct context_wish wish = {
-		.device = &lease->device,
-		.kind = lease->mps_server ? PROCESS_KIND_MPS_CLIENT : PROCESS_KIND_COMPUTE,
-		.memory = options->memory,
-		.cgroups = cgroups,
-	};
-
-	if (options->memory > lease->memory_limit)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (!find_cgroups(options->cgroup, cgroups))
-		return CUDA_ERROR_UNKNOWN;
-	if (store_open(&store))
-		return CUDA_ERROR_NO_DEVICE;
-	lease->memory = options->memory;
-	lease->timeslice = store.state->gpus[lease->device.place.gpu].timeslice;
-	return create_context(store.state, &wish, &lease->context);
-}
-
-enum cuda_error take_lease(const struct options *options, struct lease *lease)
+enum cuda_error choose_device(const struct lease_wish *wish, struct lease *lease)
 {
 	static struct cuda_devices devices;
 	static struct mps_admission terms;
-	enum cuda_error error = find_devices_of_node(options, &devices);
+	enum cuda_error error = find_devices_of_node(wish->device_files, &devices);
 	bool with_mps = !error && has_mps();
 
 	lease->memory_limit = MPS_NO_LIMIT;
@@ -111,8 +89,45 @@ enum cuda_error take_lease(const struct options *options, struct lease *lease)
 	if (with_mps)
 		error = connect_to_mps_server(&devices, &terms);
 	if (!error)
-		error = choose_device(&devices, lease);
+		error = choose_first(&devices, lease);
 	if (!error && with_mps)
 		error = become_mps_client(&terms, lease);
-	return error ? error : take_memory(options, lease);
+	return error;
+}
+
+enum cuda_error take_memory(const struct lease_wish *wish, struct lease *lease)
+{
+	SCOPED_STORE(store);
+	struct cgroup_state cgroups[CGROUP_LEVELS];
+	struct context_wish context = {
+		.device = &lease->device,
+		.kind = lease->mps_server ? PROCESS_KIND_MPS_CLIENT : PROCESS_KIND_COMPUTE,
+		.memory = wish->memory,
+		.cgroups = cgroups,
+	};
+
+	if (wish->memory > lease->memory_limit)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!find_cgroups(wish->cgroup, cgroups))
+		return CUDA_ERROR_UNKNOWN;
+	if (store_open(&store))
+		return CUDA_ERROR_NO_DEVICE;
+	lease->memory = wish->memory;
+	lease->timeslice = store.state->gpus[lease->device.place.gpu].timeslice;
+	return create_context(store.state, &context, &lease->context);
+}
+
+enum cuda_error take_more_memory(struct lease *lease, uint64_t memory)
+{
+	SCOPED_STORE(store);
+	enum cuda_error error;
+
+	if (memory > lease->memory_limit - lease->memory)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (store_open(&store) || !context_works(store.state, &lease->context))
+		return CUDA_ERROR_UNKNOWN;
+	error = grow_context(store.state, &lease->device, &lease->context, memory);
+	if (!error)
+		lease->memory += memory;
+	return error;
 }

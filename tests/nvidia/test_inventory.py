@@ -111,7 +111,7 @@ async def test_lost_gpu_hides_nobody_and_comes_back(tmp_path: Path) -> None:
             assert [board.uuid for board in found.boards] == [uuid(node, 0), uuid(node, 2)]
             (broken,) = found.broken
             assert (broken.index, broken.lost) == (1, True)
-            assert "needs a reset" in broken.problem
+            assert "reset the GPU" in broken.problem
         node.clear()
         # A session may not see that it is back, which this simulation cannot show; a new one does.
         for sessions in (1, 0):

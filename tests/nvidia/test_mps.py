@@ -127,14 +127,14 @@ async def test_one_that_serves_other_gpus_is_not_adopted(
     node: sim.SimNode, hardware: Hardware, setup: MpsSetup
 ) -> None:
     await hardware.start_mps(setup)
-    with pytest.raises(MpsError, match=f"serves {uuid(node)}, not {uuid(node, 1)}: quit it when its clients"):
+    with pytest.raises(MpsError, match=f"serves {uuid(node)}, not {uuid(node, 1)}: delete the pods that use it"):
         await hardware.start_mps(MpsSetup(directory=setup.directory, gpus=(uuid(node, 1),)))
 
 
 async def test_limit_of_memory_is_not_silently_kept(hardware: Hardware, setup: MpsSetup) -> None:
     """MPS has no command that takes one away."""
     started = (await hardware.start_mps(setup)).now
-    with pytest.raises(MpsError, match=f"limits the memory of {setup.gpus[0]}.*quit it when its clients have gone"):
+    with pytest.raises(MpsError, match=f"limits the memory of {setup.gpus[0]}.*delete the pods that use it"):
         await hardware.start_mps(MpsSetup(directory=setup.directory, gpus=setup.gpus))
     assert await hardware.mps(setup.directory) == started
 
@@ -245,7 +245,7 @@ async def test_daemon_that_hangs(node: sim.SimNode, hardware: Hardware, setup: M
     now = await hardware.mps(setup.directory)
     assert now is not None
     assert (now.pid, now.answers, now.gpus) == (started.pid, False, setup.gpus)
-    with pytest.raises(MpsHungError, match=f"{started.pid} .* does not answer: quit it"):
+    with pytest.raises(MpsHungError, match=f"{started.pid} .* does not answer: delete the pods that use it"):
         await hardware.start_mps(setup)
     ended = await hardware.quit_mps(setup.directory, grace=0)
     assert ended.found == now

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -44,6 +45,8 @@ _INPUTS: Final = (
     "tools/image",
 )
 _AUTHORITIES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+# Each is 90 MB, and there is one for each change.
+_DELETED_AFTER: Final = 2 * 24 * 3600
 # What this machine's pip is told of indexes, also for the build's.
 _PIP_SETTINGS: Final = ("index-url", "extra-index-url", "trusted-host", "timeout")
 
@@ -111,8 +114,15 @@ def build(architecture: str, *, anew: bool = False) -> dict[str, Path]:
     archives = {image: built / f"{image}-{architecture}.tar" for image in TARGETS}
     with _one_at_a_time():
         if anew or not all(archive.exists() for archive in archives.values()):
+            _delete_old_builds()
             _build(architecture, archives)
     return archives
+
+
+def _delete_old_builds() -> None:
+    for built in (CACHE / "built").glob("*"):
+        if time.time() - built.stat().st_mtime > _DELETED_AFTER:
+            shutil.rmtree(built)
 
 
 def _build(architecture: str, archives: Mapping[str, Path]) -> None:

@@ -338,8 +338,7 @@ async def _xid_that_needs_a_reset(scene: Scene) -> AsyncIterator[None]:
     """A false alarm: a person says so."""
     gpu = scene.draw_gpu()
     scene.sim.inject(sim_faults.Xid(gpu.uuid, scene.dice.choice((48, 119))))
-    # The latter where the driver was loaded anew less than a minute before: then it is all that is remembered.
-    await scene.reports_gpu(gpu.uuid, "FatalXid", "RecoveryNeeded")
+    await scene.reports_gpu(gpu.uuid, "FatalXid")
     message = (await scene.condition(gpu.uuid))["message"]
     yield
     scene.sim.clear(sim_faults.ResetNeeded(gpu.uuid))

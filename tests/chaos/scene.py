@@ -91,11 +91,11 @@ class Scene:
                 raise Violation(Invariant.REPORTED, f"not reported within {_REPORTED_WITHIN:g} s: {fact}")
             await asyncio.sleep(0.5)
 
-    async def reports_gpu(self, uuid: str, *reasons: str) -> None:
+    async def reports_gpu(self, uuid: str, reason: str) -> None:
         async def is_reported() -> bool:
-            return (await self.condition(uuid)).get("reason") in reasons
+            return (await self.condition(uuid)).get("reason") == reason
 
-        await self.reports(f"GPU {uuid} is {' or '.join(reasons)}", is_reported)
+        await self.reports(f"GPU {uuid} is {reason}", is_reported)
 
     async def reports_pod(self, witness: Witness, reason: str) -> None:
         """As an Event."""

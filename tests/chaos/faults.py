@@ -374,8 +374,10 @@ async def _driver_reloaded(scene: Scene) -> AsyncIterator[None]:
 
 @_fault("compute mode changed", back_within=_AT_EACH_LOOK)
 async def _compute_mode_changed(scene: Scene) -> AsyncIterator[None]:
-    """By an administrator, below clients that share a GPU."""
-    shared = sorted({witness.gpu for witness in scene.churn.present() if witness.kind != "whole" and witness.gpu})
+    """By an administrator, below clients that share a GPU. With MIG on, a driver refuses it."""
+    shared = sorted(
+        {gpu for one in scene.churn.present() if one.kind in {"share", "tenant", "mps"} and (gpu := one.gpu)}
+    )
     if shared:
         uuid = scene.dice.choice(shared)
         scene.may_end(lambda witness: witness.gpu in {uuid, None})

@@ -99,6 +99,9 @@ class ClaimRecovery:
                 self._records.lose_claims(claim.uid for claim in sharing.status.claims)
         # GPUs that were waiting for a slot: whoever waits for the recovery finds them.
         await take_survey()
+        if self._devices.learn_changes(sharing.status):
+            # Whose instances they are is decided when GPUs are looked at.
+            await take_survey()
         self._preparer.is_recovered.set()
 
     async def reconcile(self, sharing: NodeSharing) -> None:

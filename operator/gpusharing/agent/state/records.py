@@ -157,6 +157,21 @@ class Records:
     def changed_gpus(self) -> list[str]:
         return list(self._journals)
 
+    def has_lost_changes(self, uuid: str) -> bool:
+        """Whether something of this GPU may have been changed that its journal or record does not say any more."""
+        return self.lost_state or uuid in self._journals_on_disk.lost | self._gpus_on_disk.lost
+
+    def recover_changes(self, uuid: str, journal: GpuJournal, *, mig_mode_found: bool | None) -> bool:
+        """As somebody else knows them; what is on disk is newer. Whether that was any news."""
+        record = self.gpu(uuid)
+        if mig_mode_found is not None and record.mig_mode_found is None:
+            self.put_gpu(uuid, record.model_copy(update={"mig_mode_found": mig_mode_found}))
+        if is_news := journal != GpuJournal() and self.journal(uuid) == GpuJournal():
+            self.put_journal(uuid, journal)
+        for files in (self._journals_on_disk, self._gpus_on_disk):
+            files.forget(uuid)
+        return is_news
+
     def put_journal(self, uuid: str, journal: GpuJournal) -> None:
         if journal == self.journal(uuid):
             return

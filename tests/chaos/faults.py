@@ -45,6 +45,8 @@ FAULTS: Final[dict[str, Fault]] = {}
 _MOMENT: Final = (0.0, 4.0)
 _AT_EACH_LOOK: Final = 90.0
 """What is looked at once a minute, on a machine that is busy with other things."""
+_WATCHES_BACK: Final = 120.0
+"""After an outage of the API server, Kubernetes' own programs wait up to a minute before they watch again."""
 
 
 def _fault(
@@ -67,10 +69,11 @@ for _name in PROGRAMS:
     def _killed(scene: Scene, name: str = _name) -> AbstractAsyncContextManager[None]:
         return scene.programs.down(name)
 
-    FAULTS[f"{_name} killed"] = Fault(f"{_name} killed", _killed, _MOMENT, 60.0)
+    _back_within = _WATCHES_BACK if _name == "API server" else 60.0
+    FAULTS[f"{_name} killed"] = Fault(f"{_name} killed", _killed, _MOMENT, _back_within)
 
 
-@_fault("API server away", lasts=(12, 30))
+@_fault("API server away", lasts=(12, 30), back_within=_WATCHES_BACK)
 async def _api_server_away(scene: Scene) -> AsyncIterator[None]:
     async with scene.programs.down("API server", cleanly=True):
         yield
@@ -399,10 +402,3 @@ async def _end_all(scene: Scene, whom: Callable[[Witness], bool]) -> None:
     for witness in scene.churn.present():
         if whom(witness):
             await scene.churn.end(witness)
-
-
-# They take long: GPUs that are not in use are looked at once a minute.
-_SLOW: Final = ("state full", "XID that needs a reset", "compute mode changed", "reboot without a GPU")
-
-SHORT_RUN: Final = tuple(name for name in FAULTS if name not in _SLOW)
-"""For `make test`."""

@@ -26,7 +26,6 @@ SHORT_RUN: Final = (
     "CDI specs removed",
     "state torn",
     "kubelet killed",
-    "driver reloaded",
     "state lost",
     "power cut",
 )

@@ -1,5 +1,4 @@
-"""What the agent has changed on GPUs is restored although its files were lost, if the NodeSharing knows it. Nothing
-else is touched."""
+"""What the agent has changed on GPUs is restored although its state directory was lost. Nothing else is touched."""
 
 import json
 import shutil
@@ -104,6 +103,34 @@ async def prepared(site: Ground, home: Path, claims: Claims, device: str) -> tup
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+async def test_a_change_that_was_lost_at_once_is_undone(site: Ground, home: Path, claims: Claims, loss: str) -> None:
+    """Nobody has heard of the claim: the agent was killed while it prepared it."""
+    before = site.node.gpus()
+    agent = await site.agent(home, OFFERS)
+    sharing = await reported(agent)
+    ref = claims.add("train", "gpu-0-timeslicing")
+    claims.devices["train"][0] |= DEVICES["gpu-0-timeslicing"]
+    await agent.preparer.prepare(ref)
+    assert site.node.gpus() != before
+    for directory in ("cdi", "state/claims", "state/metadata"):
+        shutil.rmtree(home / directory)
+    LOSSES[loss](home / "state")
+    agent = await successor(site, home, sharing)
+    await agent.settler.settle_due(set(agent.gpus.uuids), within=60)
+    assert site.node.gpus() == before
+
+
+async def test_nothing_is_set_back_before_the_api_has_named_claims(site: Ground, home: Path, claims: Claims) -> None:
+    ref, sharing = await prepared(site, home, claims, "gpu-0-mig-1g10gb-19-0")
+    while_used = site.node.gpus()
+    _all(home / "state")
+    shutil.rmtree(home / "cdi")
+    agent = await successor(site, home, sharing)
+    assert set(agent.records.claims) == {ref.uid}
+    assert site.node.gpus() == while_used
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("device", DEVICES)
 async def test_lost_changes_are_undone(site: Ground, home: Path, claims: Claims, device: str, loss: str) -> None:
     uuid = site.node.gpus()[0].uuid
@@ -131,7 +158,7 @@ async def test_lost_changes_are_undone(site: Ground, home: Path, claims: Claims,
     await agent.preparer.unprepare(ref)
     await agent.settler.settle_due(set(agent.gpus.uuids), within=60)
     assert site.node.gpus() == before
-    assert (await reported(agent, sharing)).status.gpus[0].found is None
+    assert agent.records.changed_gpus == []
 
 
 async def test_what_a_reboot_has_set_back_is_not_touched(site: Ground, home: Path, claims: Claims) -> None:
@@ -147,12 +174,14 @@ async def test_what_a_reboot_has_set_back_is_not_touched(site: Ground, home: Pat
     assert site.node.gpus()[0].timeslice is Timeslice.DEFAULT
 
 
-async def test_without_a_loss_the_files_decide(site: Ground, home: Path, claims: Claims) -> None:
-    """An agent was killed when it had restored a GPU, and before it said so. Then an administrator has set it."""
+async def test_what_was_restored_is_not_touched_again(site: Ground, home: Path, claims: Claims) -> None:
+    """The NodeSharing does not say so yet. Then an administrator has set it, and the state is lost."""
     ref, sharing = await prepared(site, home, claims, "gpu-0-timeslicing")
     before = await site.agent(home, OFFERS)
     await before.preparer.unprepare(ref)
     site.node.set_timeslice(site.node.gpus()[0].uuid, Timeslice.MEDIUM)
+    _all(home / "state")
+    del claims.devices[ref.name]
     agent = await successor(site, home, sharing)
     await agent.settler.settle_due(set(agent.gpus.uuids), within=60)
     assert site.node.gpus()[0].timeslice is Timeslice.MEDIUM

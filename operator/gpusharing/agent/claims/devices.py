@@ -9,7 +9,7 @@ from gpusharing.agent.containers.cdi import CdiDirectory, is_alone
 from gpusharing.agent.containers.device_metadata import MetadataFiles
 from gpusharing.agent.health.unallocated import UnallocatedClaims
 from gpusharing.agent.publishing.node_gpus import NodeGpus
-from gpusharing.agent.publishing.reported_changes import recover_changes
+from gpusharing.agent.publishing.reported_gpus import recover_gpus
 from gpusharing.agent.settling import targets
 from gpusharing.agent.settling.mps import daemon_name
 from gpusharing.agent.settling.settler import Settler
@@ -76,9 +76,9 @@ class ClaimDevices:
     def learn_slots(self, slots: Mapping[str, int]) -> None:
         self._gpus.learn_slots(slots)
 
-    def learn_changes(self, reported: NodeSharingStatus) -> bool:
-        """Those whose journals were lost. Whether GPUs are to be looked at again."""
-        return recover_changes(self._records, self._gpus, reported)
+    def learn_gpus(self, reported: NodeSharingStatus) -> None:
+        """Those whose records were lost."""
+        recover_gpus(self._records, self._gpus, reported)
 
     def is_current(self, prepared: PreparedClaim, claim: ResourceClaim) -> bool:
         """Whether it was prepared for the allocation that the claim has now."""

@@ -16,7 +16,6 @@ from gpusharing.agent.health.node_health import NodeHealth
 from gpusharing.agent.health.unallocated import UnallocatedClaims
 from gpusharing.agent.problems import Problem
 from gpusharing.agent.publishing.node_gpus import NodeGpus
-from gpusharing.agent.publishing.reported_changes import found_settings, made_instances
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.state.models import GpuJournal, GpuSettings, PreparedClaim
 from gpusharing.agent.state.records import Records
@@ -63,8 +62,7 @@ def describe_node(
         well = healthy(found, conditions, now=now)
         problems += [_named(uuid, finding) for finding in found if _keeps_from_ready(finding)]
         held = _held(uuid, health.unallocated, conditions, now=now)
-        journal = records.journal(uuid)
-        statuses.append(_gpu_status(gpus.published(uuid), gpus, settings, journal, (well, *held)))
+        statuses.append(_gpu_status(gpus.published(uuid), gpus, settings, (well, *held)))
     status = NodeSharingStatus(
         observed_generation=observed_generation,
         boot_id=records.boot.id,
@@ -91,9 +89,7 @@ def _reported(gpu: GpuStatus | None) -> GpuSettings:
     return GpuSettings(time_slice=gpu.time_slice, compute_mode=gpu.compute_mode) if gpu else GpuSettings()
 
 
-def _gpu_status(
-    offered: OfferedGpu, gpus: NodeGpus, settings: GpuSettings, journal: GpuJournal, conditions: Conditions
-) -> GpuStatus:
+def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settings: GpuSettings, conditions: Conditions) -> GpuStatus:
     return GpuStatus(
         uuid=offered.gpu.uuid,
         slot=offered.gpu.slot,
@@ -108,8 +104,6 @@ def _gpu_status(
         policy=offered.policy,
         time_slice=settings.time_slice,
         compute_mode=settings.compute_mode,
-        found=found_settings(journal),
-        made_instances=made_instances(journal),
         memory_wall=offered.memory_wall,
         published=tuple(_published(entry) for entry in gpus.entries(offered.gpu.uuid)),
         conditions=conditions,
@@ -169,7 +163,7 @@ def _trusted(sharing: NodeSharing, records: Records, gpus: Sequence[GpuStatus], 
             "what a GPU was set to before: look at the GPU of this name, then delete the file"
         )
     elif records.lost_state:
-        unknown = [one for gpu in gpus if (one := _unexplained(gpu))]
+        unknown = [one for gpu in gpus if (one := _unexplained(gpu, records.journal(gpu.uuid)))]
         reason = "StateLost"
         message = (
             "the state directory was empty when the agent started, and what it had was recovered: find out who emptied "
@@ -190,14 +184,14 @@ def _trusted(sharing: NodeSharing, records: Records, gpus: Sequence[GpuStatus], 
     )
 
 
-def _unexplained(gpu: GpuStatus) -> str:
+def _unexplained(gpu: GpuStatus, journal: GpuJournal) -> str:
     """How it differs from a GPU that nobody has set, and is not known to be restored."""
     settings = [
         *([f"time slice {gpu.time_slice}"] if gpu.time_slice not in {None, Interval.DEFAULT} else []),
         *([f"compute mode {gpu.compute_mode}"] if gpu.compute_mode not in {None, "Default"} else []),
     ]
     mig = ["MIG mode"] if gpu.mig_mode and gpu.mig_mode.enabled and gpu.mig_mode.found else []
-    differences = ([] if gpu.found else settings) + mig
+    differences = ([] if journal.settings else settings) + mig
     return f"gpu-{gpu.slot}: {', '.join(differences)}" if differences else ""
 
 

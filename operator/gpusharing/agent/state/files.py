@@ -71,7 +71,6 @@ class Envelopes(Generic[M]):
         self._is_seen_again = is_seen_again
         self.quarantined = 0
         """How many files could not be trusted when they were read."""
-        self._dropped: set[str] = set()
         self.failure: OSError | None = None
         """Why something could not be written, until `renew` has found that it can be."""
         self._unwritten: set[str] = set()
@@ -144,7 +143,6 @@ class Envelopes(Generic[M]):
     def _put_aside(self, path: Path, error: str) -> None:
         if self._is_seen_again or (not self._durable and self._is_void(path)):
             remove(path)
-            self._dropped.add(path.name.removesuffix(_SUFFIX))
             log.info("state file dropped", file=str(path), error=error)
             return
         aside = path.with_name(path.name + QUARANTINED)
@@ -161,16 +159,10 @@ class Envelopes(Generic[M]):
         suffix = _SUFFIX + QUARANTINED
         return {path.name.removesuffix(suffix) for path in self._directory.glob(f"*{suffix}")}
 
-    @property
-    def lost(self) -> set[str]:
-        """The keys of files whose content is not known, until it was found out again."""
-        return self.put_aside() | self._dropped
-
     def forget(self, key: str) -> None:
-        """What was lost of it: its content was found out again."""
+        """What was put aside of it: its content was found out again."""
         path = self._path(key)
         remove(path.with_name(path.name + QUARANTINED))
-        self._dropped.discard(key)
 
     def _read(self, path: Path) -> tuple[M, str]:
         envelope = dict(json.loads(path.read_bytes()))

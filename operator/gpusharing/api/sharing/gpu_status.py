@@ -3,7 +3,7 @@
 from enum import StrEnum
 from functools import lru_cache
 from sys import intern
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
@@ -96,16 +96,6 @@ class MigMode(ApiModel):
     """True if MIG mode was on before the agent switched it."""
 
 
-ComputeMode: TypeAlias = Literal["Default", "ExclusiveThread", "Prohibited", "ExclusiveProcess"]
-
-
-class FoundSettings(Numerous):
-    time_slice: Interval | None = None
-    """The time slice before the agent changed it. Absent: it could not be read."""
-    compute_mode: ComputeMode | None = None
-    """The compute mode before the agent changed it. Absent: it could not be read."""
-
-
 class MemoryWallSupport(Numerous):
     supported: bool
     """True if the driver can limit the GPU memory of each container."""
@@ -146,12 +136,8 @@ class GpuStatus(Numerous):
     """The policy whose offers are in force on this GPU. Absent: no policy; the GPU is offered as it was found."""
     time_slice: Interval | None = None
     """The time slice of this GPU. Absent: it cannot be read, or the GPU has no such setting."""
-    compute_mode: ComputeMode | None = None
+    compute_mode: Literal["Default", "ExclusiveThread", "Prohibited", "ExclusiveProcess"] | None = None
     """The compute mode of this GPU."""
-    found: FoundSettings | None = None
-    """The settings that the agent restores when no claim needs other ones. Absent: the agent has changed none."""
-    made_instances: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
-    """The UUIDs of the MIG instances that the agent made. It destroys them when nothing needs them any more."""
     memory_wall: MemoryWallSupport = NOT_REPORTED
     """Whether the driver can limit the memory of each container on this GPU."""
     published: Annotated[tuple[PublishedDevice, ...], Field(max_length=256)] = ()

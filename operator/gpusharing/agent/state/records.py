@@ -174,7 +174,7 @@ class Records:
         if journal == self.journal(uuid):
             return
         if journal == GpuJournal():
-            # The last to go is the one without which it is not believed to be over.
+            # First, so that the next agent does not take what is over for what was lost.
             self._keep_in_runtime(uuid, None)
             self._journals_on_disk.delete(uuid)
             self._journals.pop(uuid, None)

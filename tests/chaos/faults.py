@@ -45,6 +45,8 @@ FAULTS: Final[dict[str, Fault]] = {}
 _MOMENT: Final = (0.0, 4.0)
 _AT_EACH_LOOK: Final = 90.0
 """What is looked at once a minute, on a machine that is busy with other things."""
+_WATCHES_BACK: Final = 120.0
+"""After an outage of the API server, Kubernetes' own programs wait up to a minute before they watch again."""
 
 
 def _fault(
@@ -67,10 +69,11 @@ for _name in PROGRAMS:
     def _killed(scene: Scene, name: str = _name) -> AbstractAsyncContextManager[None]:
         return scene.programs.down(name)
 
-    FAULTS[f"{_name} killed"] = Fault(f"{_name} killed", _killed, _MOMENT, 60.0)
+    _back_within = _WATCHES_BACK if _name == "API server" else 60.0
+    FAULTS[f"{_name} killed"] = Fault(f"{_name} killed", _killed, _MOMENT, _back_within)
 
 
-@_fault("API server away", lasts=(12, 30))
+@_fault("API server away", lasts=(12, 30), back_within=_WATCHES_BACK)
 async def _api_server_away(scene: Scene) -> AsyncIterator[None]:
     async with scene.programs.down("API server", cleanly=True):
         yield
@@ -338,8 +341,7 @@ async def _xid_that_needs_a_reset(scene: Scene) -> AsyncIterator[None]:
     """A false alarm: a person says so."""
     gpu = scene.draw_gpu()
     scene.sim.inject(sim_faults.Xid(gpu.uuid, scene.dice.choice((48, 119))))
-    # The latter where the driver was loaded anew less than a minute before: then it is all that is remembered.
-    await scene.reports_gpu(gpu.uuid, "FatalXid", "RecoveryNeeded")
+    await scene.reports_gpu(gpu.uuid, "FatalXid")
     message = (await scene.condition(gpu.uuid))["message"]
     yield
     scene.sim.clear(sim_faults.ResetNeeded(gpu.uuid))
@@ -375,8 +377,10 @@ async def _driver_reloaded(scene: Scene) -> AsyncIterator[None]:
 
 @_fault("compute mode changed", back_within=_AT_EACH_LOOK)
 async def _compute_mode_changed(scene: Scene) -> AsyncIterator[None]:
-    """By an administrator, below clients that share a GPU."""
-    shared = sorted({witness.gpu for witness in scene.churn.present() if witness.kind != "whole" and witness.gpu})
+    """By an administrator, below clients that share a GPU. With MIG on, a driver refuses it."""
+    shared = sorted(
+        {gpu for one in scene.churn.present() if one.kind in {"share", "tenant", "mps"} and (gpu := one.gpu)}
+    )
     if shared:
         uuid = scene.dice.choice(shared)
         scene.may_end(lambda witness: witness.gpu in {uuid, None})
@@ -398,10 +402,3 @@ async def _end_all(scene: Scene, whom: Callable[[Witness], bool]) -> None:
     for witness in scene.churn.present():
         if whom(witness):
             await scene.churn.end(witness)
-
-
-# They take long: GPUs that are not in use are looked at once a minute.
-_SLOW: Final = ("state full", "XID that needs a reset", "compute mode changed", "reboot without a GPU")
-
-SHORT_RUN: Final = tuple(name for name in FAULTS if name not in _SLOW)
-"""For `make test`."""

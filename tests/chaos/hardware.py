@@ -1,4 +1,4 @@
-"""A simulated node that loses a GPU while it is off, and has it back at a later boot."""
+"""A simulated node whose GPUs are others, or have other numbers, at the next boot."""
 
 import ctypes
 from dataclasses import dataclass
@@ -28,6 +28,15 @@ def take_out(node: sim.SimNode, place: int) -> Absence:
         for gpu, minor in zip(state.gpus[:last], sorted(absence.minors), strict=False):
             gpu.minor = minor
     return absence
+
+
+def exchange_boards(node: sim.SimNode) -> None:
+    """The first GPU is put into the last slot, and all others one slot forward: the kernel counts by slots."""
+    with store.locked(node.state) as state:
+        minors = sorted(gpu.minor for gpu in state.gpus[: state.gpu_count])
+        _move(state, 0, state.gpu_count - 1)
+        for gpu, minor in zip(state.gpus[: state.gpu_count], minors, strict=True):
+            gpu.minor = minor
 
 
 def put_back(node: sim.SimNode, absence: Absence) -> None:

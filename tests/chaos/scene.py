@@ -18,10 +18,9 @@ from agent.on_cluster import SHARINGS, Admin
 from chaos.churn import Churn, Witness
 from chaos.invariants import Invariant, Violation
 from chaos.programs import Programs
+from gpusharing.agent.state.files import remove
 from gpusharing.sim import Gpu, SimNode
-from harness.ending import end_all
 from harness.gpu_cluster import GpuCluster
-from harness.scratch import programs_below
 
 _REPORTED_WITHIN: Final = 75.0
 """A GPU that is not in use is inspected once a minute."""
@@ -91,11 +90,11 @@ class Scene:
                 raise Violation(Invariant.REPORTED, f"not reported within {_REPORTED_WITHIN:g} s: {fact}")
             await asyncio.sleep(0.5)
 
-    async def reports_gpu(self, uuid: str, *reasons: str) -> None:
+    async def reports_gpu(self, uuid: str, reason: str) -> None:
         async def is_reported() -> bool:
-            return (await self.condition(uuid)).get("reason") in reasons
+            return (await self.condition(uuid)).get("reason") == reason
 
-        await self.reports(f"GPU {uuid} is {' or '.join(reasons)}", is_reported)
+        await self.reports(f"GPU {uuid} is {reason}", is_reported)
 
     async def reports_pod(self, witness: Witness, reason: str) -> None:
         """As an Event."""
@@ -119,39 +118,26 @@ class Scene:
 
     @asynccontextmanager
     async def switched_off(self, *, cleanly: bool = False) -> AsyncIterator[None]:
-        """The node; inside, it is off, and its hardware and disks can be changed."""
-        node = self.cluster.node
         self.all_may_end()
-        async with self.programs.held(*ON_NODE):
-            for name in ON_NODE:
-                await (self.programs[name].stop() if cleanly else self.programs[name].kill())
-            await node.switch_off()
-            end_all(lambda: programs_below(self.sim.directory))
-            shutil.rmtree(self.cluster.mps_directory(node), ignore_errors=True)
-            self.sim.unload_driver()
+        async with self.programs.held(*ON_NODE), self.cluster.switched_off(cleanly=cleanly):
             yield
-            self.sim.reboot()
-            await node.switch_on()
-            await self.programs["agent"].start()
 
     @asynccontextmanager
     async def small_state(self, size: str) -> AsyncIterator[None]:
-        """The state directory is a small file system; before and after, its files are moved."""
+        """The state directory is a small file system; before and after, its files are moved. Looks at them go on, so
+        nobody may see those of before the mount afterwards."""
         place = self.cluster.state_directory(self.cluster.node)
-        aside = place.with_name("agent-aside")
         async with self.programs.down("agent"):
-            shutil.copytree(place, aside)
             await self.cluster.node.run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place)
             self.state_is_mounted = True
-            shutil.copytree(aside, self.state, dirs_exist_ok=True)
+            shutil.copytree(place, self.state, dirs_exist_ok=True)
         yield
         async with self.programs.down("agent"):
-            shutil.rmtree(aside)
-            shutil.copytree(self.state, aside)
+            for below in place.iterdir():
+                remove(below)
+            shutil.copytree(self.state, place, dirs_exist_ok=True)
             self.state_is_mounted = False
             await self.cluster.node.run("umount", place)
-            shutil.rmtree(place)
-            aside.rename(place)
 
     def renew_cdi(self) -> None:
         """As NVIDIA's service does at a boot, or `nvidia-ctk cdi generate`."""

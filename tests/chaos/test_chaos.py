@@ -1,6 +1,7 @@
-"""Violations that are planted on the real node are found, as `make chaos` would find them."""
+"""A short run of faults on a real node; and violations that are planted there are found, as `make chaos` would."""
 
 import json
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -10,13 +11,24 @@ import pytest_asyncio
 
 from agent.on_cluster import Admin
 from chaos.churn import STRANGERS, Witness
-from chaos.faults import SHORT_RUN
+from chaos.faults import FAULTS
 from chaos.invariants import Invariant, Violation
 from chaos.run import Run, chaos_cluster
 from gpusharing.sim import ComputeMode
 from harness.eventually import eventually
 
 SEED: Final = 4
+PATIENCE: Final = 4.0
+# Each is over within seconds. `make chaos` has all.
+SHORT_RUN: Final = (
+    "agent killed",
+    "MPS servers killed",
+    "CDI specs removed",
+    "state torn",
+    "kubelet killed",
+    "state lost",
+    "power cut",
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -29,7 +41,7 @@ pytestmark = [
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def run(toolchain: Path) -> AsyncIterator[Run]:
     async with chaos_cluster() as cluster, Admin(cluster) as admin:
-        run = Run(cluster, admin, seed=SEED, faults=SHORT_RUN)
+        run = Run(cluster, admin, seed=SEED, patience=PATIENCE)
         await run.churn.prepare()
         yield run
 
@@ -114,3 +126,8 @@ async def test_a_planted_leftover_is_found(run: Run) -> None:
     assert len(await run.left()) == 1
     run.scene.sim.set_compute_mode(gpu.uuid, gpu.compute_mode)
     assert await run.left() == []
+
+
+async def test_a_short_run(run: Run) -> None:
+    """Last: after a violation, the node is in no state for other tests."""
+    await run.go((FAULTS[name], random.Random(f"{SEED}/{name}")) for name in SHORT_RUN)  # noqa: S311

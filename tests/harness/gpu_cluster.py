@@ -3,16 +3,18 @@
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpusharing import sim
 from harness import agent_environment
 from harness.cluster import Cluster
+from harness.ending import end_all
 from harness.node import Node
 from harness.processes import Process
+from harness.scratch import programs_below
 
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "base"
 NAMESPACE = "gpusharing-system"
@@ -54,6 +56,20 @@ class GpuCluster(Cluster):
 
     def mps_directory(self, node: Node) -> Path:
         return node.directory / "mps"
+
+    @asynccontextmanager
+    async def switched_off(self, *, cleanly: bool = False) -> AsyncIterator[None]:
+        """The only node. Inside, its hardware and disks can be changed; then it boots."""
+        for program in (self.agent, self.node.kubelet, self.node.containerd):
+            await (program.stop() if cleanly else program.kill())
+        await self.node.switch_off()
+        end_all(lambda: programs_below(self.sim_node.directory))
+        shutil.rmtree(self.mps_directory(self.node), ignore_errors=True)
+        self.sim_node.unload_driver()
+        yield
+        self.sim_node.reboot()
+        await self.node.switch_on()
+        await self.agent.start()
 
     async def _start(self, stack: AsyncExitStack) -> None:
         await super()._start(stack)

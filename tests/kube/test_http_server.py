@@ -179,6 +179,19 @@ async def test_one_address_does_not_take_the_room_of_others(server: Address) -> 
         await writer.wait_closed()
 
 
+async def test_several_addresses_together_do_not_take_the_room_of_another(server: Address) -> None:
+    """Whose connection stays until it is answered."""
+    async with AsyncExitStack() as stack:
+        crowd = [f"127.0.1.{number}" for number in range(1, 13)]
+        for address in crowd * (http_server._CONNECTIONS_OF_ONE + 1):
+            await stack.enter_async_context(connected(server, address))
+        reader, writer = await stack.enter_async_context(connected(server, "127.0.0.2"))
+        for address in crowd:
+            await stack.enter_async_context(connected(server, address))
+        writer.write(b"GET /good HTTP/1.1\r\n\r\n")
+        assert await asyncio.wait_for(reader.readline(), PATIENCE) == b"HTTP/1.1 200 OK\r\n"
+
+
 async def test_there_is_an_end_to_all_addresses_together(server: Address, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "_CONNECTIONS", 4)
     async with AsyncExitStack() as stack:

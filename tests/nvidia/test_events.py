@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from gpusharing import sim
+from gpusharing.nvidia import sysfs
 from gpusharing.nvidia.errors import DriverGoneError, HardwareError
 from gpusharing.nvidia.facts import MigPlace
 from gpusharing.nvidia.gpu_event import EventKind, GpuEvent
@@ -33,7 +34,14 @@ async def hardware(node: sim.SimNode) -> AsyncIterator[Hardware]:
 
 def xid(node: sim.SimNode, number: int, index: int = 0, **instance: Any) -> GpuEvent:
     """One after which the GPU works, as the driver says."""
-    return GpuEvent(kind=EventKind.XID, uuid=uuid(node, index), xid=number, needs_recovery=False, **instance)
+    return GpuEvent(
+        kind=EventKind.XID,
+        uuid=uuid(node, index),
+        xid=number,
+        needs_recovery=False,
+        driver_load=sysfs.driver_load(node.sys),
+        **instance,
+    )
 
 
 async def test_errors_are_told_once_in_their_order(node: sim.SimNode, hardware: Hardware) -> None:
@@ -114,7 +122,7 @@ async def test_changes_by_others_are_noticed(node: sim.SimNode, hardware: Hardwa
         await other.set_mig_mode(uuid(node, 2), enabled=True)
         await other.create_mig_instance(uuid(node, 2), MigPlace(19, 0))
     events = await hardware.events()
-    assert set(events) == {GpuEvent(kind=EventKind.MIG_CHANGED, uuid=uuid(node, 2))}
+    assert {(event.kind, event.uuid) for event in events} == {(EventKind.MIG_CHANGED, uuid(node, 2))}
 
 
 async def test_lost_gpu_is_told_once_and_hides_nobody(node: sim.SimNode, hardware: Hardware) -> None:

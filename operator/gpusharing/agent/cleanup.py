@@ -25,7 +25,7 @@ async def clean_up(
 ) -> list[str]:
     """What is left, and why: then nothing is forgotten, and it can be tried again."""
     await hardware.open()
-    records = Records(state, proc_root=proc_root)
+    records = Records(state, proc_root=proc_root, runtime=mps_home)
     claims = records.all_claims.values()
     left = [f"claim {claim.display_name} is prepared: delete the pods that use it" for claim in claims]
     left += [

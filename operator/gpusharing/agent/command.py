@@ -88,8 +88,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--mps-dir",
         type=Path,
         default=Path("/run/gpusharing"),
-        help="for the directories of MPS daemons, which are mounted there; has to have the same path on the host "
-        "(default: %(default)s)",
+        help="for the directories of MPS daemons, which are mounted there, and for copies of what GPUs go back to; has "
+        "to have the same path on the host, and to be empty after a reboot (default: %(default)s)",
     )
     parser.add_argument(
         "--mps-shm-size",

@@ -101,7 +101,7 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
     operations = OperationMeter()
     specs = cdi_specs_of(arguments)
     hardware = operations.metered(hardware_of(arguments, specs))
-    records = Records(arguments.state_dir, proc_root=arguments.proc_root)
+    records = Records(arguments.state_dir, proc_root=arguments.proc_root, runtime=arguments.mps_dir)
     gpus = NodeGpus(
         records,
         node=arguments.node_name,

@@ -8,6 +8,7 @@ import asyncio
 import re
 import socket
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -61,8 +62,20 @@ class _Connections:
 
     def has_room(self, address: str) -> bool:
         """The oldest makes room, unless it is young: a crowd must not push out a probe before it is answered."""
-        of_one = [one for one, (theirs, _) in self._open.items() if theirs == address]
-        return self._make_room(of_one, _CONNECTIONS_OF_ONE) and self._make_room(list(self._open), _CONNECTIONS)
+        of_one = self._of(address)
+        if not self._make_room(of_one, _CONNECTIONS_OF_ONE):
+            return False
+        return self._make_room(list(self._open), _CONNECTIONS) or self._take_from_greediest(len(of_one) + 1)
+
+    def _of(self, address: str) -> list[asyncio.Task[None]]:
+        return [one for one, (theirs, _) in self._open.items() if theirs == address]
+
+    def _take_from_greediest(self, count: int) -> bool:
+        """Several addresses together must not keep out another one, which would have so many connections."""
+        [(greediest, most)] = Counter(address for address, _ in self._open.values()).most_common(1)
+        if most > count:
+            self._end(self._of(greediest)[0])
+        return most > count
 
     def _make_room(self, those: Sequence[asyncio.Task[None]], most: int) -> bool:
         if len(those) < most:
@@ -70,9 +83,12 @@ class _Connections:
         _, since = self._open[those[0]]
         if time.monotonic() - since < _YOUNG:
             return False
-        del self._open[those[0]]
-        those[0].cancel()
+        self._end(those[0])
         return True
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        del self._open[task]
+        task.cancel()
 
     def add(self, task: asyncio.Task[None], address: str) -> None:
         self._open[task] = address, time.monotonic()

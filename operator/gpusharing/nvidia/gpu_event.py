@@ -33,3 +33,5 @@ class GpuEvent:
     """Of the MIG instance. None: it is about the whole GPU, or the instance does not exist any more."""
     needs_recovery: bool | None = None
     """Whether the driver says that the GPU has to be recovered (R565 and newer). None: it does not say."""
+    driver_load: int | None = None
+    """When the driver that reported it was loaded: a number for each time. None: nobody can tell."""

@@ -75,7 +75,7 @@ class Hardware(GpuNode):
         self._threads = DriverThreads(patience)
         self._session = Session(root.nvml_library(), self._threads)
         self._inventory = InventoryReader(self._session, sysfs_root=sysfs_root)
-        self._events = EventWatch(self._session)
+        self._events = EventWatch(self._session, sysfs_root=sysfs_root)
         self._smi = NvidiaSmi(root)
         self._mps = MpsDaemons(
             root, proc=proc_root, dev=dev_root, sysfs=sysfs_root, cgroups=self._cgroups, shm_size=mps_shm_size

@@ -3,17 +3,15 @@
 import dataclasses
 import json
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
+from agent.claims.conftest import Claims
 from agent.rebooting import reboot_without
-from agent.walls.preparing import NODE, Agent, Ground, ground, offers, sharing_of
+from agent.walls.preparing import Agent, Ground, offers, sharing_of
 from building import DRIVER
-from controller.api_server import Answer, ApiServer, Request, serving, status
 from gpusharing import sim
 from gpusharing.agent.claims import containers
 from gpusharing.agent.claims.forgotten import ForgottenClaims
@@ -29,58 +27,6 @@ from gpusharing.core.claims import allocation
 from gpusharing.core.devices.offered import AS_FOUND
 from gpusharing.core.publishing.entries import Standing
 from gpusharing.kube.clock import as_moment, seconds_since_boot
-from nvidia.nodes import with_walls
-
-PATH = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/"
-
-
-class Claims:
-    """What the API server has, by name."""
-
-    def __init__(self) -> None:
-        self.devices: dict[str, list[dict[str, Any]]] = {}
-        self.created: dict[str, str] = {}
-        self.is_away = False
-        self.reads = 0
-
-    def answer(self, request: Request) -> Answer:
-        name = request.path.removeprefix(PATH)
-        self.reads += 1
-        if self.is_away:
-            return status(503, "ServiceUnavailable")
-        if name not in self.devices:
-            return status(404, "NotFound")
-        results = [
-            {"request": f"r{number}", "driver": DRIVER, "pool": NODE} | device
-            for number, device in enumerate(self.devices[name])
-        ]
-        metadata = {"uid": f"uid-{name}", "namespace": "ml", "name": name, "resourceVersion": "1"}
-        metadata["creationTimestamp"] = self.created.get(name, "2020-01-01T00:00:00Z")
-        return 200, {"metadata": metadata, "status": {"allocation": {"devices": {"results": results}}}}
-
-    def add(self, name: str, *devices: str, **more: Any) -> ClaimRef:
-        """`more` is part of each allocation result."""
-        self.devices[name] = [{"device": device} | more for device in devices]
-        return ClaimRef(f"uid-{name}", "ml", name)
-
-
-@pytest.fixture
-def claims() -> Claims:
-    return Claims()
-
-
-@pytest_asyncio.fixture
-async def site(tmp_path: Path, claims: Claims) -> AsyncIterator[Ground]:
-    node = with_walls(sim.create(tmp_path / "node", "H100-80GB:4", driver="615"))
-    packaged = tmp_path / "packaged"
-    packaged.write_text("#!/bin/true")
-    async with serving(ApiServer(claims.answer)) as api, ground(node, api, packaged) as made:
-        yield made
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "agent"
 
 
 def gpus_in_specs(agent: Agent, node: sim.SimNode) -> dict[str, list[str]]:

@@ -88,7 +88,7 @@ class Agent:
     async def start(self) -> None:
         """As `gpusharing agent` does."""
         await self.hardware.open()
-        self.records = Records(self._bed.state, proc_root=self._bed.sim.proc)
+        self.records = Records(self._bed.state, proc_root=self._bed.sim.proc, runtime=self._bed.mps_home)
         self.gpus = NodeGpus(self.records, node=NODE, waits_for_slots=True)
         self.settler = Settler(self.hardware, self.records, mps_home=self._bed.mps_home, at_rest=self.gpus.at_rest)
         directories = (self._bed.cdi,)

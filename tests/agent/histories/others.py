@@ -197,8 +197,8 @@ class Others(Kubelet):
             shutil.rmtree(self.bed.state / kind, ignore_errors=True)
         self.unsettled = True
         for gpu in self.gpus.values():
-            # What it was set to before, nobody knows.
-            gpu.unknown = gpu.offers_unknown = gpu.spoiled = True
+            # What it was set to before is not lost with it.
+            gpu.offers_unknown = gpu.spoiled = True
         for claim in self.claims.values():
             claim.forgotten = claim.forgotten or (claim.asked and claim.uid not in self.server.claims)
 
@@ -215,8 +215,6 @@ class Others(Kubelet):
             path.unlink()
         else:
             path.write_bytes(content)
-        if path.parent.name == "journal":
-            self.gpus[path.stem].unknown = True
         if path.parent.name == "gpus":
             self.gpus[path.stem].offers_unknown = True
         if path.parent.name == "claims" and path.stem in self.claims:

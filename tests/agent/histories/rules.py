@@ -156,7 +156,7 @@ def _when_settled(world: Others) -> Iterator[str]:
     assert world.agent
     for uuid, gpu in world.gpus.items():
         prepared = {claim.uid for claim, _ in world.agent.records.claims_on(uuid)}
-        if gpu.spoiled or gpu.changed or gpu.unknown or uuid not in world.agent.gpus.uuids:
+        if gpu.spoiled or gpu.changed or uuid not in world.agent.gpus.uuids:
             continue
         if problem := world.agent.settler.problem(uuid):
             yield f"{uuid} is not as it should be, and nobody did anything to it: {problem}"
@@ -292,11 +292,11 @@ async def finish(world: Others) -> None:
 
 def _nothing_is_left(world: Others) -> Iterator[str]:
     now = world.bed.gpus()
-    for uuid, known in world.gpus.items():
-        if not known.unknown:
-            yield from is_free(world, uuid, now[uuid])
-            if (journal := world.bed.state / "journal" / f"{uuid}.json").exists():
-                yield f"the journal of {uuid} still has {journal.read_text()}"
+    for uuid in world.gpus:
+        yield from is_free(world, uuid, now[uuid])
+        for home in (world.bed.state / "journal", world.bed.mps_home / ".journal"):
+            if (journal := home / f"{uuid}.json").exists():
+                yield f"{journal} still has {journal.read_text()}"
     if left := list((world.bed.state / "claims").glob("*.json")):
         yield f"claims are left: {left}"
     if left := list(world.bed.cdi.glob("*gpusharing*")):

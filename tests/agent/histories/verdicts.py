@@ -33,11 +33,7 @@ def expected(world: World, claim: Claim) -> Verdict:
     assert world.agent
     uuids = {world.uuid_of(result.device) for result in claim.results}
     may_refuse = not world.is_calm or any(
-        world.gpus[uuid].spoiled
-        or world.gpus[uuid].changed
-        or world.gpus[uuid].unknown
-        or world.gpus[uuid].offers_unknown
-        for uuid in uuids
+        world.gpus[uuid].spoiled or world.gpus[uuid].changed or world.gpus[uuid].offers_unknown for uuid in uuids
     )
     # A GPU that did not answer when the agent last looked is found by its next rescan.
     is_found = all(world.agent.gpus.is_here(uuid) for uuid in uuids)

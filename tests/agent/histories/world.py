@@ -66,8 +66,6 @@ class Gpu:
     """Others have done something that is in the agent's way."""
     changed: bool = False
     """Others have changed something since the agent has last looked."""
-    unknown: bool = False
-    """What the agent had noted of it is lost."""
     offers_unknown: bool = False
     """How it was offered is lost: what is not offered any more cannot be prepared."""
 

@@ -127,7 +127,8 @@ async def test_what_nobody_can_find_out_again_is_told(installed: ControlPlane) -
         assert not (await node.kubelet.prepare(claim))[claim.uid].error
         [journal] = (node.state / "journal").iterdir()
         await node.agent.kill()
-        journal.write_bytes(b"{")
+        for copy in (journal, node.mps / ".journal" / journal.name):
+            copy.write_bytes(b"{")
         await node.agent.start()
         aside = f"{journal}.quarantined"
 

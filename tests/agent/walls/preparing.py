@@ -176,7 +176,7 @@ class Agent:
         directories = (directory / "cdi", ground.node.cdi)
         self.state = directory / "state"
         self.cdi = MortalCdi(directories, fuse)
-        self.records = MortalRecords(self.state, proc_root=ground.node.proc, fuse=fuse)
+        self.records = MortalRecords(self.state, proc_root=ground.node.proc, runtime=directory / "run", fuse=fuse)
         self.walls = Walls(
             ground.hardware, self.records, CdiSpecs(directories), state=self.state, packaged=ground.packaged
         )

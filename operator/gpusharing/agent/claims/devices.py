@@ -9,6 +9,7 @@ from gpusharing.agent.containers.cdi import CdiDirectory, is_alone
 from gpusharing.agent.containers.device_metadata import MetadataFiles
 from gpusharing.agent.health.unallocated import UnallocatedClaims
 from gpusharing.agent.publishing.node_gpus import NodeGpus
+from gpusharing.agent.publishing.reported_gpus import recover_gpus
 from gpusharing.agent.settling import targets
 from gpusharing.agent.settling.mps import daemon_name
 from gpusharing.agent.settling.settler import Settler
@@ -18,6 +19,7 @@ from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 from gpusharing.api.sharing.device_settings import DeviceSettings
+from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.core.claims import allocation, settings
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.core.timestamps import seconds
@@ -73,6 +75,10 @@ class ClaimDevices:
 
     def learn_slots(self, slots: Mapping[str, int]) -> None:
         self._gpus.learn_slots(slots)
+
+    def learn_gpus(self, reported: NodeSharingStatus) -> None:
+        """Those whose records were lost."""
+        recover_gpus(self._records, self._gpus, reported)
 
     def is_current(self, prepared: PreparedClaim, claim: ResourceClaim) -> bool:
         """Whether it was prepared for the allocation that the claim has now."""

@@ -53,7 +53,9 @@ class ClaimRecovery:
         # Pods that end need no disk.
         with self._steps.step("renew claim files"):
             self._renew()
-        return self._settler.recover({*self._records.changed_gpus, *self._devices.gpus})
+        # Where the state was lost, what seems to be free may be in use: nothing is set before the API was read.
+        gpus = set() if self._records.is_empty else {*self._records.changed_gpus, *self._devices.gpus}
+        return self._settler.recover(gpus)
 
     def follow(self) -> None:
         """Gives claims the settings of their GPUs that are in force now, and what could not be written before."""
@@ -99,6 +101,7 @@ class ClaimRecovery:
                 self._records.lose_claims(claim.uid for claim in sharing.status.claims)
         # GPUs that were waiting for a slot: whoever waits for the recovery finds them.
         await take_survey()
+        self._devices.learn_gpus(sharing.status)
         self._preparer.is_recovered.set()
 
     async def reconcile(self, sharing: NodeSharing) -> None:

@@ -57,13 +57,11 @@ class NodeHealth:
         self.unallocated = UnallocatedClaims(records)
         self._looks: dict[str, Look] = {}
         self._mig: dict[str, MigSupport | None] = {}
-        self._driver_load: int | None = None
         # With the time until which each is reported.
         self._news: defaultdict[str, dict[Fault, float]] = defaultdict(dict)
 
     def record_inspection(self, inventory: Inventory, known: Collection[str]) -> None:
         """`known` are all GPUs that the node has or had."""
-        self._driver_load = inventory.driver_load
         answering = {state.board.uuid: state for state in inventory.gpus}
         for uuid in known:
             if state := answering.get(uuid):
@@ -160,10 +158,10 @@ class NodeHealth:
                 ignored=self._ignored_xids,
                 gpu_instance=event.gpu_instance,
                 place=event.place,
-                driver_load=self._driver_load,
+                driver_load=event.driver_load,
             )
         reason = _REASONS.get(event.kind)
-        return Fault(reason=reason, driver_load=self._driver_load) if reason else None
+        return Fault(reason=reason, driver_load=event.driver_load) if reason else None
 
     def _mig_support(self, uuid: str) -> MigSupport | None:
         if uuid not in self._mig and uuid in self._records.missed_gpus:

@@ -17,7 +17,7 @@ from gpusharing.agent.health.unallocated import UnallocatedClaims
 from gpusharing.agent.problems import Problem
 from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.settling.settler import Settler
-from gpusharing.agent.state.models import GpuSettings, PreparedClaim
+from gpusharing.agent.state.models import GpuJournal, GpuSettings, PreparedClaim
 from gpusharing.agent.state.records import Records
 from gpusharing.api.meta import Condition, Conditions
 from gpusharing.api.sharing.gpu_status import GpuStatus, MigInstanceStatus, PublishedDevice, Reason
@@ -163,13 +163,17 @@ def _trusted(sharing: NodeSharing, records: Records, gpus: Sequence[GpuStatus], 
             "what a GPU was set to before: look at the GPU of this name, then delete the file"
         )
     elif records.lost_state:
-        changed = [one for gpu in gpus if (one := _changed(gpu))]
+        unknown = [one for gpu in gpus if (one := _unexplained(gpu, records.journal(gpu.uuid)))]
         reason = "StateLost"
         message = (
-            "the state directory was empty when the agent started: slots and claims were found again, but not what "
-            f"GPUs were set to before{f' ({listed(changed)})' if changed else ''}: set back what no pod needs, or "
-            "reboot the node, then restart the agent"
+            "the state directory was empty when the agent started, and what it had was recovered: find out who emptied "
+            "it, then restart the agent"
         )
+        if unknown:
+            message += (
+                f". Nobody knows who changed these GPUs: {listed(unknown)}: if no pod needs it, restore them or reboot "
+                "the node"
+            )
     return condition(
         STATE_TRUSTED,
         is_so=not message,
@@ -180,14 +184,15 @@ def _trusted(sharing: NodeSharing, records: Records, gpus: Sequence[GpuStatus], 
     )
 
 
-def _changed(gpu: GpuStatus) -> str:
-    """How it differs from a GPU that nobody has set."""
-    found = [
+def _unexplained(gpu: GpuStatus, journal: GpuJournal) -> str:
+    """How it differs from a GPU that nobody has set, and is not known to be restored."""
+    settings = [
         *([f"time slice {gpu.time_slice}"] if gpu.time_slice not in {None, Interval.DEFAULT} else []),
         *([f"compute mode {gpu.compute_mode}"] if gpu.compute_mode not in {None, "Default"} else []),
-        *(["MIG mode"] if gpu.mig_mode and gpu.mig_mode.enabled else []),
     ]
-    return f"gpu-{gpu.slot}: {', '.join(found)}" if found else ""
+    mig = ["MIG mode"] if gpu.mig_mode and gpu.mig_mode.enabled and gpu.mig_mode.found else []
+    differences = ([] if journal.settings else settings) + mig
+    return f"gpu-{gpu.slot}: {', '.join(differences)}" if differences else ""
 
 
 def _keeps_from_ready(finding: Finding) -> bool:

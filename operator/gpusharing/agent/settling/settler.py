@@ -103,7 +103,8 @@ class Settler:
             self._problems[uuid] = _trouble(error)
             raise
         self._problems.pop(uuid, None)
-        self._settled[uuid] = target
+        if not self._records.lost_claims:
+            self._settled[uuid] = target
 
     async def rest(self, uuid: str) -> bool:
         """Cuts the GPU as it is to be while nobody holds it. Whether that changed anything."""
@@ -214,9 +215,10 @@ class Settler:
         return targets.of((device for _, device in self._records.claims_on(uuid)), self._at_rest(uuid))
 
     async def _settle(self, uuid: str, target: GpuTarget) -> None:
-        # What goes makes room for what comes.
-        await self._mps.end(uuid)
-        await self._mig.shrink(uuid, target)
+        # What goes makes room for what comes. What a claim uses whose record is lost only seems to be free.
+        if not self._records.lost_claims:
+            await self._mps.end(uuid)
+            await self._mig.shrink(uuid, target)
         await self._settings.settle(uuid, target)
         await self._mig.grow(uuid, target)
         await self._mps.begin(uuid)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import structlog
+
 from gpusharing.agent.state.files import Boot, Envelopes, quarantined
 from gpusharing.agent.state.models import (
     Generation,
@@ -25,17 +27,26 @@ from gpusharing.kube.clock import seconds_since_boot
 
 M = TypeVar("M", bound=ApiModel)
 
+log = structlog.get_logger(__name__)
+
 _NOTHING: Final = History()
 
 
 class Records:
-    def __init__(self, directory: Path, *, proc_root: Path = Path("/proc")) -> None:
+    def __init__(self, directory: Path, *, proc_root: Path = Path("/proc"), runtime: Path | None = None) -> None:
+        """`runtime` is a directory that a reboot empties, as it sets GPUs back. It has the journals, too: nobody else
+        knows what GPUs go back to."""
         boot = Boot.read(proc_root)
         self.boot = boot
         # After a reboot the kubelet asks anew for every claim of a pod that is still there, and the hardware has gone
         # back by itself.
         self._claims_on_disk = Envelopes(directory / "claims", PreparedClaim, boot=boot, survives_reboot=False)
         self._journals_on_disk = Envelopes(directory / "journal", GpuJournal, boot=boot, survives_reboot=False)
+        self._journals_in_runtime: Envelopes[GpuJournal] | None = None
+        if runtime:
+            runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
+            copies = runtime / ".journal"
+            self._journals_in_runtime = Envelopes(copies, GpuJournal, boot=boot, survives_reboot=False)
         self._health_on_disk = Envelopes(directory / "health", GpuHealth, boot=boot, survives_reboot=False)
         self._seen_on_disk = Envelopes(directory / "seen", SeenGpu, boot=boot, survives_reboot=True, is_seen_again=True)
         self._gpus_on_disk = Envelopes(directory / "gpus", GpuRecord, boot=boot, survives_reboot=True)
@@ -55,7 +66,7 @@ class Records:
         self._lost_claims = self._claims_on_disk.put_aside() - self._claims.keys() - self._earlier_claims.keys()
         self._generations = {key: generation.value for key, generation, _ in self._pool_on_disk.read_all()}
         # A reboot has set everything back already, and what was wrong before it shows anew.
-        self._journals = _of_this_boot(self._journals_on_disk)
+        self._journals = self._read_journals()
         self._health = _of_this_boot(self._health_on_disk)
         self._seen: dict[str, SeenGpu] = {}
         self._not_seen_yet: set[str] = set()
@@ -87,9 +98,11 @@ class Records:
         """What there is of this boot: nothing of an earlier one may become part of it by being written."""
         generations = {key: Generation(value=value) for key, value in self._generations.items()}
         seen = {key: gpu for key, gpu in self._seen.items() if key not in self._not_seen_yet}
+        in_runtime = ((self._journals_in_runtime, self._journals),) if self._journals_in_runtime else ()
         return (
             (self._claims_on_disk, self._claims),
             (self._journals_on_disk, self._journals),
+            *in_runtime,
             (self._health_on_disk, self._health),
             (self._seen_on_disk, seen),
             (self._gpus_on_disk, self._gpus),
@@ -161,11 +174,30 @@ class Records:
         if journal == self.journal(uuid):
             return
         if journal == GpuJournal():
+            # First, so that the next agent does not take what is over for what was lost.
+            self._keep_in_runtime(uuid, None)
             self._journals_on_disk.delete(uuid)
             self._journals.pop(uuid, None)
         else:
             self._journals_on_disk.write(uuid, journal)
+            self._keep_in_runtime(uuid, journal)
             self._journals[uuid] = journal
+
+    def _keep_in_runtime(self, uuid: str, journal: GpuJournal | None) -> None:
+        if self._journals_in_runtime:
+            self._journals_in_runtime.keep(uuid, journal)
+
+    def _read_journals(self) -> dict[str, GpuJournal]:
+        journals = _of_this_boot(self._journals_on_disk)
+        copies = _of_this_boot(self._journals_in_runtime) if self._journals_in_runtime else {}
+        for uuid in copies.keys() - journals.keys():
+            log.warning("GPU journal recovered", uuid=uuid)
+            journals[uuid] = copies[uuid]
+            self._journals_on_disk.keep(uuid, copies[uuid])
+            self._journals_on_disk.forget(uuid)
+        for uuid in journals.keys() - copies.keys():
+            self._keep_in_runtime(uuid, journals[uuid])
+        return journals
 
     def history(self, uuid: str) -> History:
         return self._health[uuid].history if uuid in self._health else _NOTHING
@@ -227,6 +259,14 @@ class Records:
         if self._gpus.get(uuid) != record:
             self._gpus_on_disk.write(uuid, record)
             self._gpus[uuid] = record
+
+    def has_lost_gpu(self, uuid: str) -> bool:
+        """Whether a record of this GPU was there that cannot be trusted."""
+        return self.lost_state or uuid in self._gpus_on_disk.put_aside()
+
+    def recover_gpu(self, uuid: str, *, mig_mode_found: bool | None) -> None:
+        self.put_gpu(uuid, self.gpu(uuid).model_copy(update={"mig_mode_found": mig_mode_found}))
+        self._gpus_on_disk.forget(uuid)
 
     def keep_gpu(self, uuid: str, record: GpuRecord) -> None:
         """What nobody relies on before something else of it is written."""

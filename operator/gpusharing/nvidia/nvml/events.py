@@ -9,10 +9,12 @@ import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pynvml
 
+from gpusharing.nvidia import sysfs
 from gpusharing.nvidia.errors import (
     DriverDownError,
     GpuLostError,
@@ -38,8 +40,9 @@ _SHORTEST_WAIT: Final = 1
 
 
 class EventWatch:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, sysfs_root: Path) -> None:
         self._session = session
+        self._sysfs = sysfs_root
         session.watchers.append(self)
         self._set: Any = None
         """None: the watch has not begun, or broke off."""
@@ -113,6 +116,8 @@ class EventWatch:
             xid=data.eventData if kind is EventKind.XID else None,
             gpu_instance=names.instance(data.gpuInstanceId),
             compute_instance=names.instance(data.computeInstanceId),
+            # Now: the driver may have been loaded anew since the last inspection.
+            driver_load=sysfs.driver_load(self._sysfs),
         )
 
     def _with_circumstances(self, events: Iterable[GpuEvent]) -> Iterator[GpuEvent]:

@@ -26,8 +26,7 @@ async def agent(toolchain: Path, name: str) -> Any:
 @pytest.mark.parametrize("directory", [*OVERLAYS, *STANDALONE], ids=lambda path: path.name)
 async def test_the_api_server_accepts_it(installed: ControlPlane, monitoring_kinds: None, directory: Path) -> None:
     # On top of base, as it is there: what only an overlay or component has is new.
-    arguments = ["apply", "--dry-run=server", "--validate=strict", "--kustomize", directory]
-    said = await installed.kubectl(*arguments)
+    said = await installed.kubectl("apply", "--dry-run=server", "--validate=strict", "--kustomize", directory)
     rendered = objects(await kustomized(installed.programs / "kubectl", directory))
     assert len(said.splitlines()) == len(rendered)
 

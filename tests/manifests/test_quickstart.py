@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from harness.controlplane import ControlPlane
-from manifests.rendering import MANIFESTS, NAMESPACE, ROOT
+from harness.gpu_cluster import MANIFESTS, NAMESPACE
+from manifests.rendering import ROOT
 
 pytestmark = pytest.mark.cluster
 

@@ -5,6 +5,7 @@ import pytest_asyncio
 
 from harness.controlplane import ControlPlane
 from harness.gpu_cluster import MANIFESTS
+from manifests.monitoring_kinds import add_monitoring_kinds
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
@@ -15,3 +16,8 @@ async def installed(toolchain: Path) -> AsyncIterator[ControlPlane]:
         await control_plane.kubectl("apply", "--kustomize", MANIFESTS)
         await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
         yield control_plane
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
+async def monitoring_kinds(installed: ControlPlane) -> None:
+    await add_monitoring_kinds(installed)

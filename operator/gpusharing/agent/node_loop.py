@@ -169,12 +169,13 @@ class NodeLoop:
             await run("recover claims", partial(self._recovery.reconcile, sharing))
         # Before anything is changed, because a slow API server takes its time.
         answers = await run("confirm claims", self._answers) or {}
-        # Without an await in between: claims are prepared at the same time.
+        # Without an await between the plan and what the records say: claims are prepared at the same time.
         with self._steps.step("decide what to publish"):
             plans = self._plan(answers)
-            is_in_force = self._gpus.put_in_force(plans) and plans.keys() == set(self._gpus.uuids)
+            is_in_force = await self._gpus.put_in_force(plans) and plans.keys() == set(self._gpus.uuids)
+        await run("write records", self._gpus.remember)
         with self._steps.step("follow policies"):
-            self._recovery.follow()
+            await self._recovery.follow()
         await run("set GPUs", self._settle)
         if sharing and self._records.lost_claims:
             # Where the state was lost, what GPUs offer is known only now.

@@ -287,7 +287,8 @@ async def _recover(
     recovery: ClaimRecovery, start: Start, recovered: RecoveredGpus, on_change: Callable[[], None]
 ) -> None:
     recovered.begin()
-    recovering = recovery.recover()
+    await recovery.renew()
+    recovering = recovery.settle()
     # From here on whoever comes for a GPU comes after its recovery.
     start.gpus_known.set()
     on_change()

@@ -163,7 +163,9 @@ def _paths(directory: Path) -> Iterator[Path]:
             if number >= _MOST_FILES:
                 log.warning("CDI directory has too many files", directory=str(directory), read=_MOST_FILES)
                 return
-            if entry.name.endswith((".json", ".yaml")) and not entry.name.startswith(OUR_PREFIX):
+            # There may be hundreds of ours, and they are passed for each claim.
+            name = entry.name
+            if not name.startswith(OUR_PREFIX) and name.endswith((".json", ".yaml")):
                 yield Path(entry.path)
 
 

@@ -140,7 +140,8 @@ class Agent:
             preparer=self.preparer,
             steps=steps,
         )
-        await self.recovery.recover()
+        await self.recovery.renew()
+        await self.recovery.settle()
         self.loop = NodeLoop(
             node=NODE,
             driver=DRIVER,

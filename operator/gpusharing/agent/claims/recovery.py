@@ -1,7 +1,8 @@
 """Prepared claims after a start, and while policies change: renewed, followed, and found again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
 
 import structlog
 
@@ -24,6 +25,9 @@ from gpusharing.core.publishing.narrowing import Holder
 log = structlog.get_logger(__name__)
 
 
+_FOLLOW: Final = "follow policies"
+
+
 class ClaimRecovery:
     def __init__(
         self,
@@ -43,24 +47,28 @@ class ClaimRecovery:
         self._settler = settler
         self._preparer = preparer
         self._steps = steps
+        self._followed: Mapping[str, object] = {}
+        """By the GPU's uuid: the offers that its claims have followed, and as which version of its claims."""
         self._forgotten = ForgottenClaims(records=records, reader=reader, files=files, preparer=preparer)
 
-    def recover(self) -> asyncio.Future[None]:
-        """After a start: walls, CDI specs and GPU settings follow from the claims on disk, whatever was half done. Of
-        GPUs that are still being set, others wait for the gate from now on."""
+    async def renew(self) -> None:
+        """After a start: walls and CDI specs follow from the claims on disk, whatever was half done."""
         # Written by a predecessor of this boot: containers may run. Others are void.
-        self._records.lose_claims(self._files.claims_of(self._records.boot))
+        self._records.lose_claims(await asyncio.to_thread(self._files.claims_of, self._records.boot))
         # Pods that end need no disk.
         with self._steps.step("renew claim files"):
-            self._renew()
+            await self._renew()
+
+    def settle(self) -> asyncio.Future[None]:
+        """Then the settings of the GPUs. For one that is still being set, others wait from now on."""
         return self._settler.recover({*self._records.changed_gpus, *self._devices.gpus})
 
-    def follow(self) -> None:
+    async def follow(self) -> None:
         """Gives claims the settings of their GPUs that are in force now, and what could not be written before."""
         if self._steps.has_failed("renew claim files"):
             with self._steps.step("renew claim files"):
-                self._renew()
-        self._follow()
+                await self._renew()
+        await self._follow()
 
     async def restore(self) -> list[str]:
         """Writes again what others have removed of what containers find. Returns whose."""
@@ -70,7 +78,7 @@ class ClaimRecovery:
         errors: list[OSError] = []
         for claim in lost:
             try:
-                self._files.renew(claim)
+                await self._renew_files(claim)
             except OSError as error:
                 errors.append(error)
         if errors:
@@ -91,7 +99,7 @@ class ClaimRecovery:
     ) -> None:
         """What the API knows of this node and its state may have lost, once after each start: before that nothing is
         deleted, no new GPU gets a slot, and nothing new is prepared."""
-        self._devices.learn_slots(_slots(slices) | _slots_of(sharing) | self._files.slots())
+        await self._devices.learn_slots(_slots(slices) | _slots_of(sharing) | self._files.slots())
         if self._records.is_empty and sharing.status.gpus:
             self._records.lost_state = True
             log.warning("state lost", gpus=len(sharing.status.gpus), claims=len(sharing.status.claims))
@@ -137,24 +145,44 @@ class ClaimRecovery:
         prepared = self._records.all_claims.get(holder.claim)
         return prepared is not None and await self._reader.holds(prepared, holder)
 
-    def _renew(self) -> None:
+    async def _renew(self) -> None:
         for uid in self._files.claims() - self._records.claims.keys() - self._records.lost_claims:
-            self._files.delete_spec(uid)
+            async with self._files.turn(uid):
+                await self._files.delete_spec(uid)
         self._files.renew_walls()
-        self._follow()
+        await self._follow()
         claims = {claim.display_name: claim for claim in self._records.claims.values()}
-        self._steps.for_each("renew claim files", claims, self._files.renew, kind="claim")
+        await self._steps.for_each("renew claim files", claims, self._renew_files, kind="claim")
 
-    def _follow(self) -> None:
-        claims = {claim.display_name: claim for claim in self._records.claims.values()}
-        self._steps.for_each("follow policies", claims, self._follow_with, kind="claim")
+    async def _renew_files(self, claim: PreparedClaim) -> None:
+        async with self._files.turn(claim.uid):
+            if self._records.claims.get(claim.uid) == claim:
+                await self._files.renew(claim)
 
-    def _follow_with(self, claim: PreparedClaim) -> None:
-        followed = self._devices.with_current_settings(claim)
-        if followed != claim:
-            # The record comes last: until then it is done again.
-            self._files.renew(followed)
-            self._records.put_claim(followed)
+    async def _follow(self) -> None:
+        """On the GPUs whose offers or claims have changed since all of their claims followed."""
+        now = {
+            uuid: (self._devices.in_force(uuid), self._records.version_of_claims_on(uuid))
+            for uuid in self._devices.gpus
+        }
+        changed = {uuid for uuid, known in now.items() if self._followed.get(uuid) != known}
+        claims = {claim.uid: claim for uuid in changed for claim, _ in self._records.claims_on(uuid)}
+        behind = {
+            claim.display_name: claim
+            for claim in claims.values()
+            if self._devices.with_current_settings(claim) != claim
+        }
+        await self._steps.for_each(_FOLLOW, behind, self._follow_with, kind="claim")
+        if not self._steps.has_failed(_FOLLOW):
+            self._followed = now
+
+    async def _follow_with(self, claim: PreparedClaim) -> None:
+        async with self._files.turn(claim.uid):
+            if self._records.claims.get(claim.uid) == claim:
+                followed = self._devices.with_current_settings(claim)
+                # The record comes last: until then it is done again.
+                await self._files.renew(followed)
+                self._records.put_claim(followed)
 
 
 def _reference(uid: str, claim: str) -> ClaimRef:

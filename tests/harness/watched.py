@@ -56,7 +56,8 @@ def _timed(run: Callable[[asyncio.Handle], None]) -> Callable[[asyncio.Handle], 
         run(handle)
         took = time.thread_time() - began
         if took > LONGEST_STEP:
-            log.error(EVENT, by=f"step {handle!r}"[:500], seconds=round(took, 3))
+            task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+            log.error(EVENT, by=f"step {handle!r} of {task!r}"[:700], seconds=round(took, 3))
 
     return timed
 

@@ -250,16 +250,15 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
             watches=watches,
             metrics=metrics.page,
         )
+        # What is alive now lives for as long as the process: the collector need not look at it again. What is not
+        # would stay with it for good. Before anybody is served, because that takes a while.
+        gc.collect()
+        gc.freeze()
         # What can fail at a start stands before the group, which would wrap its error.
         async with loop.publisher.tainted_at_stop(), server, serving(arguments.listen, pages):
             # What cannot be served now is told, and served later.
             await inspection.begin()
             log.info("serving the kubelet", claims=len(records.claims), version=__version__)
-            # What is alive now lives for as long as the process: the collector need not look at it again. What is not
-            # would stay with it for good.
-            gc.collect()
-            gc.freeze()
-
             async def begin() -> None:
                 await start.run(hardware, survey.take, on_change=on_change)
                 log.info("GPUs found", gpus=len(gpus.uuids))

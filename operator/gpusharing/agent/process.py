@@ -221,6 +221,7 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
             steps=steps,
             problems=problems.find,
             is_registered=lambda: server.registered,
+            calls=lambda: preparer.calls,
             survey=survey,
             changed=changed,
             start=start,

@@ -156,6 +156,7 @@ class Agent:
             steps=steps,
             problems=lambda: steps.problems,
             is_registered=lambda: True,
+            calls=lambda: self.preparer.calls,
             survey=self.survey,
             changed=self.changed,
             start=start,

@@ -61,12 +61,15 @@ class Preparer:
         self._on_change = on_change
         self.is_recovered = asyncio.Event()
         """Set once it is known from the API what this node's state may have lost."""
+        self.calls = 0
+        """Grows with each call that begins or ends."""
         self._attempts: dict[str, _Attempt] = {}
         """By the claim's uid."""
 
     async def prepare(self, ref: ClaimRef, within: float = KUBELETS_PATIENCE) -> PreparedClaim:
         """In so many seconds. What is begun on the GPUs then goes on, and the kubelet's next attempt finds it."""
         budget = Budget(within)
+        self.calls += 1
         try:
             await budget.spend(self._start.wait(), on="finding out which GPUs this node has")
             claim = await budget.spend(self._reader.read(ref), on="reading the claim from the API server")
@@ -89,15 +92,20 @@ class Preparer:
             raise PrepareError(f"claim {ref.display_name}: {error}") from error
         except (ApiError, UnreachableError) as error:
             raise PrepareError(f"claim {ref.display_name} cannot be read: {error}") from error
+        finally:
+            self.calls += 1
 
     async def unprepare(self, ref: ClaimRef, within: float = KUBELETS_PATIENCE) -> None:
         """In so many seconds: setting GPUs back may take longer, and holds up no pod."""
         if known := self._records.all_claims.get(ref.uid):
             _name_in_logs(known.users)
         try:
+            self.calls += 1
             await self.take_back(ref.uid, within=within)
         except OSError as error:
             raise PrepareError(f"claim {ref.display_name}: {error}") from error
+        finally:
+            self.calls += 1
 
     async def prepare_again(self, claim: ResourceClaim) -> PreparedClaim:
         """One that was prepared before, and whose record was lost."""

@@ -1,6 +1,8 @@
 """Whether a claim costs more on a node that has many."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from agent.on_cluster import DRIVER, GpuNode, install
@@ -15,57 +17,57 @@ from gpusharing.kube.transport import Api, open_session
 from harness.controlplane import ControlPlane
 
 CROWDS: Final = (0, 64, 256, 512)
+"""Instead of none, a node has one for each of its GPUs."""
 ROUNDS: Final = 200
 MOST_TO_LEAST: Final = 1.3
-_AT_ONCE: Final = 16
 _SHARES: Final = {"timeSlicing": {"maxClients": 2 * max(CROWDS) // GPUS, "interval": "Medium"}}
 
 
 async def measure() -> list[Figure]:
-    async with ControlPlane() as control_plane:
+    async with ControlPlane() as control_plane, AsyncExitStack() as stack:
         await install(control_plane)
         credentials = await client_credentials.load(control_plane.kubeconfig)
-        async with (
-            open_session(credentials) as session,
-            GpuNode(control_plane, gpus=f"H100-80GB:{GPUS}", start=False) as node,
-        ):
-            await start_agent(node)
-            api = Api(session, credentials.server, user_agent="gpusharing-bench")
-            return await _measure(node, api)
+        session = await stack.enter_async_context(open_session(credentials))
+        api = Api(session, credentials.server, user_agent="gpusharing-bench")
+        nodes = [await stack.enter_async_context(_crowded(control_plane, api, size)) for size in CROWDS]
+        coming: list[list[float]] = [[] for _ in nodes]
+        going: list[list[float]] = [[] for _ in nodes]
+        for number in range(ROUNDS):
+            # In turns: a machine that gets slower is slower for all.
+            for index, (kubelet, claims) in enumerate(nodes):
+                claim = claims[number % GPUS]
+                coming[index].append(await kubelet.prepare(claim))
+                going[index].append(await kubelet.unprepare(claim))
+        return [_figure("Prepare", coming), _figure("Unprepare", going)]
 
 
-async def _measure(node: GpuNode, api: Api) -> list[Figure]:
-    """Each GPU has one client at least: the first one and the last one set it, which is measured elsewhere."""
-    await node.decide(*[_SHARES] * GPUS)
-    coming: dict[int, float] = {}
-    going: dict[int, float] = {}
-    async with KubeletClient(node.directory / "kubelet") as kubelet:
-        crowd: list[ResourceClaim] = []
-        mine = [await _read(api, await node.claim(node.shared(slot))) for slot in range(GPUS)]
-        residents = [await _read(api, await node.claim(node.shared(slot))) for slot in range(GPUS)]
-        await kubelet.prepare(*residents)
-        for size in CROWDS:
-            while len(crowd) < size:
-                joining = await asyncio.gather(*(_allocated(node, api, slot % GPUS) for slot in range(_AT_ONCE)))
+@asynccontextmanager
+async def _crowded(
+    control_plane: ControlPlane, api: Api, size: int
+) -> AsyncIterator[tuple[KubeletClient, list[ResourceClaim]]]:
+    """A node with so many prepared claims, and a claim for each of its GPUs that is not. Each GPU has one client at
+    least: the first one and the last one set it, which is measured elsewhere."""
+    async with GpuNode(control_plane, gpus=f"H100-80GB:{GPUS}", start=False) as node:
+        await start_agent(node)
+        await node.decide(*[_SHARES] * GPUS)
+        async with KubeletClient(node.directory / "kubelet") as kubelet:
+            claims = [await _allocated(node, api, slot) for slot in range(GPUS)]
+            crowd: list[ResourceClaim] = []
+            while len(crowd) < max(size, GPUS):
+                joining = await asyncio.gather(*(_allocated(node, api, slot) for slot in range(GPUS)))
                 await kubelet.prepare(*joining)
                 crowd += joining
-            await _name(node, [*residents, *crowd])
-            times: tuple[list[float], list[float]] = [], []
-            for number in range(ROUNDS):
-                claim = mine[number % GPUS]
-                times[0].append(await kubelet.prepare(claim))
-                times[1].append(await kubelet.unprepare(claim))
-            coming[size], going[size] = p50(times[0]), p50(times[1])
-    return [_figure("Prepare", coming), _figure("Unprepare", going)]
+            await _name(node, [*claims, *crowd])
+            yield kubelet, claims
 
 
-def _figure(call: str, times: dict[int, float]) -> Figure:
-    value = max(times.values()) / min(times.values())
-    shown = ", ".join(f"{seconds * 1000:.2f} ms" for seconds in times.values())
-    crowds = ", ".join(map(str, times))
+def _figure(call: str, times: Sequence[Sequence[float]]) -> Figure:
+    medians = [p50(samples) for samples in times]
+    value = max(medians) / min(medians)
+    shown = ", ".join(f"{seconds * 1000:.2f}" for seconds in medians)
     return Figure(
-        f"{call}, p50 of {ROUNDS}, with {crowds} other claims on {GPUS} GPUs: most",
-        f"{value:.2f} ({shown})",
+        f"{call}, p50 of {ROUNDS}, with {', '.join(map(str, CROWDS))} other claims on {GPUS} GPUs, most",
+        f"{value:.2f} ({shown} ms)",
         "least of these",
         f"<= {MOST_TO_LEAST}",
         value <= MOST_TO_LEAST,

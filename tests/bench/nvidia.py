@@ -1,4 +1,4 @@
-"""Our agent beside the kubelet plugin of NVIDIA's DRA driver: the same API server, the same simulated GPUs, in turns."""
+"""Our agent and the kubelet plugin of NVIDIA's DRA driver: the same API server, the same simulated GPUs, in turns."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from harness.processes import Process
 from harness.readiness import accepts
 
 GPUS: Final = 8
-ROUNDS: Final = 300
+ROUNDS: Final = 200
 _WARM: Final = 20
 _CLAIMS: Final = 64
 # NVIDIA's client sends five requests a second by default: a node that starts many pods waits for that first.
@@ -133,8 +133,6 @@ def _figures(
 async def _memory(api: Api, nodes: Sequence[GpuNode], kubelets: Sequence[KubeletClient]) -> list[Figure]:
     """NVIDIA's driver has no more claims than GPUs, without shares."""
     ours, theirs = nodes
-    del kubelets
-    del api
     return [
         absolute("agent, resident memory after all this", memory(ours.agent.pid), "MiB", at_most=MEMORY_MIB),
         absolute("NVIDIA's plugin, likewise", memory(theirs.agent.pid), "MiB", at_most=float("inf")),

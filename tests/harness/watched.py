@@ -37,7 +37,7 @@ def is_on_the_loop() -> bool:
 
 
 def watch(directories: tuple[str, ...]) -> None:
-    """Nothing below `directories` is to be opened on the loop: what others write there may be large, or slow to read."""
+    """Nothing below `directories` is to be opened on the loop: what others write there may be large or slow to read."""
     asyncio.Handle._run = _timed(asyncio.Handle._run)  # type: ignore[assignment, method-assign]
     os.fsync = _never_on_the_loop(_slow(os.fsync))
     os.mknod = _never_on_the_loop(os.mknod)

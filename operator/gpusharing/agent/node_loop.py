@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -41,8 +42,11 @@ log = structlog.get_logger(__name__)
 _COALESCE: Final = 0.02
 # It begins then, whatever happens.
 _WAITS_FOR_CALLS: Final = 0.25
-# A node on which many pods start at once reports so often, not for each of them.
+# A node on which many pods start at once reports so often, not for each of them. One with many claims has more to say
+# each time: reports take so much of the agent's time, and wait no longer than the last of these.
 _REPORT_EVERY: Final = 0.25
+_REPORTING: Final = 0.05
+_REPORT_AT_LEAST_EVERY: Final = 2.0
 _REPORT_PROBLEMS_EVERY: Final = 5.0
 # What takes longer goes on while the round does.
 _SETTLED_WITHIN: Final = 1.0
@@ -74,8 +78,8 @@ class NodeLoop:
         watches: Watches,
         others: OtherDrivers,
     ) -> None:
-        """`problems`: what keeps the agent from its work. `is_registered`: whether the kubelet knows the driver. `calls`:
-        grows with each call of the kubelet that begins or ends."""
+        """`problems`: what keeps the agent from its work. `is_registered`: whether the kubelet knows the driver.
+        `calls`: grows with each call of the kubelet that begins or ends."""
         self._node = node
         self._api = api
         self._records = records
@@ -102,6 +106,8 @@ class NodeLoop:
         self._observed_generation: int | None = None
         """Of the last spec that was put in force."""
         self._reported = -math.inf
+        self._report_took = 0.0
+        """Of the processor."""
         self._report_at = math.inf
         self._alarm: asyncio.TimerHandle | None = None
         self._publisher = Publisher(
@@ -264,11 +270,13 @@ class NodeLoop:
 
     async def _report_in_time(self, sharing: NodeSharing) -> None:
         self._report_at = math.inf
-        earliest = self._reported + _REPORT_EVERY
+        earliest = self._reported + min(max(_REPORT_EVERY, self._report_took / _REPORTING), _REPORT_AT_LEAST_EVERY)
         if seconds_since_boot() < earliest:
             self._report_at = earliest
         else:
+            began = time.thread_time()
             await self._steps.run("report", partial(self._report, sharing))
+            self._report_took = time.thread_time() - began
 
     async def _describe(self, sharing: NodeSharing, moment: str) -> Described:
         return describe_node(

@@ -1,7 +1,7 @@
 """A local copy of all objects of one kind that match a selector: listed, watched, and listed again when in doubt."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar
 
@@ -178,7 +178,7 @@ class Reflector(Generic[T]):
                     yield known
 
     def _apply(self, event: str, value: Any) -> None:
-        if event == "BOOKMARK":
+        if event == "BOOKMARK" or (event != "DELETED" and self._is_known(value["metadata"])):
             return
         item = self._kind.from_json(value)
         # The watch may be behind what our own writes returned.
@@ -187,6 +187,14 @@ class Reflector(Generic[T]):
         else:
             self._put(item)
         self._on_change()
+
+    def _is_known(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether it is what a write of our own returned: it may be large, and it is no news."""
+        known = self.get(metadata["name"], metadata.get("namespace", ""))
+        if known is None:
+            return False
+        meta = _meta(known)
+        return (meta.uid, meta.resource_version) == (metadata["uid"], metadata["resourceVersion"])
 
     def _put(self, value: T) -> None:
         known = self._objects.get(_key(value))

@@ -64,6 +64,7 @@ class Clock:
             mock.patch.object(node_loop, "seconds_since_boot", self.seconds_since_boot),
             mock.patch.object(node_loop, "now", self.moment),
             mock.patch.object(node_loop, "_REPORT_EVERY", 0.0),
+            mock.patch.object(node_loop, "_REPORT_AT_LEAST_EVERY", 0.0),
             # Rounds come to their end, however busy the machine is.
             mock.patch.object(node_loop, "_SETTLED_WITHIN", 3600.0),
             mock.patch.object(publisher, "seconds_since_boot", self.seconds_since_boot),

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import gc
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -78,6 +79,11 @@ def cdi_specs_of(arguments: argparse.Namespace) -> CdiSpecs:
 
 
 async def main(arguments: argparse.Namespace) -> None:
+    if sys.version_info < (3, 12):
+        # As newer ones do: without a thread for each program that is run.
+        watcher = asyncio.PidfdChildWatcher()
+        watcher.attach_loop(asyncio.get_running_loop())
+        asyncio.set_child_watcher(watcher)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

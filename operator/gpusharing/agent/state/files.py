@@ -184,12 +184,14 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False, mode: in
     """Readers see the old file or the new one. The temporary name has no suffix that anybody looks for."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
+        # Without a buffer, whose making takes longer than the write.
+        with temporary.open("wb", buffering=0) as file:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             if durable:
-                file.flush()
                 os.fsync(file.fileno())
         _replace(temporary, path)
         if durable:

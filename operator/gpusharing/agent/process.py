@@ -266,6 +266,7 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
             # What cannot be served now is told, and served later.
             await inspection.begin()
             log.info("serving the kubelet", claims=len(records.claims), version=__version__)
+
             async def begin() -> None:
                 await start.run(hardware, survey.take, on_change=on_change)
                 log.info("GPUs found", gpus=len(gpus.uuids))

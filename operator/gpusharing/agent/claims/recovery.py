@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -19,6 +19,8 @@ from gpusharing.agent.steps import Steps
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim, ResourceSlice
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.claims import allocation
 from gpusharing.core.publishing.narrowing import Holder
 
@@ -26,6 +28,11 @@ log = structlog.get_logger(__name__)
 
 
 _FOLLOW: Final = "follow policies"
+
+
+class _OnGpu(NamedTuple):
+    offers: tuple[Offers, PolicyReference | None]
+    claims: Mapping[str, PreparedClaim]
 
 
 class ClaimRecovery:
@@ -47,8 +54,8 @@ class ClaimRecovery:
         self._settler = settler
         self._preparer = preparer
         self._steps = steps
-        self._followed: Mapping[str, object] = {}
-        """By the GPU's uuid: the offers that its claims have followed, and as which version of its claims."""
+        self._followed: Mapping[str, _OnGpu] = {}
+        """By the GPU's uuid: what its claims have followed, and which these were."""
         self._forgotten = ForgottenClaims(records=records, reader=reader, files=files, preparer=preparer)
 
     async def renew(self) -> None:
@@ -160,21 +167,27 @@ class ClaimRecovery:
                 await self._files.renew(claim)
 
     async def _follow(self) -> None:
-        """On the GPUs whose offers or claims have changed since all of their claims followed."""
-        now = {
-            uuid: (self._devices.in_force(uuid), self._records.version_of_claims_on(uuid))
-            for uuid in self._devices.gpus
-        }
-        changed = {uuid for uuid, known in now.items() if self._followed.get(uuid) != known}
-        claims = {claim.uid: claim for uuid in changed for claim, _ in self._records.claims_on(uuid)}
+        """A claim is compared again when it or the offers of its GPUs have changed since."""
+        now = {uuid: self._on_gpu(uuid) for uuid in self._devices.gpus}
+        changed = {claim.uid: claim for uuid, on_gpu in now.items() for claim in self._changed(uuid, on_gpu)}
         behind = {
             claim.display_name: claim
-            for claim in claims.values()
+            for claim in changed.values()
             if self._devices.with_current_settings(claim) != claim
         }
         await self._steps.for_each(_FOLLOW, behind, self._follow_with, kind="claim")
         if not self._steps.has_failed(_FOLLOW):
             self._followed = now
+
+    def _on_gpu(self, uuid: str) -> _OnGpu:
+        return _OnGpu(self._devices.in_force(uuid), {claim.uid: claim for claim, _ in self._records.claims_on(uuid)})
+
+    def _changed(self, uuid: str, now: _OnGpu) -> list[PreparedClaim]:
+        before = self._followed.get(uuid)
+        if before is None or before.offers != now.offers:
+            return list(now.claims.values())
+        # There may be hundreds, and most are the very objects of the last time.
+        return [claim for uid, claim in now.claims.items() if before.claims.get(uid) is not claim]
 
     async def _follow_with(self, claim: PreparedClaim) -> None:
         async with self._files.turn(claim.uid):

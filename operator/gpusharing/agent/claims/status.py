@@ -74,7 +74,6 @@ class ClaimStatusWriter:
                 known[key] = self._health.of_device(device)
         return [known[key] for key in keys]
 
-
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
         while True:

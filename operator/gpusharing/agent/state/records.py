@@ -5,7 +5,6 @@ was learned of GPUs is kept in memory all the same, and written as soon as that 
 is awaited; all else goes no further than to the kernel.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,7 +45,6 @@ class Records:
         self._pool_on_disk = Envelopes(directory / "pool", Generation, boot=boot, survives_reboot=True)
         self._claims: dict[str, PreparedClaim] = {}
         self._earlier_claims: dict[str, PreparedClaim] = {}
-        self._versions: Counter[str] = Counter()
         self._on_gpu: dict[str, dict[str, PreparedClaim]] = {}
         """The claims that hold a GPU, of this boot and of before, by the GPU's uuid and the claim's uid."""
         for key, claim, is_this_boot in self._claims_on_disk.read_all():
@@ -124,10 +122,6 @@ class Records:
     def all_claims(self) -> Mapping[str, PreparedClaim]:
         return self._earlier_claims | self._claims if self._earlier_claims else self._claims
 
-    def version_of_claims_on(self, uuid: str) -> int:
-        """Another one whenever a claim comes to the GPU, or changes."""
-        return self._versions[uuid]
-
     def claims_on(self, uuid: str) -> list[tuple[PreparedClaim, PreparedDevice]]:
         """What the GPU is set for. Claims with admin access are not among them."""
         return [(claim, device) for claim, device in self.holders_of(uuid) if claim.uid in self._claims]
@@ -168,7 +162,6 @@ class Records:
     def _index(self, claim: PreparedClaim) -> None:
         for uuid in {device.uuid for device in claim.devices if not device.admin}:
             self._on_gpu.setdefault(uuid, {})[claim.uid] = claim
-            self._versions[uuid] += 1
 
     def _forget_index(self, uid: str) -> None:
         known = self.all_claims.get(uid)

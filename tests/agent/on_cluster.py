@@ -168,7 +168,7 @@ class GpuNode:
             self.agent = self.process()
             # MPS daemons outlive a killed agent.
             stack.callback(kill_programs_of, self.sim)
-            stack.push_async_callback(self.agent.kill)
+            stack.push_async_callback(self._kill_agent)
             if self._starts:
                 await self.agent.start()
             self._stack = stack.pop_all()
@@ -180,6 +180,10 @@ class GpuNode:
         if error is not None and self.agent.log.exists():
             print(self.agent.last_lines(40))
         await self._stack.aclose()
+
+    async def _kill_agent(self) -> None:
+        """A test may have put another one in its place."""
+        await self.agent.kill()
 
     async def _clean_up(self) -> None:
         """The Node takes with it what it owns."""

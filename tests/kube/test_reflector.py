@@ -117,15 +117,6 @@ async def test_list_then_watch(api: Api, script: Script) -> None:
     assert watching.query["fieldSelector"] == "spec.nodeName=n"
 
 
-async def test_what_is_known_is_no_news(api: Api, script: Script) -> None:
-    """Such as what a write of our own has returned."""
-    script.then(lists(5, slice_("a", 3)), watches(event("MODIFIED", slice_("a", 3)), event("ADDED", slice_("b", 7))))
-    async with copying(api) as copy:
-        await copy.holds(a=3, b=7)
-        # The list, and one event.
-        assert len(copy.changes) == 2
-
-
 async def test_watch_that_ends_goes_on_where_it_was(api: Api, script: Script) -> None:
     """Also when the last thing it said was a bookmark, which is no change."""
     script.then(

@@ -178,18 +178,18 @@ class Reflector(Generic[T]):
                     yield known
 
     def _apply(self, event: str, value: Any) -> None:
-        if event == "BOOKMARK" or (event != "DELETED" and self._is_known(value["metadata"])):
+        if event == "BOOKMARK":
             return
-        item = self._kind.from_json(value)
         # The watch may be behind what our own writes returned.
         if event == "DELETED":
-            self.drop(item)
-        else:
-            self._put(item)
+            self.drop(self._kind.from_json(value))
+        elif not self._is_known(value["metadata"]):
+            self._put(self._kind.from_json(value))
+        # Also of what our own writes returned: who has written it may have waited for that.
         self._on_change()
 
     def _is_known(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether it is what a write of our own returned: it may be large, and it is no news."""
+        """Whether it is what a write of our own returned: it may be large, and need not be read again."""
         known = self.get(metadata["name"], metadata.get("namespace", ""))
         if known is None:
             return False

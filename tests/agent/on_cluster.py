@@ -182,7 +182,7 @@ class GpuNode:
         await self._stack.aclose()
 
     async def _kill_agent(self) -> None:
-        """The last one: a test may have put another in its place."""
+        """A test may have put another one in its place."""
         await self.agent.kill()
 
     async def _clean_up(self) -> None:

@@ -106,17 +106,17 @@ async def test_whatever_wakes_it_a_failed_step_waits_for_its_time(steps: Steps, 
 async def test_one_that_fails_concerns_no_other(steps: Steps) -> None:
     done: list[str] = []
 
-    def do(item: str) -> None:
+    async def do(item: str) -> None:
         if item == "b":
             raise ZeroDivisionError
         done.append(item)
 
     items = {item: item for item in "abc"}
-    steps.for_each("work", items, do, kind="claim")
+    await steps.for_each("work", items, do, kind="claim")
     assert done == ["a", "c"]
     assert ["work of claim b" in problem.message for problem in steps.problems] == [True]
     del items["b"]
-    steps.for_each("work", items, do, kind="claim")
+    await steps.for_each("work", items, do, kind="claim")
     assert not steps.have_failed
 
 

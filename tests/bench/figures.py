@@ -27,6 +27,13 @@ def ratio(name: str, seconds: float, *, unit: float, yardstick: str, at_most: fl
     return Figure(name, f"{value:.1f}", f"{yardstick} ({unit * 1000:.2f} ms)", f"<= {at_most:g}", value <= at_most)
 
 
+def relative(name: str, seconds: float, *, unit: float, yardstick: str, at_most: float) -> Figure:
+    """To something of the same size."""
+    value = seconds / unit
+    yardstick = f"{yardstick} ({unit * 1000:.2f} ms)"
+    return Figure(name, f"{value:.2f} ({seconds * 1000:.2f} ms)", yardstick, f"<= {at_most:g}", value <= at_most)
+
+
 def at_least(name: str, value: float, *, note: str, yardstick: str, least: float) -> Figure:
     return Figure(name, f"{value:.2f} ({note})", yardstick, f">= {least:g}", value >= least)
 

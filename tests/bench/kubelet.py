@@ -37,6 +37,9 @@ class KubeletClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._channel.close()
 
     async def prepare(self, *claims: ResourceClaim) -> float:

@@ -82,16 +82,16 @@ async def measure() -> list[Figure]:
         async with open_session(credentials) as session:
             api = Api(session, credentials.server, user_agent="gpusharing-bench")
             async with GpuNode(control_plane, gpus=f"H100-80GB:{GPUS}", start=False) as node:
-                await _start(node)
+                await start_agent(node)
                 figures = await _of_every_kind(node, api)
                 figures += await _full_node(node, api)
             async with GpuNode(control_plane, gpus="H100-80GB:1", start=False) as node:
-                await _start(node, taken_wait="0")
+                await start_agent(node, taken_wait="0")
                 figures.append(await _narrowed(node, api))
             return figures
 
 
-async def _start(node: GpuNode, **changes: str) -> None:
+async def start_agent(node: GpuNode, **changes: str) -> None:
     """As a node has it: with no more packages than it needs, and its manifest's environment."""
     node.agent = node.process(**changes)
     node.agent.argv[0] = str(agent_environment.python())
@@ -158,7 +158,7 @@ async def _full_node(node: GpuNode, api: Api) -> list[Figure]:
     return [
         ratio(f"{len(claims)} claims at once, each", took / len(claims), unit=empty, yardstick=_EMPTY, at_most=27),
         absolute(
-            f"agent, resident memory with {len(claims)} claims", _memory(node.agent.pid), "MiB", at_most=MEMORY_MIB
+            f"agent, resident memory with {len(claims)} claims", memory(node.agent.pid), "MiB", at_most=MEMORY_MIB
         ),
         absolute("agent, idle, of a core", idle, "%", at_most=0.3),
     ]
@@ -202,7 +202,7 @@ async def _read(api: Api, claim: Any) -> ResourceClaim:
     return await api.get(RESOURCE_CLAIMS, claim.name, claim.namespace)
 
 
-def _memory(pid: int) -> float:
+def memory(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 

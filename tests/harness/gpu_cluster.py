@@ -32,6 +32,8 @@ _ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "", "SSL_CERT_FILE": os.devnull}
 class GpuCluster(Cluster):
     gpus: str = "H100-80GB:2"
     """The GPUs of each node, as for `gpusharing sim create`."""
+    quirks: sim.Quirk = sim.quirks.NONE
+    """Of the nodes' drivers."""
     agent_options: Sequence[str | Path] = ()
     """Beside those that every agent here needs."""
 
@@ -84,7 +86,7 @@ class GpuCluster(Cluster):
             self.agents[name] = await stack.enter_async_context(await self._agent(node))
 
     def _simulate(self, node: Node) -> sim.SimNode:
-        simulated = sim.create(node.directory / "gpus", self.gpus, seed=node.name)
+        simulated = sim.create(node.directory / "gpus", self.gpus, seed=node.name, quirks=self.quirks)
         etc, _ = node.cdi_dirs
         shutil.copytree(simulated.cdi, etc, dirs_exist_ok=True)
         return simulated

@@ -113,6 +113,15 @@ _CONFIG_CHECK = _Module(
     sources=TOOLS / "dra-driver" / "config-check",
 )
 
+_DRA_PLUGIN = _Module(
+    directory=TOOLS / "dra-driver",
+    packages={"gpu-kubelet-plugin": "sigs.k8s.io/dra-driver-nvidia-gpu/cmd/gpu-kubelet-plugin"},
+    version_of="sigs.k8s.io/dra-driver-nvidia-gpu",
+    version_variables={"sigs.k8s.io/dra-driver-nvidia-gpu/internal/info.version": "{version}"},
+    sources=TOOLS / "dra-driver" / "no-fabric-manager" / "pkg" / "nvfm",
+    cgo=True,
+)
+
 _PROMTOOL = _Module(
     directory=TOOLS / "prometheus",
     packages={"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
@@ -172,6 +181,15 @@ def build_nvidia_tools() -> Path:
 def build_config_check() -> Path:
     """What NVIDIA's driver makes of opaque parameters; the first call takes a minute."""
     return _programs([_CONFIG_CHECK]) / "config-check"
+
+
+def build_dra_plugin() -> Path:
+    """NVIDIA's kubelet plugin for GPUs; the first call takes some minutes."""
+    return _programs([_DRA_PLUGIN]) / "gpu-kubelet-plugin"
+
+
+def dra_plugin_version() -> str:
+    return _DRA_PLUGIN.version()
 
 
 def build_promtool() -> Path:

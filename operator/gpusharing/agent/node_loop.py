@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -37,10 +38,15 @@ from gpusharing.kube.watches import Watches
 
 log = structlog.get_logger(__name__)
 
-# Many events of one cause (a kubelet that deletes its slices, say) are one round.
+# In seconds. So long nothing has to happen before a round begins.
 _COALESCE: Final = 0.02
-# A node on which many pods start at once reports so often, not for each of them.
+# It begins then, whatever happens.
+_WAITS_FOR_CALLS: Final = 0.25
+# A node on which many pods start at once reports so often, not for each of them. One with many claims has more to say
+# each time: reports take so much of the agent's time, and wait no longer than the last of these.
 _REPORT_EVERY: Final = 0.25
+_REPORTING: Final = 0.05
+_REPORT_AT_LEAST_EVERY: Final = 2.0
 _REPORT_PROBLEMS_EVERY: Final = 5.0
 # What takes longer goes on while the round does.
 _SETTLED_WITHIN: Final = 1.0
@@ -63,6 +69,7 @@ class NodeLoop:
         steps: Steps,
         problems: Callable[[], Sequence[Problem]],
         is_registered: Callable[[], bool],
+        calls: Callable[[], int],
         survey: Survey,
         changed: asyncio.Event,
         start: Start,
@@ -71,7 +78,8 @@ class NodeLoop:
         watches: Watches,
         others: OtherDrivers,
     ) -> None:
-        """`problems`: what keeps the agent from its work. `is_registered`: whether the kubelet knows the driver."""
+        """`problems`: what keeps the agent from its work. `is_registered`: whether the kubelet knows the driver.
+        `calls`: grows with each call of the kubelet that begins or ends."""
         self._node = node
         self._api = api
         self._records = records
@@ -84,6 +92,7 @@ class NodeLoop:
         self._stream = stream
         self._steps = steps
         self._problems = problems
+        self._calls = calls
         self._survey = survey
         self._start = start
         self._recovery = recovery
@@ -97,6 +106,8 @@ class NodeLoop:
         self._observed_generation: int | None = None
         """Of the last spec that was put in force."""
         self._reported = -math.inf
+        self._report_took = 0.0
+        """Of the processor."""
         self._report_at = math.inf
         self._alarm: asyncio.TimerHandle | None = None
         self._publisher = Publisher(
@@ -142,7 +153,17 @@ class NodeLoop:
             self._wake_at(min(math.inf if look_again is None else look_again, self._steps.retry_at))
             self.rounds["failed" if self._steps.have_failed else "succeeded"] += 1
             await self._changed.wait()
+            await self._let_pods_start()
+
+    async def _let_pods_start(self) -> None:
+        """A round and a call of the kubelet at the same time would be slow both, and many events of one cause (a
+        kubelet that deletes its slices, say) are one round."""
+        latest = seconds_since_boot() + _WAITS_FOR_CALLS
+        while True:
+            before = self._calls()
             await asyncio.sleep(_COALESCE)
+            if self._calls() == before or seconds_since_boot() >= latest:
+                return
 
     async def _round(self) -> float:
         """From the operator's word to what is set, published and reported. Whatever fails, all else is done. Returns
@@ -168,13 +189,14 @@ class NodeLoop:
                 self._false_alarms.clear(sharing)
             await run("recover claims", partial(self._recovery.reconcile, sharing))
         # Before anything is changed, because a slow API server takes its time.
-        answers = await run("confirm claims", self._answers) or {}
-        # Without an await in between: claims are prepared at the same time.
+        confirmed = await run("confirm claims", self._confirmed_plans)
+        # Without an await between the plan and what the records say: claims are prepared at the same time.
         with self._steps.step("decide what to publish"):
-            plans = self._plan(answers)
-            is_in_force = self._gpus.put_in_force(plans) and plans.keys() == set(self._gpus.uuids)
+            plans = self._plan({}) if confirmed is None else confirmed
+            is_in_force = await self._gpus.put_in_force(plans) and plans.keys() == set(self._gpus.uuids)
+        await run("write records", self._gpus.remember)
         with self._steps.step("follow policies"):
-            self._recovery.follow()
+            await self._recovery.follow()
         await run("set GPUs", self._settle)
         if sharing and self._records.lost_claims:
             # Where the state was lost, what GPUs offer is known only now.
@@ -199,17 +221,21 @@ class NodeLoop:
             kind="gpu",
         )
 
-    async def _answers(self) -> Answers:
-        """Whether claims that exclude what is to be withdrawn still hold what they held. No answer is none."""
+    async def _confirmed_plans(self) -> Mapping[str, GpuPlan]:
+        """With what the API says of claims that exclude what is to be withdrawn: whether they still hold what they
+        held. No answer is none. Nothing is awaited after the last plan."""
         answers: dict[Holder, bool] = {}
-        while asked := {holder for plan in self._plan(answers).values() for holder in plan.confirm} - answers.keys():
+        while True:
+            plans = self._plan(answers)
+            asked = {holder for plan in plans.values() for holder in plan.confirm} - answers.keys()
+            if not asked:
+                return plans
             for holder in asked:
                 try:
                     answers[holder] = await self._recovery.still_holds(holder)
                 except (ApiError, UnreachableError) as error:
                     log.warning("claim cannot be read", claim_uid=holder.claim, error=str(error))
-                    return answers
-        return answers
+                    return self._plan(answers)
 
     async def _learn(self, sharing: NodeSharing) -> None:
         if not self._recovery.has_learned:
@@ -244,11 +270,13 @@ class NodeLoop:
 
     async def _report_in_time(self, sharing: NodeSharing) -> None:
         self._report_at = math.inf
-        earliest = self._reported + _REPORT_EVERY
+        earliest = self._reported + min(max(_REPORT_EVERY, self._report_took / _REPORTING), _REPORT_AT_LEAST_EVERY)
         if seconds_since_boot() < earliest:
             self._report_at = earliest
         else:
+            began = time.thread_time()
             await self._steps.run("report", partial(self._report, sharing))
+            self._report_took = time.thread_time() - began
 
     async def _describe(self, sharing: NodeSharing, moment: str) -> Described:
         return describe_node(

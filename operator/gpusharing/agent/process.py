@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import gc
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -78,6 +79,11 @@ def cdi_specs_of(arguments: argparse.Namespace) -> CdiSpecs:
 
 
 async def main(arguments: argparse.Namespace) -> None:
+    if sys.version_info < (3, 12):
+        # As newer ones do: without a thread for each program that is run.
+        watcher = asyncio.PidfdChildWatcher()
+        watcher.attach_loop(asyncio.get_running_loop())
+        asyncio.set_child_watcher(watcher)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -221,6 +227,7 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
             steps=steps,
             problems=problems.find,
             is_registered=lambda: server.registered,
+            calls=lambda: preparer.calls,
             survey=survey,
             changed=changed,
             start=start,
@@ -250,15 +257,15 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
             watches=watches,
             metrics=metrics.page,
         )
+        # What is alive now lives for as long as the process: the collector need not look at it again. What is not
+        # would stay with it for good. Before anybody is served, because that takes a while.
+        gc.collect()
+        gc.freeze()
         # What can fail at a start stands before the group, which would wrap its error.
         async with loop.publisher.tainted_at_stop(), server, serving(arguments.listen, pages):
             # What cannot be served now is told, and served later.
             await inspection.begin()
             log.info("serving the kubelet", claims=len(records.claims), version=__version__)
-            # What is alive now lives for as long as the process: the collector need not look at it again. What is not
-            # would stay with it for good.
-            gc.collect()
-            gc.freeze()
 
             async def begin() -> None:
                 await start.run(hardware, survey.take, on_change=on_change)
@@ -287,7 +294,8 @@ async def _recover(
     recovery: ClaimRecovery, start: Start, recovered: RecoveredGpus, on_change: Callable[[], None]
 ) -> None:
     recovered.begin()
-    recovering = recovery.recover()
+    await recovery.renew()
+    recovering = recovery.settle()
     # From here on whoever comes for a GPU comes after its recovery.
     start.gpus_known.set()
     on_change()

@@ -123,12 +123,14 @@ class Steps:
                 delays = iter(_BACKOFF)
             await asyncio.sleep(next(delays))
 
-    def for_each(self, name: str, items: Mapping[str, T], work: Callable[[T], None], *, kind: str) -> None:
+    async def for_each(
+        self, name: str, items: Mapping[str, T], work: Callable[[T], Awaitable[None]], *, kind: str
+    ) -> None:
         """Each for itself. `items` are by the names under which people know them."""
         self.forget_others(name, items)
         for item, value in items.items():
             with self.step(name, **{kind: item}):
-                work(value)
+                await work(value)
 
     def without_failing(self, name: str, items: Sequence[str], work: Callable[[Sequence[str]], T], *, kind: str) -> T:
         """What comes of all of them, or else of those for which it does not fail alone."""

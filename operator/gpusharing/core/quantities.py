@@ -43,6 +43,7 @@ def whole(quantity: str) -> int:
     return int(exact(quantity))
 
 
+@lru_cache(1024)  # What the claims of a GPU have is added up for each that comes.
 def exact(quantity: str) -> Fraction:
     """Of any quantity."""
     found = _QUANTITY.fullmatch(quantity)

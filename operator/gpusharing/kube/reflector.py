@@ -1,7 +1,7 @@
 """A local copy of all objects of one kind that match a selector: listed, watched, and listed again when in doubt."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, TypeVar
 
@@ -180,13 +180,21 @@ class Reflector(Generic[T]):
     def _apply(self, event: str, value: Any) -> None:
         if event == "BOOKMARK":
             return
-        item = self._kind.from_json(value)
         # The watch may be behind what our own writes returned.
         if event == "DELETED":
-            self.drop(item)
-        else:
-            self._put(item)
+            self.drop(self._kind.from_json(value))
+        elif not self._is_known(value["metadata"]):
+            self._put(self._kind.from_json(value))
+        # Also of what our own writes returned: who has written it may have waited for that.
         self._on_change()
+
+    def _is_known(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether it is what a write of our own returned: it may be large, and need not be read again."""
+        known = self.get(metadata["name"], metadata.get("namespace", ""))
+        if known is None:
+            return False
+        meta = metadata_of(known)
+        return (meta.uid, meta.resource_version) == (metadata["uid"], metadata["resourceVersion"])
 
     def _put(self, value: T) -> None:
         known = self._objects.get(key_of(value))

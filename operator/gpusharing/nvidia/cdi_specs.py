@@ -7,8 +7,9 @@ import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -157,14 +158,15 @@ def _read(directory: Path, known: _Directory) -> Mapping[Path, tuple[_Signature,
     return known.files
 
 
-def _paths(directory: Path) -> Iterator[Path]:
+def _paths(directory: Path) -> list[Path]:
     with os.scandir(directory) as entries:
-        for number, entry in enumerate(entries):
-            if number >= _MOST_FILES:
-                log.warning("CDI directory has too many files", directory=str(directory), read=_MOST_FILES)
-                return
-            if entry.name.endswith((".json", ".yaml")) and not entry.name.startswith(OUR_PREFIX):
-                yield Path(entry.path)
+        names = [entry.name for entry in islice(entries, _MOST_FILES + 1)]
+    if len(names) > _MOST_FILES:
+        log.warning("CDI directory has too many files", directory=str(directory), read=_MOST_FILES)
+        names.pop()
+    # There may be hundreds of ours, and they are passed for each claim.
+    others = [name for name in names if not name.startswith(OUR_PREFIX)]
+    return [directory / name for name in others if name.endswith((".json", ".yaml"))]
 
 
 def _file(path: Path, known: tuple[_Signature, _Spec | None] | None) -> tuple[_Signature, _Spec | None]:

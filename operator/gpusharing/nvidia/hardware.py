@@ -145,7 +145,7 @@ class Hardware(GpuNode):
         return await asyncio.to_thread(lambda: self._capabilities.make(self._capabilities.nodes(minor, instance)))
 
     async def device_node(self, uuid: str) -> DeviceNode:
-        return await asyncio.to_thread(self._capabilities.gpu, await self._ask(uuid, boards.minor))
+        return await self._ask(uuid, lambda gpu: self._capabilities.gpu(boards.minor(gpu)))
 
     async def start_mps(self, setup: MpsSetup) -> Change[MpsDaemon | None]:
         for uuid in setup.gpus:

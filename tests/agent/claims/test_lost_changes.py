@@ -81,9 +81,10 @@ LOSSES: Final[dict[str, Callable[[Path], None]]] = {"all": _all, "torn": _torn, 
 async def successor(site: Ground, home: Path, sharing: NodeSharing, offered: Offers = OFFERS) -> Agent:
     agent = Agent(site, home)
     await agent.survey.take()
-    await agent.recovery.recover()
+    await agent.recovery.renew()
+    await agent.recovery.settle()
     await agent.recovery.learn(sharing, (), take_survey=agent.survey.take)
-    agent.decide(offered)
+    await agent.decide(offered)
     await agent.recovery.readopt(sharing)
     return agent
 

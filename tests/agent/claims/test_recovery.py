@@ -185,10 +185,11 @@ async def forgetful(
     agent = Agent(site, home)
     await agent.survey.take()
     assert agent.gpus.uuids == []
-    await agent.recovery.recover()
+    await agent.recovery.renew()
+    await agent.recovery.settle()
     before = set(agent.cdi.claims())
     await agent.recovery.learn(sharing, slices, take_survey=agent.survey.take)
-    agent.decide(offered or offers())
+    await agent.decide(offered or offers())
     assert set(agent.cdi.claims()) == before
     await agent.recovery.readopt(sharing)
     return agent
@@ -256,7 +257,7 @@ async def test_slots_that_are_not_in_the_order_of_minors(site: Ground, home: Pat
     slots = {uuid: slot for slot, uuid in enumerate(reversed(uuids))}
     shutil.rmtree(home / "state")
     records = Agent(site, home).records
-    records.give_slots(slots)
+    await records.give_slots(slots)
     agent = await site.agent(home, offers())
     assert [agent.gpus.uuid_at(slot) for slot in range(4)] == uuids[::-1]
     refs = await whole(agent, claims, 0, 1, 2, 3)
@@ -291,7 +292,8 @@ async def test_nothing_is_prepared_before_the_api_was_read(
     refs = await whole(first, claims, 0)
     agent = Agent(site, home)
     await agent.survey.take()
-    await agent.recovery.recover()
+    await agent.recovery.renew()
+    await agent.recovery.settle()
     with pytest.raises(PrepareError, match="could not read the NodeSharing and"):
         await agent.preparer.prepare(claims.add("new", "gpu-1"))
     # Whoever runs is not disturbed.
@@ -497,10 +499,10 @@ async def test_shares_of_before_the_boot_are_kept_when_the_offer_has_become_smal
     refs = [claims.add(f"a{number}", "gpu-0-timeslicing", shareID=f"s{number}") for number in range(2)]
     for ref in refs:
         await agent.preparer.prepare(ref)
-    agent.decide(Offers(time_slicing=TimeSlicingOffer(max_clients=2, interval=Interval.SHORT)))
+    await agent.decide(Offers(time_slicing=TimeSlicingOffer(max_clients=2, interval=Interval.SHORT)))
     site.node.reboot()
     agent = await reboot(site, home)
-    agent.decide(Offers(time_slicing=TimeSlicingOffer(max_clients=2, interval=Interval.SHORT)))
+    await agent.decide(Offers(time_slicing=TimeSlicingOffer(max_clients=2, interval=Interval.SHORT)))
     for ref in refs:
         await agent.preparer.prepare(ref)
 
@@ -519,7 +521,7 @@ async def test_claim_that_is_newer_than_the_closing_of_its_device(
         for entry in record.publication.entries
     )
     publication = dataclasses.replace(record.publication, entries=entries)
-    agent.records.put_gpu(uuid, record.model_copy(update={"publication": publication}))
+    await agent.records.put_gpu(uuid, record.model_copy(update={"publication": publication}))
     ref = claims.add("late", "gpu-0-timeslicing", shareID="s")
     claims.created["late"] = as_moment(since + late)
     if is_refused:

@@ -64,6 +64,7 @@ class Clock:
             mock.patch.object(node_loop, "seconds_since_boot", self.seconds_since_boot),
             mock.patch.object(node_loop, "now", self.moment),
             mock.patch.object(node_loop, "_REPORT_EVERY", 0.0),
+            mock.patch.object(node_loop, "_REPORT_AT_LEAST_EVERY", 0.0),
             # Rounds come to their end, however busy the machine is.
             mock.patch.object(node_loop, "_SETTLED_WITHIN", 3600.0),
             mock.patch.object(publisher, "seconds_since_boot", self.seconds_since_boot),
@@ -140,7 +141,8 @@ class Agent:
             preparer=self.preparer,
             steps=steps,
         )
-        await self.recovery.recover()
+        await self.recovery.renew()
+        await self.recovery.settle()
         self.loop = NodeLoop(
             node=NODE,
             driver=DRIVER,
@@ -155,6 +157,7 @@ class Agent:
             steps=steps,
             problems=lambda: steps.problems,
             is_registered=lambda: True,
+            calls=lambda: self.preparer.calls,
             survey=self.survey,
             changed=self.changed,
             start=start,

@@ -41,6 +41,9 @@ class Trouble:
         return came
 
     def point(self, step: str, failure: Failure | None) -> None:
+        if self.kills and self.came is not None:
+            # Threads of a process that was killed come no further either.
+            raise KilledError(step)
         if self.left is None or (failure is None and not self.kills):
             return
         if self.left:

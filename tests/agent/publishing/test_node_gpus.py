@@ -54,7 +54,7 @@ def with_memory(enforcement: Enforcement) -> Offers:
         (Offers(mig=MigOffer(layout={"1g.10gb": 7})), Offers(mig=MigOffer(layout={"1g.10gb": 7}))),
     ],
 )
-def test_only_what_the_agent_can_prepare_is_offered(wanted: Offers, left: Offers) -> None:
+async def test_only_what_the_agent_can_prepare_is_offered(wanted: Offers, left: Offers) -> None:
     assert preparable(wanted, NOT_REPORTED) == left
     # Where there can be walls, those that are required stand.
     assert preparable(wanted, SUPPORTED) == (wanted if wanted.mig is None or wanted.mig.profiles else left)
@@ -75,21 +75,21 @@ INSTANCE = GpuInstance(
 NAME = "gpu-0-mig-3g40gb-9-4"
 
 
-def devices(gpus: NodeGpus, uuid: str) -> list[str]:
-    gpus.put_in_force(gpus.plan(gpus.uuids, shown=(), now=0, answers={}))
+async def devices(gpus: NodeGpus, uuid: str) -> list[str]:
+    await gpus.put_in_force(gpus.plan(gpus.uuids, shown=(), now=0, answers={}))
     return [entry.device for entry in gpus.entries(uuid)]
 
 
-def test_a_gpu_that_others_have_cut_is_offered_as_it_is(tmp_path: Path) -> None:
+async def test_a_gpu_that_others_have_cut_is_offered_as_it_is(tmp_path: Path) -> None:
     state = found(INSTANCE)
     gpus = NodeGpus(Records(tmp_path), node="n1")
     gpus.found([state], {state.board.uuid: NOT_REPORTED})
     gpus.told([GpuSharing(uuid=state.board.uuid)])
     assert [instance.uuid for instance in gpus.instances(state.board.uuid)] == ["MIG-1"]
-    assert devices(gpus, state.board.uuid) == [NAME]
+    assert await devices(gpus, state.board.uuid) == [NAME]
 
 
-def test_instances_that_we_have_made_are_not_offered_as_somebody_elses(tmp_path: Path) -> None:
+async def test_instances_that_we_have_made_are_not_offered_as_somebody_elses(tmp_path: Path) -> None:
     state = found(INSTANCE)
     records = Records(tmp_path)
     made = MadeInstance(profile_id=9, start=4, uuid="MIG-1")
@@ -97,15 +97,15 @@ def test_instances_that_we_have_made_are_not_offered_as_somebody_elses(tmp_path:
     gpus = NodeGpus(records, node="n1")
     gpus.found([state], {state.board.uuid: NOT_REPORTED})
     gpus.told([GpuSharing(uuid=state.board.uuid)])
-    assert devices(gpus, state.board.uuid) == ["gpu-0"]
+    assert await devices(gpus, state.board.uuid) == ["gpu-0"]
 
 
-def test_what_was_decided_and_published_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_what_was_decided_and_published_is_there_after_a_restart(tmp_path: Path) -> None:
     state = found(enabled=False)
     gpus = NodeGpus(Records(tmp_path), node="n1")
     gpus.found([state], {state.board.uuid: NOT_REPORTED})
     gpus.told([GpuSharing(uuid=state.board.uuid, policy=reference(policy()), offers=EVERYTHING)])
-    everything = devices(gpus, state.board.uuid)
+    everything = await devices(gpus, state.board.uuid)
     assert {"gpu-0", "gpu-0-timeslicing", "gpu-0-mps", "gpu-0-mig-1g10gb-19-0"} <= set(everything)
     again = NodeGpus(Records(tmp_path), node="n1")
     again.found([state], {state.board.uuid: NOT_REPORTED})
@@ -113,15 +113,15 @@ def test_what_was_decided_and_published_is_there_after_a_restart(tmp_path: Path)
     assert again.published(state.board.uuid) == gpus.published(state.board.uuid)
 
 
-def test_before_the_operator_has_spoken_nothing_is_known_for_sure(tmp_path: Path) -> None:
+async def test_before_the_operator_has_spoken_nothing_is_known_for_sure(tmp_path: Path) -> None:
     state = found(enabled=False)
     gpus = NodeGpus(Records(tmp_path), node="n1")
     gpus.found([state], {state.board.uuid: NOT_REPORTED})
-    assert devices(gpus, state.board.uuid) == ["gpu-0"]
+    assert await devices(gpus, state.board.uuid) == ["gpu-0"]
     assert not gpus.published(state.board.uuid).configured
 
 
-def test_walls_come_and_go_with_what_the_driver_can_do(tmp_path: Path) -> None:
+async def test_walls_come_and_go_with_what_the_driver_can_do(tmp_path: Path) -> None:
     state = found(enabled=False)
     uuid = state.board.uuid
     gpus = NodeGpus(Records(tmp_path), node="n1")

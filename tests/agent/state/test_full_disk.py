@@ -55,7 +55,7 @@ async def test_it_serves_and_makes_up_for_it_later(site: Ground, tmp_path: Path,
         await agent.preparer.prepare(REF)
     assert not spec.exists()
     disk.undo()
-    agent.recovery.follow()
+    await agent.recovery.follow()
     assert (spec.read_bytes(), told.exists()) == (before, True)
 
 

@@ -1,5 +1,6 @@
 """What the agent remembers: the same after every restart, and nothing that a reboot has undone."""
 
+import asyncio
 import tempfile
 from pathlib import Path
 
@@ -27,12 +28,14 @@ def test_slot_stays_with_its_gpu_and_new_gpus_get_the_lowest_that_no_gpu_ever_ha
             for uuid in boards:
                 expected.setdefault(uuid, len(expected))
                 assert records.gpu(uuid).slot == expected[uuid]
+            asyncio.run(records.flush())
 
 
-def test_slot_of_a_lost_record_that_claims_know(tmp_path: Path) -> None:
+async def test_slot_of_a_lost_record_that_claims_know(tmp_path: Path) -> None:
     """The names of devices that containers have must go on speaking of their GPU."""
     records = Records(tmp_path)
     slots = {uuid: records.gpu(uuid).slot for uuid in "abc"}
+    await records.flush()
     for uuid in "bc":
         device = prepared_device(f"gpu-{slots[uuid]}", uuid=uuid)
         records.put_claim(prepared_claim(uuid, device))
@@ -42,29 +45,30 @@ def test_slot_of_a_lost_record_that_claims_know(tmp_path: Path) -> None:
     assert [records.gpu(uuid).slot for uuid in "cdba"] == [slots["c"], 3, slots["b"], slots["a"]]
 
 
-def test_slot_of_a_lost_record_is_free_again(tmp_path: Path) -> None:
+async def test_slot_of_a_lost_record_is_free_again(tmp_path: Path) -> None:
     records = Records(tmp_path)
     for uuid in "abc":
         records.gpu(uuid)
+    await records.flush()
     (tmp_path / "gpus" / "b.json").write_text("broken")
     records = Records(tmp_path)
     assert [records.gpu(uuid).slot for uuid in "acbd"] == [0, 2, 1, 3]
 
 
-def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     records = Records(tmp_path)
     claim, other = prepared_claim("one"), prepared_claim("two")
     decided = GpuSharing(uuid="a", policy=PolicyReference(name="thirds", generation=3))
     records.put_claim(claim)
     records.put_claim(other)
     records.drop_claim(other.uid)
-    records.put_gpu("a", GpuRecord(slot=4, decided=decided, published_configured=True))
+    await records.put_gpu("a", GpuRecord(slot=4, decided=decided, published_configured=True))
     journal = GpuJournal(settings=GpuSettings(time_slice=Interval.SHORT, compute_mode="Prohibited"))
     records.put_journal("a", journal)
     records.put_journal("b", journal)
     records.put_journal("b", GpuJournal())
-    records.put_generation("n1", 17)
-    records.put_generation("n1/thirds", 3)
+    await records.put_generation("n1", 17)
+    await records.put_generation("n1/thirds", 3)
 
     again = Records(tmp_path)
     assert again.claims == {claim.uid: claim}
@@ -107,7 +111,7 @@ def test_who_only_looks_does_not_hold_the_gpu(tmp_path: Path) -> None:
     assert records.claims_on("another") == []
 
 
-def test_what_did_not_reach_the_disk_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_did_not_reach_the_disk_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = Records(tmp_path)
 
     def full(self: object, key: str, content: object) -> None:
@@ -117,6 +121,6 @@ def test_what_did_not_reach_the_disk_is_not_believed(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="No space"):
         records.put_claim(prepared_claim("one"))
     with pytest.raises(OSError, match="No space"):
-        records.put_generation("n1", 2)
+        await records.put_generation("n1", 2)
     assert not records.claims
     assert records.generation("n1") == 0

@@ -148,10 +148,11 @@ class Ground:
         """One that starts, with what the one before has left in this directory."""
         agent = Agent(self, directory)
         await agent.survey.take()
-        await agent.recovery.recover()
+        await agent.recovery.renew()
+        await agent.recovery.settle()
         await agent.recovery.learn(sharing_of(), (), take_survey=agent.survey.take)
         if offered:
-            agent.decide(offered)
+            await agent.decide(offered)
         return agent
 
 
@@ -234,10 +235,10 @@ class Agent:
             on_change=self.changed.set,
         )
 
-    def decide(self, offered: Offers, policy: str = "walls") -> None:
+    async def decide(self, offered: Offers, policy: str = "walls") -> None:
         reference = PolicyReference(name=policy, generation=1)
         self.gpus.told(GpuSharing(uuid=uuid, policy=reference, offers=offered) for uuid in self.gpus.uuids)
-        self.gpus.put_in_force(self.gpus.plan(self.gpus.uuids, shown=(), now=0, answers={}))
+        await self.gpus.put_in_force(self.gpus.plan(self.gpus.uuids, shown=(), now=0, answers={}))
 
     # --------------------------------------------------------------------------------------------- what is on disk
 

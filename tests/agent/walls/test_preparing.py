@@ -83,7 +83,7 @@ async def test_each_gpu_of_a_claim_has_its_wall(agent: Agent, node: sim.SimNode)
     ],
 )
 async def test_device_without_a_wall(agent: Agent, claims: Claims, result: dict[str, Any], offered: Offers) -> None:
-    agent.decide(offered)
+    await agent.decide(offered)
     claims.results = (result,)
     await agent.preparer.prepare(REF)
     assert (agent.hooks(), agent.limits()) == ({REF.uid: [[]]}, {})
@@ -157,8 +157,8 @@ async def test_a_step_of_prepare_fails(site: Ground, tmp_path: Path) -> None:
 )
 async def test_an_offer_that_changes_moves_no_wall(agent: Agent, tmp_path: Path, offered: Offers) -> None:
     await agent.preparer.prepare(REF)
-    agent.decide(offered, policy="other")
-    agent.recovery.follow()
+    await agent.decide(offered, policy="other")
+    await agent.recovery.follow()
     assert_held(agent)
     (claim,) = agent.records.claims.values()
     assert {device.settings.interval for device in claim.devices} == {Interval.LONG}
@@ -242,7 +242,7 @@ async def test_where_there_can_be_no_wall(
     with pytest.raises(PrepareError, match="gpu-0-timeslicing is no longer offered"):
         await agent.preparer.prepare(REF)
     # Preferred: it is as if the policy had not asked for it, but for what is said of it.
-    agent.decide(offers(Enforcement.PREFERRED))
+    await agent.decide(offers(Enforcement.PREFERRED))
     prepared = await agent.preparer.prepare(REF)
     assert (agent.hooks(), agent.limits()) == ({REF.uid: [[]]}, {})
     (ignored,) = prepared.devices[0].settings.ignored

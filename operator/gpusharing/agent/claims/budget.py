@@ -27,19 +27,24 @@ class Budget:
 
     async def spend(self, work: Coroutine[Any, Any, T], *, on: str) -> T:
         """Work that ends with the time."""
-        task = asyncio.create_task(work)
         try:
-            return await self.spend_on_task(task, on=lambda: on)
-        finally:
-            task.cancel()
+            async with asyncio.timeout(self.left) as timeout:
+                return await work
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise self._out_of_time(on) from None
 
     async def spend_on_task(self, task: asyncio.Task[T], *, on: Callable[[], str]) -> T:
         """Work that goes on afterwards."""
         await asyncio.wait({task}, timeout=self.left)
         if not task.done():
-            raise OutOfTimeError(
-                f"not ready within the {self._within:.0f} s that the kubelet waits, still {on()}; it tries again"
-            )
+            raise self._out_of_time(on())
         if task.cancelled():
             raise OutOfTimeError("the kubelet has unprepared it meanwhile")
         return task.result()
+
+    def _out_of_time(self, on: str) -> OutOfTimeError:
+        return OutOfTimeError(
+            f"not ready within the {self._within:.0f} s that the kubelet waits, still {on}; it tries again"
+        )

@@ -23,8 +23,12 @@ def refuse_held(
 ) -> None:
     """A GPU has one mode. `holders` are the other claims that have this GPU."""
     wanted = f"request {result.request}: GPU {gpu.uuid} (device {result.device})"
+    # Many claims have the same device.
+    excluded: dict[str, bool] = {}
     for holder, device in holders:
-        if not exclude_each_other(gpu, result.device, device.device):
+        if device.device not in excluded:
+            excluded[device.device] = exclude_each_other(gpu, result.device, device.device)
+        if not excluded[device.device]:
             continue
         if holder.uid in unallocated:
             users = ", ".join(holder.users) or "unknown"

@@ -19,7 +19,9 @@ from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationConfig, AllocationResult, ResourceClaim
 from gpusharing.api.sharing.device_settings import DeviceSettings
+from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.node_status import NodeSharingStatus
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.claims import allocation, settings
 from gpusharing.core.publishing.narrowing import Timing
 from gpusharing.core.timestamps import seconds
@@ -73,12 +75,17 @@ class ClaimDevices:
         """By claim: what the NodeSharing says of claims that were prepared."""
         self._reported = reported
 
-    def learn_slots(self, slots: Mapping[str, int]) -> None:
-        self._gpus.learn_slots(slots)
+    def in_force(self, uuid: str) -> tuple[Offers, PolicyReference | None]:
+        """What claims on a GPU follow."""
+        offered = self._gpus.published(uuid)
+        return offered.offers, offered.policy
 
-    def learn_gpus(self, reported: NodeSharingStatus) -> None:
+    async def learn_slots(self, slots: Mapping[str, int]) -> None:
+        await self._gpus.learn_slots(slots)
+
+    async def learn_gpus(self, reported: NodeSharingStatus) -> None:
         """Those whose records were lost."""
-        recover_gpus(self._records, self._gpus, reported)
+        await recover_gpus(self._records, self._gpus, reported)
 
     def is_current(self, prepared: PreparedClaim, claim: ResourceClaim) -> bool:
         """Whether it was prepared for the allocation that the claim has now."""
@@ -138,8 +145,8 @@ class ClaimDevices:
         shared = names.sharing_of_device(device.device) is names.Sharing.TIME_SLICING
         if not shared or device.admin or device.uuid not in self._gpus.uuids:
             return device
-        offered = self._gpus.published(device.uuid)
-        return device.model_copy(update={"settings": settings.follow(device.settings, offered.offers, offered.policy)})
+        offers, policy = self.in_force(device.uuid)
+        return device.model_copy(update={"settings": settings.follow(device.settings, offers, policy)})
 
     async def _devices(self, claim: ResourceClaim) -> tuple[PreparedDevice, ...]:
         devices: list[PreparedDevice] = []

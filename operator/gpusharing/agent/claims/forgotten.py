@@ -78,11 +78,12 @@ class ForgottenClaims:
 
     async def _give_back(self, claim: PreparedClaim) -> None:
         # None starts from here on; one may have, a moment ago.
-        self._files.delete_spec(claim.uid)
-        if claim.uid in self._records.claims and await asyncio.to_thread(containers.run_with, claim.uid):
-            self._files.renew(claim)
-            self._unused_since.pop(claim.uid, None)
-            return
+        async with self._files.turn(claim.uid):
+            await self._files.delete_spec(claim.uid)
+            if claim.uid in self._records.claims and await asyncio.to_thread(containers.run_with, claim.uid):
+                await self._files.renew(claim)
+                self._unused_since.pop(claim.uid, None)
+                return
         await self._preparer.take_back(claim.uid)
         self._unused_since.pop(claim.uid, None)
         log.warning("forgotten claim unprepared", claim=claim.display_name, claim_uid=claim.uid)

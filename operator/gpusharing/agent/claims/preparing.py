@@ -61,12 +61,15 @@ class Preparer:
         self._on_change = on_change
         self.is_recovered = asyncio.Event()
         """Set once it is known from the API what this node's state may have lost."""
+        self.calls = 0
+        """Grows with each call that begins or ends."""
         self._attempts: dict[str, _Attempt] = {}
         """By the claim's uid."""
 
     async def prepare(self, ref: ClaimRef, within: float = KUBELETS_PATIENCE) -> PreparedClaim:
         """In so many seconds. What is begun on the GPUs then goes on, and the kubelet's next attempt finds it."""
         budget = Budget(within)
+        self.calls += 1
         try:
             await budget.spend(self._start.wait(), on="finding out which GPUs this node has")
             claim = await budget.spend(self._reader.read(ref), on="reading the claim from the API server")
@@ -89,15 +92,20 @@ class Preparer:
             raise PrepareError(f"claim {ref.display_name}: {error}") from error
         except (ApiError, UnreachableError) as error:
             raise PrepareError(f"claim {ref.display_name} cannot be read: {error}") from error
+        finally:
+            self.calls += 1
 
     async def unprepare(self, ref: ClaimRef, within: float = KUBELETS_PATIENCE) -> None:
         """In so many seconds: setting GPUs back may take longer, and holds up no pod."""
         if known := self._records.all_claims.get(ref.uid):
             _name_in_logs(known.users)
         try:
+            self.calls += 1
             await self.take_back(ref.uid, within=within)
         except OSError as error:
             raise PrepareError(f"claim {ref.display_name}: {error}") from error
+        finally:
+            self.calls += 1
 
     async def prepare_again(self, claim: ResourceClaim) -> PreparedClaim:
         """One that was prepared before, and whose record was lost."""
@@ -105,7 +113,7 @@ class Preparer:
 
     async def take_back(self, uid: str, *, within: float = KUBELETS_PATIENCE) -> None:
         await self._end_attempt(uid)
-        if gpus := self._give_back(uid):
+        if gpus := await self._give_back(uid):
             try:
                 await self._settler.settle_without(gpus, within=Budget(within).left)
             finally:
@@ -155,10 +163,13 @@ class Preparer:
 
     async def _prepare(self, claim: ResourceClaim) -> PreparedClaim:
         uid, name = claim.metadata.uid, allocation.display_name(claim)
+        async with self._files.turn(uid):
+            # Whoever gives it back now comes to his end first; whoever does so later ends this attempt.
+            pass
         held = self._records.all_claims.get(uid)
         if held and not self._devices.is_current(held, claim):
             # Deallocated and allocated anew under the same uid.
-            await self._settler.settle_without(self._give_back(uid))
+            await self._settler.settle_without(await self._give_back(uid))
             held = None
         gpus = self._devices.gpus_of(claim) | {device.uuid for device in (held.devices if held else ())}
         async with self._settler.gates.hold(gpus, f"claim {name} is being prepared"):
@@ -181,7 +192,8 @@ class Preparer:
             completed = await self._devices.with_mig_details(prepared)
             if completed != prepared:
                 self._records.put_claim(completed)
-            self._files.write(completed)
+            async with self._files.turn(uid):
+                await self._files.write(completed)
         except (HardwareError, NoWallError, UnresolvableError, OSError):
             if is_new:
                 await self._give_up(prepared)
@@ -190,17 +202,19 @@ class Preparer:
         return completed
 
     async def _give_up(self, prepared: PreparedClaim) -> None:
-        self._files.delete(prepared.uid)
-        self._records.drop_claim(prepared.uid)
+        async with self._files.turn(prepared.uid):
+            await self._files.delete(prepared.uid)
+            self._records.drop_claim(prepared.uid)
         await self._settler.settle_all({device.uuid for device in prepared.devices})
 
-    def _give_back(self, uid: str) -> set[str]:
+    async def _give_back(self, uid: str) -> set[str]:
         """The GPUs that are to be set anew without the claim."""
-        claim = self._records.all_claims.get(uid)
-        was_lost = uid in self._records.lost_claims
-        self._files.delete(uid)
-        # Also of a claim that is not known: its record may be on disk although the write has failed.
-        self._records.drop_claim(uid)
+        async with self._files.turn(uid):
+            claim = self._records.all_claims.get(uid)
+            was_lost = uid in self._records.lost_claims
+            await self._files.delete(uid)
+            # Also of a claim that is not known: its record may be on disk although the write has failed.
+            self._records.drop_claim(uid)
         if claim is None:
             return self._devices.gpus if was_lost else set()
         return {device.uuid for device in claim.devices}

@@ -1,7 +1,8 @@
 """Prepared claims after a start, and while policies change: renewed, followed, and found again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -18,10 +19,20 @@ from gpusharing.agent.steps import Steps
 from gpusharing.api import names
 from gpusharing.api.dra import ResourceClaim, ResourceSlice
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import PolicyReference
+from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.claims import allocation
 from gpusharing.core.publishing.narrowing import Holder
 
 log = structlog.get_logger(__name__)
+
+
+_FOLLOW: Final = "follow policies"
+
+
+class _OnGpu(NamedTuple):
+    offers: tuple[Offers, PolicyReference | None]
+    claims: Mapping[str, PreparedClaim]
 
 
 class ClaimRecovery:
@@ -43,26 +54,30 @@ class ClaimRecovery:
         self._settler = settler
         self._preparer = preparer
         self._steps = steps
+        self._followed: Mapping[str, _OnGpu] = {}
+        """By the GPU's uuid: what its claims have followed, and which these were."""
         self._forgotten = ForgottenClaims(records=records, reader=reader, files=files, preparer=preparer)
 
-    def recover(self) -> asyncio.Future[None]:
-        """After a start: walls, CDI specs and GPU settings follow from the claims on disk, whatever was half done. Of
-        GPUs that are still being set, others wait for the gate from now on."""
+    async def renew(self) -> None:
+        """After a start: walls and CDI specs follow from the claims on disk, whatever was half done."""
         # Written by a predecessor of this boot: containers may run. Others are void.
-        self._records.lose_claims(self._files.claims_of(self._records.boot))
+        self._records.lose_claims(await asyncio.to_thread(self._files.claims_of, self._records.boot))
         # Pods that end need no disk.
         with self._steps.step("renew claim files"):
-            self._renew()
+            await self._renew()
+
+    def settle(self) -> asyncio.Future[None]:
+        """Then the settings of the GPUs. For one that is still being set, others wait from now on."""
         # Where the state was lost, what seems to be free may be in use: nothing is set before the API was read.
         gpus = set() if self._records.is_empty else {*self._records.changed_gpus, *self._devices.gpus}
         return self._settler.recover(gpus)
 
-    def follow(self) -> None:
+    async def follow(self) -> None:
         """Gives claims the settings of their GPUs that are in force now, and what could not be written before."""
         if self._steps.has_failed("renew claim files"):
             with self._steps.step("renew claim files"):
-                self._renew()
-        self._follow()
+                await self._renew()
+        await self._follow()
 
     async def restore(self) -> list[str]:
         """Writes again what others have removed of what containers find. Returns whose."""
@@ -72,7 +87,7 @@ class ClaimRecovery:
         errors: list[OSError] = []
         for claim in lost:
             try:
-                self._files.renew(claim)
+                await self._renew_files(claim)
             except OSError as error:
                 errors.append(error)
         if errors:
@@ -93,7 +108,7 @@ class ClaimRecovery:
     ) -> None:
         """What the API knows of this node and its state may have lost, once after each start: before that nothing is
         deleted, no new GPU gets a slot, and nothing new is prepared."""
-        self._devices.learn_slots(_slots(slices) | _slots_of(sharing) | self._files.slots())
+        await self._devices.learn_slots(_slots(slices) | _slots_of(sharing) | self._files.slots())
         if self._records.is_empty and sharing.status.gpus:
             self._records.lost_state = True
             log.warning("state lost", gpus=len(sharing.status.gpus), claims=len(sharing.status.claims))
@@ -101,7 +116,7 @@ class ClaimRecovery:
                 self._records.lose_claims(claim.uid for claim in sharing.status.claims)
         # GPUs that were waiting for a slot: whoever waits for the recovery finds them.
         await take_survey()
-        self._devices.learn_gpus(sharing.status)
+        await self._devices.learn_gpus(sharing.status)
         self._preparer.is_recovered.set()
 
     async def reconcile(self, sharing: NodeSharing) -> None:
@@ -140,24 +155,50 @@ class ClaimRecovery:
         prepared = self._records.all_claims.get(holder.claim)
         return prepared is not None and await self._reader.holds(prepared, holder)
 
-    def _renew(self) -> None:
+    async def _renew(self) -> None:
         for uid in self._files.claims() - self._records.claims.keys() - self._records.lost_claims:
-            self._files.delete_spec(uid)
+            async with self._files.turn(uid):
+                await self._files.delete_spec(uid)
         self._files.renew_walls()
-        self._follow()
+        await self._follow()
         claims = {claim.display_name: claim for claim in self._records.claims.values()}
-        self._steps.for_each("renew claim files", claims, self._files.renew, kind="claim")
+        await self._steps.for_each("renew claim files", claims, self._renew_files, kind="claim")
 
-    def _follow(self) -> None:
-        claims = {claim.display_name: claim for claim in self._records.claims.values()}
-        self._steps.for_each("follow policies", claims, self._follow_with, kind="claim")
+    async def _renew_files(self, claim: PreparedClaim) -> None:
+        async with self._files.turn(claim.uid):
+            if self._records.claims.get(claim.uid) == claim:
+                await self._files.renew(claim)
 
-    def _follow_with(self, claim: PreparedClaim) -> None:
-        followed = self._devices.with_current_settings(claim)
-        if followed != claim:
-            # The record comes last: until then it is done again.
-            self._files.renew(followed)
-            self._records.put_claim(followed)
+    async def _follow(self) -> None:
+        """A claim is compared again when it or the offers of its GPUs have changed since."""
+        now = {uuid: self._on_gpu(uuid) for uuid in self._devices.gpus}
+        changed = {claim.uid: claim for uuid, on_gpu in now.items() for claim in self._changed(uuid, on_gpu)}
+        behind = {
+            claim.display_name: claim
+            for claim in changed.values()
+            if self._devices.with_current_settings(claim) != claim
+        }
+        await self._steps.for_each(_FOLLOW, behind, self._follow_with, kind="claim")
+        if not self._steps.has_failed(_FOLLOW):
+            self._followed = now
+
+    def _on_gpu(self, uuid: str) -> _OnGpu:
+        return _OnGpu(self._devices.in_force(uuid), {claim.uid: claim for claim, _ in self._records.claims_on(uuid)})
+
+    def _changed(self, uuid: str, now: _OnGpu) -> list[PreparedClaim]:
+        before = self._followed.get(uuid)
+        if before is None or before.offers != now.offers:
+            return list(now.claims.values())
+        # There may be hundreds, and most are the very objects of the last time.
+        return [claim for uid, claim in now.claims.items() if before.claims.get(uid) is not claim]
+
+    async def _follow_with(self, claim: PreparedClaim) -> None:
+        async with self._files.turn(claim.uid):
+            if self._records.claims.get(claim.uid) == claim:
+                followed = self._devices.with_current_settings(claim)
+                # The record comes last: until then it is done again.
+                await self._files.renew(followed)
+                self._records.put_claim(followed)
 
 
 def _reference(uid: str, claim: str) -> ClaimRef:

@@ -52,17 +52,27 @@ class ClaimStatusWriter:
         """Plans a write for claims that are new or have changed, whose devices became unhealthy or healthy, or whose
         allocation is in doubt."""
         before = self._current
-        self._current = {claim.uid: (claim, self._found(claim)) for claim in claims}
+        # The shares of a GPU are one device, and hundreds of claims may have it.
+        known: dict[tuple[str, str, str | None], tuple[Finding, ...]] = {}
+        self._current = {claim.uid: (claim, self._found(claim, known)) for claim in claims}
         self._due = {uid: due for uid, due in self._due.items() if uid in self._current}
         self._delays = {uid: delays for uid, delays in self._delays.items() if uid in self._current}
-        for uid, current in self._current.items():
-            if before.get(uid) != current or uid in self._health.unallocated.to_check:
+        to_check = self._health.unallocated.to_check
+        for uid, (claim, found) in self._current.items():
+            former, told = before.get(uid, (None, None))
+            # One that is the same object need not be compared.
+            if uid in to_check or found != told or (claim is not former and claim != former):
                 # One that waits after a failure goes on waiting.
                 self._due.setdefault(uid, 0)
         self._woken.set()
 
-    def _found(self, claim: PreparedClaim) -> Found:
-        return [self._health.of_device(device) for device in claim.devices]
+    def _found(self, claim: PreparedClaim, known: dict[tuple[str, str, str | None], tuple[Finding, ...]]) -> Found:
+        """`known` are the findings of devices that have been looked at."""
+        keys = [(device.uuid, device.device, device.mig_uuid) for device in claim.devices]
+        for key, device in zip(keys, claim.devices, strict=True):
+            if key not in known:
+                known[key] = self._health.of_device(device)
+        return [known[key] for key in keys]
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -101,7 +111,7 @@ class ClaimStatusWriter:
             self._on_change()
         if claim is None:
             return
-        devices = device_statuses(claim, prepared, self._found(prepared), self._driver)
+        devices = device_statuses(claim, prepared, self._found(prepared, {}), self._driver)
         if devices != list(claim.status.devices):
             patch = {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": {"devices": devices}}
             await self._api.merge_patch(

@@ -24,3 +24,4 @@ class Survey:
         busy = {uuid for uuid in walls if self._gates.changed_since(uuid, marks)}
         self._gpus.found(inventory.gpus, walls, busy=busy)
         self._health.record_inspection(inventory, self._gpus.uuids)
+        await self._gpus.remember()

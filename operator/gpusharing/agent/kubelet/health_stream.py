@@ -63,9 +63,9 @@ class HealthService:
 
     def _now(self) -> _Told:
         """The devices in use."""
-        return {
-            (device.pool, device.device): self._findings(device) for claim in self._claims() for device in claim.devices
-        }
+        # The shares of a GPU are one device.
+        devices = {(device.pool, device.device): device for claim in self._claims() for device in claim.devices}
+        return {key: self._findings(device) for key, device in devices.items()}
 
 
 def _message(told: _Told) -> pb.NodeWatchResourcesResponse:

@@ -1,9 +1,9 @@
 """The kubelet's gRPC API for DRA drivers, v1 and v1beta1: same messages, two names."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from grpclib.const import Cardinality, Handler
@@ -14,6 +14,8 @@ from gpusharing.agent.claims.reading import ClaimRef, PrepareError
 from gpusharing.agent.kubelet.pb import dra_pb2 as pb
 from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
 from gpusharing.core.claims import allocation
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +56,7 @@ class DraService:
         self, stream: Stream[pb.NodePrepareResourcesRequest, pb.NodePrepareResourcesResponse]
     ) -> None:
         claims = await _claims(stream)
-        answers = await asyncio.gather(*(self._prepare_one(claim, _patience(stream)) for claim in claims))
+        answers = await _together([self._prepare_one(claim, _patience(stream)) for claim in claims])
         await stream.send_message(
             pb.NodePrepareResourcesResponse(
                 claims={claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
@@ -65,7 +67,7 @@ class DraService:
         self, stream: Stream[pb.NodeUnprepareResourcesRequest, pb.NodeUnprepareResourcesResponse]
     ) -> None:
         claims = await _claims(stream)
-        answers = await asyncio.gather(*(self._unprepare_one(claim, _patience(stream)) for claim in claims))
+        answers = await _together([self._unprepare_one(claim, _patience(stream)) for claim in claims])
         await stream.send_message(
             pb.NodeUnprepareResourcesResponse(
                 claims={claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
@@ -87,6 +89,11 @@ class DraService:
             except Exception as error:  # noqa: BLE001
                 return pb.NodeUnprepareResourceResponse(error=_reason("claim not unprepared", claim, error))
         return pb.NodeUnprepareResourceResponse()
+
+
+async def _together(answers: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    # Most calls are about one claim, which needs no task of its own.
+    return [await answers[0]] if len(answers) == 1 else await asyncio.gather(*answers)
 
 
 def _named_in_logs(claim: ClaimRef) -> AbstractContextManager[None]:

@@ -1,5 +1,6 @@
 """The GPUs of this node: what they are, what was decided for them, and what is published of them."""
 
+import asyncio
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,13 +100,17 @@ class NodeGpus:
         self._seen = found | {uuid: self._seen.get(uuid) or self._as_last_seen(gpu) for uuid, gpu in missed.items()}
         self._found = frozenset(found)
 
+    async def remember(self) -> None:
+        """On the disk what was found and told, as far as that is possible."""
+        await self._records.flush()
+
     @property
     def uuids(self) -> list[str]:
         return sorted(self._seen, key=lambda uuid: self._records.gpu(uuid).slot)
 
-    def learn_slots(self, slots: Mapping[str, int]) -> None:
+    async def learn_slots(self, slots: Mapping[str, int]) -> None:
         """Those by which others know the GPUs of this node. New ones get theirs when they are found the next time."""
-        self._records.give_slots(slots)
+        await self._records.give_slots(slots)
         self._waits_for_slots = False
 
     def is_here(self, uuid: str) -> bool:
@@ -162,7 +167,7 @@ class NodeGpus:
         return next((entry.closing_since for entry in self.entries(uuid) if entry.device == device), None)
 
     def told(self, decisions: Iterable[GpuSharing]) -> None:
-        """Keeps the operator's last word, on disk: it holds when operator and API server are away."""
+        """Keeps the operator's last word: it holds when operator and API server are away."""
         for decision in decisions:
             if decision.uuid in self._seen:
                 record = self._records.gpu(decision.uuid)
@@ -188,32 +193,35 @@ class NodeGpus:
         plans = narrow(views, now=now, menus=self._menus, timing=self._timing, answers=answers)
         return dict(zip(uuids, plans, strict=True))
 
-    def put_in_force(self, plans: Mapping[str, GpuPlan]) -> bool:
-        """On disk before anybody sees it. A GPU whose record cannot be written stays published as it was. Whether all
-        are in force."""
-        is_done = True
-        for uuid, plan in plans.items():
-            if plan.ignored:
-                log.warning("devices of other GPUs ignored", uuid=uuid, devices=plan.ignored)
-            record = self._records.gpu(uuid)
-            put: dict[str, object] = {"publication": plan.publication}
-            wanted = self._wanted(uuid)
-            entries = plan.publication.entries
-            is_leaving = wanted.configured and plan.publication.pool != self._pool_of(record.decided)
-            # What has to go before the GPU appears in another pool is described as it was, if anybody knows.
-            if record.publication is None or not is_leaving:
-                put |= {
-                    "published_offers": remembered(wanted.offers, record.published_offers, entries),
-                    "published_policy": wanted.policy or _last_policy(record, entries),
-                    "published_allow": wanted.allow,
-                    "published_configured": wanted.configured,
-                }
-            try:
-                self._records.put_gpu(uuid, record.model_copy(update=put))
-            except OSError:
-                # The records keep in mind why.
-                is_done = False
-        return is_done
+    async def put_in_force(self, plans: Mapping[str, GpuPlan]) -> bool:
+        """On disk before anybody sees it; whoever prepares a claim meanwhile goes by it already. A GPU whose record
+        cannot be written stays published as it was. Whether all are in force."""
+        # Each is in memory before the first is awaited: the plans go together.
+        writes = [self._records.put_gpu(uuid, self._in_force(uuid, plan)) for uuid, plan in plans.items()]
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        for result in results:
+            # The records keep in mind why one cannot be written.
+            if isinstance(result, BaseException) and not isinstance(result, OSError):
+                raise result
+        return not any(results)
+
+    def _in_force(self, uuid: str, plan: GpuPlan) -> GpuRecord:
+        if plan.ignored:
+            log.warning("devices of other GPUs ignored", uuid=uuid, devices=plan.ignored)
+        record = self._records.gpu(uuid)
+        put: dict[str, object] = {"publication": plan.publication}
+        wanted = self._wanted(uuid)
+        entries = plan.publication.entries
+        is_leaving = wanted.configured and plan.publication.pool != self._pool_of(record.decided)
+        # What has to go before the GPU appears in another pool is described as it was, if anybody knows.
+        if record.publication is None or not is_leaving:
+            put |= {
+                "published_offers": remembered(wanted.offers, record.published_offers, entries),
+                "published_policy": wanted.policy or _last_policy(record, entries),
+                "published_allow": wanted.allow,
+                "published_configured": wanted.configured,
+            }
+        return record.model_copy(update=put)
 
     def written(self, stored: Mapping[str, Publication], *, now: float) -> bool:
         """Whether anything begins to wait now that the API has this."""

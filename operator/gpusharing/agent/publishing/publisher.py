@@ -156,7 +156,7 @@ class Publisher:
             return True
         if self._is_wiped and any(isinstance(write, slice_updates.Create) for write in plan.writes):
             return False
-        self._records.put_generation(name, plan.generation)
+        await self._records.put_generation(name, plan.generation)
         for write in plan.writes:
             await self._write(write)
         if plan.writes:

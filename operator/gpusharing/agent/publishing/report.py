@@ -68,7 +68,7 @@ def describe_node(
         boot_id=records.boot.id,
         models=reported_models.described(gpus.published(uuid).gpu for uuid in gpus.uuids),
         gpus=tuple(statuses),
-        claims=tuple(_claim_status(claim) for _, claim in sorted(records.all_claims.items())),
+        claims=_claim_statuses(sharing, records),
     )
     return Described(status, tuple(problems))
 
@@ -132,6 +132,19 @@ def _instance(gpu: Gpu, instance: MigInstance) -> MigInstanceStatus:
     profile = gpu.mig.profile(instance.place.profile_id) if gpu.mig else None
     name = profile.name if profile else f"profile {instance.place.profile_id}"
     return MigInstanceStatus(profile=name, start=instance.place.start, uuid=instance.uuid)
+
+
+def _claim_statuses(sharing: NodeSharing, records: Records) -> tuple[ClaimStatus, ...]:
+    """Of hundreds of claims a few have changed since the last report."""
+    before = {claim.uid: claim for claim in sharing.status.claims}
+    return tuple(
+        known if (known := before.get(uid)) and _is_as_reported(claim, known) else _claim_status(claim)
+        for uid, claim in sorted(records.all_claims.items())
+    )
+
+
+def _is_as_reported(claim: PreparedClaim, known: ClaimStatus) -> bool:
+    return known.claim == claim.display_name and known.settings == tuple(device.settings for device in claim.devices)
 
 
 def _claim_status(claim: PreparedClaim) -> ClaimStatus:

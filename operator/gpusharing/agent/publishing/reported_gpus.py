@@ -11,12 +11,12 @@ from gpusharing.api.sharing.node_status import NodeSharingStatus
 log = structlog.get_logger(__name__)
 
 
-def recover_gpus(records: Records, gpus: NodeGpus, reported: NodeSharingStatus) -> None:
+async def recover_gpus(records: Records, gpus: NodeGpus, reported: NodeSharingStatus) -> None:
     for gpu in reported.gpus:
         if gpus.is_here(gpu.uuid) and records.has_lost_gpu(gpu.uuid):
             found = _mig_mode_found(gpu, gpus)
             log.warning("GPU record recovered", uuid=gpu.uuid, slot=gpu.slot, mig_mode_found=found)
-            records.recover_gpu(gpu.uuid, mig_mode_found=found)
+            await records.recover_gpu(gpu.uuid, mig_mode_found=found)
 
 
 def _mig_mode_found(gpu: GpuStatus, gpus: NodeGpus) -> bool | None:

@@ -79,17 +79,17 @@ class Mig:
         found = self._records.gpu(uuid).mig_mode_found
         if state.mode != MigMode(current=enabled, pending=enabled):
             found = state.mode.current if found is None else found
-            self._note_found(uuid, found)
+            await self._note_found(uuid, found)
             try:
                 await self._hardware.set_mig_mode(uuid, enabled=enabled)
             except HardwareError as error:
                 self._refused[uuid] = error
                 raise
         if found == enabled:
-            self._note_found(uuid, None)
+            await self._note_found(uuid, None)
 
-    def _note_found(self, uuid: str, mode: bool | None) -> None:
-        self._records.put_gpu(uuid, self._records.gpu(uuid).model_copy(update={"mig_mode_found": mode}))
+    async def _note_found(self, uuid: str, mode: bool | None) -> None:
+        await self._records.put_gpu(uuid, self._records.gpu(uuid).model_copy(update={"mig_mode_found": mode}))
 
     async def instance(self, uuid: str, place: MigPlace) -> GpuInstance:
         state = await self._hardware.mig(uuid)

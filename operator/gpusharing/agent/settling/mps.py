@@ -52,7 +52,9 @@ class Mps:
         """Those on this GPU that nobody wants any more."""
         if self._names is None:
             self._names = {path.name for path in await self._hardware.mps_directories(self._home)} | set(self._started)
-        for name in sorted(self._names - self._wanted().keys()):
+        # Most nodes have none, and then no claim has to be looked at.
+        unwanted = self._names - self._wanted().keys() if self._names else set()
+        for name in sorted(unwanted):
             async with self._locks[name]:
                 await self._end(name, uuid)
 
@@ -68,7 +70,8 @@ class Mps:
 
     async def begin(self, uuid: str) -> None:
         """Those that claims on this GPU want."""
-        for name, setup in self._wanted().items():
+        for name, setup in self._wanted(claim for claim, _ in self._records.claims_on(uuid)).items():
+            # Another GPU of these claims may be shared with other claims, too.
             if uuid in setup.gpus:
                 async with self._locks[name]:
                     await self._begin(name, setup, uuid)
@@ -102,10 +105,11 @@ class Mps:
         daemon = await self._hardware.mps(directory)
         return daemon is None or uuid in daemon.gpus
 
-    def _wanted(self) -> Mapping[str, MpsSetup]:
+    def _wanted(self, claims: Iterable[PreparedClaim] | None = None) -> Mapping[str, MpsSetup]:
+        """By all claims, or by these."""
         gpus: dict[str, set[str]] = {}
         limits: dict[str, MpsLimits] = {}
-        for claim, device in _sharers(self._records.claims.values()):
+        for claim, device in _sharers(self._records.claims.values() if claims is None else claims):
             name = daemon_name(claim.uid, device.device)
             gpus.setdefault(name, set()).add(device.uuid)
             limits[name] = _joined(limits.get(name), device)

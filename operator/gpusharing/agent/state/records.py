@@ -1,15 +1,18 @@
 """What the agent must know after it was killed: kept in memory for speed, and on disk before anybody relies on it.
 
 Where claims, journals, publications or generations cannot be written, that is an OSError, and nothing is changed. What
-was learned of GPUs is kept in memory all the same, and written as soon as that is possible.
+was learned of GPUs is kept in memory all the same, and written as soon as that is possible. What is forced to the disk
+is awaited; all else goes no further than to the kernel.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
 
+from gpusharing.agent.state.durable import DurableRecords
 from gpusharing.agent.state.files import Boot, Envelopes, quarantined
 from gpusharing.agent.state.models import (
     Generation,
@@ -48,33 +51,36 @@ class Records:
             copies = runtime / ".journal"
             self._journals_in_runtime = Envelopes(copies, GpuJournal, boot=boot, survives_reboot=False)
         self._health_on_disk = Envelopes(directory / "health", GpuHealth, boot=boot, survives_reboot=False)
-        self._seen_on_disk = Envelopes(directory / "seen", SeenGpu, boot=boot, survives_reboot=True, is_seen_again=True)
+        seen_on_disk = Envelopes(directory / "seen", SeenGpu, boot=boot, survives_reboot=True, is_seen_again=True)
         self._gpus_on_disk = Envelopes(directory / "gpus", GpuRecord, boot=boot, survives_reboot=True)
         self._pool_on_disk = Envelopes(directory / "pool", Generation, boot=boot, survives_reboot=True)
         self._claims: dict[str, PreparedClaim] = {}
         self._earlier_claims: dict[str, PreparedClaim] = {}
+        self._on_gpu: dict[str, dict[str, PreparedClaim]] = {}
+        """The claims that hold a GPU, of this boot and of before, by the GPU's uuid and the claim's uid."""
         for key, claim, is_this_boot in self._claims_on_disk.read_all():
             (self._claims if is_this_boot else self._earlier_claims)[key] = claim
-        self._gpus = {
+            self._index(claim)
+        disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk")
+        gpus = {
             key: record if is_this_boot else record.after_reboot(now=seconds_since_boot())
             for key, record, is_this_boot in self._gpus_on_disk.read_all()
         }
-        self.is_empty = not self._gpus
+        self._gpus = DurableRecords(self._gpus_on_disk, gpus, disk)
+        self.is_empty = not gpus
         """Whether no GPU had a record at the start: the node is new, or its state was lost."""
         self.lost_state = False
         """Whether the node had GPUs all the same."""
         self._lost_claims = self._claims_on_disk.put_aside() - self._claims.keys() - self._earlier_claims.keys()
-        self._generations = {key: generation.value for key, generation, _ in self._pool_on_disk.read_all()}
+        generations = {key: generation for key, generation, _ in self._pool_on_disk.read_all()}
+        self._generations = DurableRecords(self._pool_on_disk, generations, disk)
         # A reboot has set everything back already, and what was wrong before it shows anew.
         self._journals = self._read_journals()
         self._health = _of_this_boot(self._health_on_disk)
-        self._seen: dict[str, SeenGpu] = {}
-        self._not_seen_yet: set[str] = set()
+        seen = list(seen_on_disk.read_all())
+        self._seen = DurableRecords(seen_on_disk, {key: gpu for key, gpu, _ in seen}, disk)
+        self._not_seen_yet = {key for key, _, is_this_boot in seen if not is_this_boot}
         """In this boot."""
-        for key, seen, is_this_boot in self._seen_on_disk.read_all():
-            self._seen[key] = seen
-            if not is_this_boot:
-                self._not_seen_yet.add(key)
         self._directory = directory
         # None are put aside later.
         self._has_put_aside = bool(quarantined(directory))
@@ -88,25 +94,30 @@ class Records:
     @property
     def unwritable(self) -> OSError | None:
         """Why something could not be written, as long as that is so."""
-        return next((files.failure for files, _ in self._kinds() if files.failure), None)
+        failures = [files.failure for files, _ in self._undurable()]
+        failures += [self._seen.failure, self._gpus.failure, self._generations.failure]
+        return next(filter(None, failures), None)
+
+    async def flush(self) -> None:
+        """Writes what was only kept in mind, if that is possible."""
+        for files in (self._seen, self._gpus):
+            await files.flush()
 
     async def restore(self) -> list[Path]:
         """Writes what others have deleted, and what could not be written before. Returns the former."""
-        return [path for files, contents in self._kinds() for path in files.renew(contents)]
+        paths = [path for files, contents in self._undurable() for path in files.renew(contents)]
+        # Nothing of an earlier boot may become part of this one by being written.
+        paths += await self._seen.renew(but=self._not_seen_yet)
+        return [*paths, *await self._gpus.renew(), *await self._generations.renew()]
 
-    def _kinds(self) -> tuple[tuple[Envelopes[Any], Mapping[str, Any]], ...]:
-        """What there is of this boot: nothing of an earlier one may become part of it by being written."""
-        generations = {key: Generation(value=value) for key, value in self._generations.items()}
-        seen = {key: gpu for key, gpu in self._seen.items() if key not in self._not_seen_yet}
+    def _undurable(self) -> tuple[tuple[Envelopes[Any], Mapping[str, Any]], ...]:
+        """Likewise only what there is of this boot."""
         in_runtime = ((self._journals_in_runtime, self._journals),) if self._journals_in_runtime else ()
         return (
             (self._claims_on_disk, self._claims),
             (self._journals_on_disk, self._journals),
             *in_runtime,
             (self._health_on_disk, self._health),
-            (self._seen_on_disk, seen),
-            (self._gpus_on_disk, self._gpus),
-            (self._pool_on_disk, generations),
         )
 
     @property
@@ -122,15 +133,20 @@ class Records:
 
     @property
     def all_claims(self) -> Mapping[str, PreparedClaim]:
-        return self._earlier_claims | self._claims
+        return self._earlier_claims | self._claims if self._earlier_claims else self._claims
 
     def claims_on(self, uuid: str) -> list[tuple[PreparedClaim, PreparedDevice]]:
         """What the GPU is set for. Claims with admin access are not among them."""
-        return _on(uuid, self._claims)
+        return [(claim, device) for claim, device in self.holders_of(uuid) if claim.uid in self._claims]
 
     def holders_of(self, uuid: str) -> list[tuple[PreparedClaim, PreparedDevice]]:
         """Who keeps the GPU from others: those of before this boot, too."""
-        return _on(uuid, self.all_claims)
+        return [
+            (claim, device)
+            for claim in self._on_gpu.get(uuid, {}).values()
+            for device in claim.devices
+            if device.uuid == uuid and not device.admin
+        ]
 
     def lose_claims(self, uids: Iterable[str]) -> None:
         """Claims without a record that something else tells of."""
@@ -143,15 +159,27 @@ class Records:
 
     def put_claim(self, claim: PreparedClaim) -> None:
         self._claims_on_disk.write(claim.uid, claim)
+        self._forget_index(claim.uid)
         self._claims[claim.uid] = claim
+        self._index(claim)
         self._earlier_claims.pop(claim.uid, None)
         self._found(claim.uid)
 
     def drop_claim(self, uid: str) -> None:
         self._claims_on_disk.delete(uid)
+        self._forget_index(uid)
         self._claims.pop(uid, None)
         self._earlier_claims.pop(uid, None)
         self._found(uid)
+
+    def _index(self, claim: PreparedClaim) -> None:
+        for uuid in {device.uuid for device in claim.devices if not device.admin}:
+            self._on_gpu.setdefault(uuid, {})[claim.uid] = claim
+
+    def _forget_index(self, uid: str) -> None:
+        known = self.all_claims.get(uid)
+        for device in known.devices if known else ():
+            self._on_gpu.get(device.uuid, {}).pop(uid, None)
 
     def _found(self, uid: str) -> None:
         if uid in self._lost_claims:
@@ -215,38 +243,41 @@ class Records:
     def missed_gpus(self) -> Mapping[str, SeenGpu]:
         """As they were last seen: those that were seen in this boot, and those of before that claims hold."""
         return {
-            uuid: seen for uuid, seen in self._seen.items() if uuid not in self._not_seen_yet or self.holders_of(uuid)
+            uuid: seen
+            for uuid, seen in self._seen.contents.items()
+            if uuid not in self._not_seen_yet or self.holders_of(uuid)
         }
 
     def put_seen(self, gpu: SeenGpu) -> None:
         uuid = gpu.board.uuid
-        if self._seen.get(uuid) != gpu or uuid in self._not_seen_yet:
-            self._seen[uuid] = gpu
+        if self._seen.contents.get(uuid) != gpu or uuid in self._not_seen_yet:
+            self._seen.keep(uuid, gpu)
             self._not_seen_yet.discard(uuid)
-            self._seen_on_disk.keep(uuid, gpu)
 
     def gpu(self, uuid: str) -> GpuRecord:
         """The record of a GPU; one that is new here gets the lowest slot that no GPU ever had."""
-        if uuid not in self._gpus:
+        if uuid not in self._gpus.contents:
             self.keep_gpu(uuid, GpuRecord(slot=self._slot_for(uuid)))
-        return self._gpus[uuid]
+        return self._gpus.contents[uuid]
 
     def has_slot(self, uuid: str) -> bool:
-        return uuid in self._gpus or self._slot_in_claims(uuid) is not None
+        return uuid in self._gpus.contents or self._slot_in_claims(uuid) is not None
 
-    def give_slots(self, slots: Mapping[str, int]) -> None:
+    async def give_slots(self, slots: Mapping[str, int]) -> None:
         """To GPUs that have no record, as long as nobody else has the slot."""
         for uuid, slot in slots.items():
-            taken = {record.slot for record in self._gpus.values()} | set(self._slots_in_claims().values())
-            if not self.has_slot(uuid) and slot not in taken:
-                self.put_gpu(uuid, GpuRecord(slot=slot))
+            if not self.has_slot(uuid) and slot not in self._taken_slots():
+                await self.put_gpu(uuid, GpuRecord(slot=slot))
 
     def _slot_for(self, uuid: str) -> int:
         # Of a GPU whose record was lost, the devices in claims still speak by its slot.
         if (known := self._slot_in_claims(uuid)) is not None:
             return known
-        taken = {record.slot for record in self._gpus.values()} | set(self._slots_in_claims().values())
+        taken = self._taken_slots()
         return next(number for number in range(len(taken) + 1) if number not in taken)
+
+    def _taken_slots(self) -> set[int | None]:
+        return {record.slot for record in self._gpus.contents.values()} | set(self._slots_in_claims().values())
 
     def _slot_in_claims(self, uuid: str) -> int | None:
         return self._slots_in_claims().get(uuid)
@@ -255,47 +286,35 @@ class Records:
         devices = [device for claim in self.all_claims.values() for device in claim.devices]
         return {device.uuid: names.slot_of_device(device.device) for device in devices}
 
-    def put_gpu(self, uuid: str, record: GpuRecord) -> None:
-        if self._gpus.get(uuid) != record:
-            self._gpus_on_disk.write(uuid, record)
-            self._gpus[uuid] = record
+    def put_gpu(self, uuid: str, record: GpuRecord) -> Awaitable[None]:
+        return self._gpus.put(uuid, record)
 
     def has_lost_gpu(self, uuid: str) -> bool:
         """Whether a record of this GPU was there that cannot be trusted."""
         return self.lost_state or uuid in self._gpus_on_disk.put_aside()
 
-    def recover_gpu(self, uuid: str, *, mig_mode_found: bool | None) -> None:
-        self.put_gpu(uuid, self.gpu(uuid).model_copy(update={"mig_mode_found": mig_mode_found}))
+    async def recover_gpu(self, uuid: str, *, mig_mode_found: bool | None) -> None:
+        await self.put_gpu(uuid, self.gpu(uuid).model_copy(update={"mig_mode_found": mig_mode_found}))
         self._gpus_on_disk.forget(uuid)
 
     def keep_gpu(self, uuid: str, record: GpuRecord) -> None:
         """What nobody relies on before something else of it is written."""
-        if self._gpus.get(uuid) != record:
-            self._gpus[uuid] = record
-            self._gpus_on_disk.keep(uuid, record)
+        if self._gpus.contents.get(uuid) != record:
+            self._gpus.keep(uuid, record)
 
     def generation(self, pool: str) -> int:
-        return self._generations.get(_generation_key(pool), 0)
+        generation = self._generations.contents.get(_generation_key(pool))
+        return generation.value if generation else 0
 
-    def put_generation(self, pool: str, value: int) -> None:
+    async def put_generation(self, pool: str, value: int) -> None:
         if value != self.generation(pool):
-            self._pool_on_disk.write(_generation_key(pool), Generation(value=value))
-            self._generations[_generation_key(pool)] = value
+            await self._generations.put(_generation_key(pool), Generation(value=value))
 
 
 def _generation_key(pool: str) -> str:
     """The pool of the node was once the only one."""
     policy = names.policy_of_pool(pool)
     return f"generation-{policy}" if policy else "generation"
-
-
-def _on(uuid: str, claims: Mapping[str, PreparedClaim]) -> list[tuple[PreparedClaim, PreparedDevice]]:
-    return [
-        (claim, device)
-        for claim in claims.values()
-        for device in claim.devices
-        if device.uuid == uuid and not device.admin
-    ]
 
 
 def _of_this_boot(files: Envelopes[M]) -> dict[str, M]:

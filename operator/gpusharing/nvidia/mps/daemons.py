@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -93,8 +93,9 @@ class MpsDaemons:
         process = await asyncio.to_thread(self._find, where)
         if found and found.answers and process:
             # Whatever it says: by what is left then one sees whether it has ended.
-            with contextlib.suppress(MpsError, ProgramMissingError), self._control(where, process) as control:
-                await control.quit(grace)
+            with contextlib.suppress(MpsError, ProgramMissingError):
+                async with self._control(where, process) as control:
+                    await control.quit(grace)
         if found:
             await end_all(directory, where.mark())
         await asyncio.to_thread(where.remove)
@@ -159,7 +160,7 @@ class MpsDaemons:
         await asyncio.to_thread(where.note_limited, setup.limits.memory_mib)
         try:
             async with asyncio.timeout(self._patience):
-                with self._control(where, process) as control:
+                async with self._control(where, process) as control:
                     servers = (await control.servers())[:_MOST_SERVERS]
                     await control.set_default_threads(setup.limits.threads)
                     for server in servers:
@@ -173,7 +174,7 @@ class MpsDaemons:
             raise MpsHungError(f"the MPS daemon {process.pid} in {where.path} does not answer in time") from error
 
     async def _read(self, where: MpsDirectory, process: Process, known: MpsDaemon) -> MpsDaemon:
-        with self._control(where, process) as control:
+        async with self._control(where, process) as control:
             threads = await control.default_threads()
             memory = {uuid: await _memory(control, uuid, known.gpus) for uuid in known.gpus}
             servers = [await _server(control, pid) for pid in (await control.servers())[:_MOST_SERVERS]]
@@ -206,7 +207,7 @@ class MpsDaemons:
         process = await asyncio.to_thread(self._find, where)
         if process is None:
             raise MpsError("the daemon has ended")
-        with self._control(where, process) as control:
+        async with self._control(where, process) as control:
             await control.default_threads()
 
     def _find(self, where: MpsDirectory) -> Process | None:
@@ -220,12 +221,18 @@ class MpsDaemons:
             self._pids[where.path] = known.pid
         return known
 
-    @contextlib.contextmanager
-    def _control(self, where: MpsDirectory, daemon: Process) -> Iterator[Control]:
-        mark = where.mark()
-        with self._around.beside(daemon, mark) as (command, files):
+    @contextlib.asynccontextmanager
+    async def _control(self, where: MpsDirectory, daemon: Process) -> AsyncIterator[Control]:
+        with contextlib.ExitStack() as stack:
+            mark, (command, files) = await asyncio.to_thread(self._reach, stack, where, daemon)
             environment = self._around.environment(**_variables(mark))
             yield Control(command, environment, patience=self._patience, files=files)
+
+    def _reach(
+        self, stack: contextlib.ExitStack, where: MpsDirectory, daemon: Process
+    ) -> tuple[str, tuple[Sequence[str], Sequence[int]]]:
+        mark = where.mark()
+        return mark, stack.enter_context(self._around.beside(daemon, mark))
 
 
 def _variables(mark: str, gpus: tuple[str, ...] = ()) -> dict[str, str]:

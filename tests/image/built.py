@@ -67,10 +67,21 @@ class Image:
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """As a container's process: in the image's files, with its variables, as its user."""
         variables = dict(variable.split("=", 1) for variable in self.config["config"]["Env"])
-        user = self.config["config"]["User"]
+        script = 'root=$0; mkdir -p "$root/proc"; mount --rbind /proc "$root/proc"; user=$1; shift; '
+        script += 'exec chroot --userspec="$user" "$root" "$@"'
         return subprocess.run(
-            [system_program("chroot", package="coreutils"), f"--userspec={user}", self.rootfs, *command],
-            env={**variables, **environment},
+            [
+                system_program("unshare", package="util-linux"),
+                "--mount",
+                "sh",
+                "-euc",
+                script,
+                self.rootfs,
+                self.config["config"]["User"],
+                *command,
+            ],
+            # The shell's programs are not where the image's are.
+            env={**variables, "PATH": f"{variables['PATH']}:/usr/sbin:/sbin", **environment},
             capture_output=True,
             text=True,
             timeout=300,

@@ -239,10 +239,9 @@ def assemble_application(application: Path, output: Path) -> None:
 
 
 def _copy_packages(source: Path, target: Path) -> None:
-    # What is not the same at each build: where the package came from, and when.
-    shutil.copytree(
-        source, target, ignore=shutil.ignore_patterns("__pycache__", "direct_url.json", "uv_cache.json", ".lock")
-    )
+    # What differs from build to build (where packages came from, when, and the list of that), and old compiled modules.
+    left_out = ("__pycache__", "direct_url.json", "uv_cache.json", "RECORD", ".lock")
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*left_out))
 
 
 def _compile(directory: Path, *, prefix: Path) -> None:

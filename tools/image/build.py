@@ -309,10 +309,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--arch", choices=MACHINES, default=host_architecture())
     parser.add_argument("--anew", action="store_true", help="also if it was built before")
     options = parser.parse_args(arguments)
+    OUTPUT.mkdir(parents=True, exist_ok=True)
     for archive in build(options.arch, anew=options.anew).values():
-        OUTPUT.mkdir(parents=True, exist_ok=True)
-        copy = OUTPUT / archive.name
-        shutil.copyfile(archive, copy)
+        copy, aside = OUTPUT / archive.name, OUTPUT / f".{archive.name}.{os.getpid()}"
+        shutil.copyfile(archive, aside)
+        aside.replace(copy)
         print(f"{copy.relative_to(ROOT)}  {copy.stat().st_size / 1e6:.1f} MB  {digest(copy)}")  # noqa: T201
 
 

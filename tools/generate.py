@@ -14,7 +14,7 @@ from gpusharing.core.cluster.guards import allocation, claims, namespaces, pods
 ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
 BASE = Path("manifests/base")
-NAMESPACES = Path("manifests/namespaces")
+NAMESPACES = Path("manifests/components/namespaces")
 GUARDS = "operator/gpusharing/core/cluster/guards"
 MESSAGES = Path("operator/gpusharing/agent/kubelet/pb")
 

@@ -1,4 +1,4 @@
-"""Builds Kubernetes, etcd, containerd and other programs from the pinned modules in tools/, once, and caches them.
+"""Builds Kubernetes, etcd, containerd and other tools from the pinned modules in tools/, once, and caches them.
 
 `python -m harness.toolchain` builds and prints the directory with the programs.
 """
@@ -132,6 +132,13 @@ _PROMTOOL = _Module(
     tags="remove_all_sd",
 )
 
+_HELM = _Module(
+    directory=TOOLS / "helm",
+    packages={"helm": "helm.sh/helm/v4/cmd/helm"},
+    version_of="helm.sh/helm/v4",
+    version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
+)
+
 
 def _cel_oracle(kubernetes: str) -> _Module:
     return _Module(
@@ -185,6 +192,11 @@ def build_config_check() -> Path:
 def build_promtool() -> Path:
     """Prometheus' own test of alerts; the first call takes some minutes."""
     return _programs([_PROMTOOL]) / "promtool"
+
+
+def build_helm() -> Path:
+    """Helm, for the chart; the first call takes some minutes."""
+    return _programs([_HELM]) / "helm"
 
 
 def _programs(modules: Sequence[_Module]) -> Path:

@@ -1,4 +1,4 @@
-"""The alerts of manifests/monitoring speak of what the programs tell, and fire when they should, and only then."""
+"""The alerts of components/monitoring speak of what the programs tell, and fire when they should, and only then."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from gpusharing.controller.metrics import Metrics, Result
 from harness.commands import run
 from harness.gpu_cluster import MANIFESTS
 
-MONITORING: Final = MANIFESTS.parent / "monitoring"
+MONITORING: Final = MANIFESTS.parent / "components" / "monitoring"
 OPERATING: Final = MANIFESTS.parents[1] / "docs" / "operating.md"
 
 OF_THE_TARGET: Final = {"job", "instance", "namespace", "pod", "container", "node"}

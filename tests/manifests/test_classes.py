@@ -65,6 +65,29 @@ async def test_a_class_has_its_devices_and_no_others(
         )
 
 
+async def test_a_pod_that_names_nvidias_resource_gets_a_whole_gpu(installed: ControlPlane) -> None:
+    name = "as-before"
+    world = json.loads(_world(name, "gpu.nvidia.com"))
+    node, published, pod = (item for item in world["items"] if item["kind"] != "ResourceClaim")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    del pod["spec"]["resourceClaims"]
+    world["items"] = [node, published, pod]
+    await installed.kubectl("create", "--filename=-", stdin=json.dumps(world))
+    try:
+        await installed.kubectl("wait", "--for=condition=PodScheduled", f"pod/{name}", "--timeout=30s")
+        path = "jsonpath={.status.extendedResourceClaimStatus.resourceClaimName}"
+        made = await installed.kubectl("get", "pod", name, f"--output={path}")
+        claim = json.loads(await installed.kubectl("get", "resourceclaim", made, "--output=json"))
+        (result,) = claim["status"]["allocation"]["devices"]["results"]
+        assert result["device"] in {"whole", "of-nvidias-driver", "not-closing"}
+    finally:
+        await asyncio.gather(
+            installed.kubectl("delete", "pod", name, "--grace-period=0", "--force"),
+            installed.kubectl("delete", "resourceslices", "--all"),
+            installed.kubectl("delete", "node", name),
+        )
+
+
 def _world(name: str, device_class: str) -> str:
     devices = [{"name": device, "attributes": values} for device, values in DEVICES.items()]
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}

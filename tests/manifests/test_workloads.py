@@ -48,7 +48,8 @@ async def container(control_plane: ControlPlane, workload: str) -> Any:
     return only
 
 
-def parsed(module: Any, command: list[str]) -> argparse.Namespace:
+def parsed(module: Any, container: Any) -> argparse.Namespace:
+    command = [*container["command"], *container.get("args", [])]
     parser = argparse.ArgumentParser(exit_on_error=False)
     module.register(parser.add_subparsers())
     assert command[0] == "gpusharing"
@@ -57,14 +58,14 @@ def parsed(module: Any, command: list[str]) -> argparse.Namespace:
 
 async def test_the_operator_understands_its_flags(installed: ControlPlane) -> None:
     operator = await container(installed, "deployment/gpusharing-operator")
-    arguments = parsed(operator_command, operator["command"])
+    arguments = parsed(operator_command, operator)
     assert arguments.kubeconfig is None
     assert arguments.listen.port == operator["ports"][0]["containerPort"]
 
 
 async def test_the_operator_may_hold_the_lease_that_it_asks_for(installed: ControlPlane) -> None:
     operator = await container(installed, "deployment/gpusharing-operator")
-    arguments = parsed(operator_command, operator["command"])
+    arguments = parsed(operator_command, operator)
     user = "--as=system:serviceaccount:gpusharing-system:gpusharing-operator"
     for verb, name in {"get": f"/{arguments.lease_name}", "patch": f"/{arguments.lease_name}", "create": ""}.items():
         asked = ["auth", "can-i", verb, f"leases.coordination.k8s.io{name}"]
@@ -82,20 +83,25 @@ async def test_a_replica_more_is_ready_before_one_less_is_and_a_drain_leaves_one
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     labels = deployment["template"]["metadata"]["labels"]
     [spread] = deployment["template"]["spec"]["topologySpreadConstraints"]
-    assert budget["selector"] == spread["labelSelector"] == {"matchLabels": labels}
+    assert budget["selector"] == spread["labelSelector"] == deployment["selector"]
+    assert deployment["selector"]["matchLabels"].items() <= labels.items()
 
 
 @pytest.mark.parametrize("workload", ["deployment/gpusharing-operator", "daemonset/gpusharing-agent"])
 async def test_probes_ask_for_what_is_served(installed: ControlPlane, workload: str) -> None:
     probed = await container(installed, workload)
     [port] = probed["ports"]
-    asked = [probed[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
-    assert [(one["path"], one["port"]) for one in asked] == [("/healthz", port["name"]), ("/readyz", port["name"])]
+    asked = {probe: probed[probe]["httpGet"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {probe: (one["path"], one["port"]) for probe, one in asked.items()} == {
+        "startupProbe": ("/healthz", port["name"]),
+        "livenessProbe": ("/healthz", port["name"]),
+        "readinessProbe": ("/readyz", port["name"]),
+    }
 
 
 async def test_the_agent_understands_its_flags_and_its_directories_are_mounted(installed: ControlPlane) -> None:
     agent = await container(installed, "daemonset/gpusharing-agent")
-    arguments = parsed(agent_command, agent["command"])
+    arguments = parsed(agent_command, agent)
     assert arguments.node_name == "$(NODE_NAME)"
     assert arguments.listen.port == agent["ports"][0]["containerPort"]
     mounts = {mount["mountPath"]: mount.get("readOnly", False) for mount in agent["volumeMounts"]}
@@ -110,4 +116,4 @@ async def test_the_agent_understands_its_flags_and_its_directories_are_mounted(i
         str(arguments.state_dir): False,
         str(arguments.mps_dir): False,
         str(arguments.dev_root): False,
-    }, shlex.join(agent["command"])
+    }, shlex.join(agent["args"])

@@ -13,6 +13,7 @@ from gpusharing.sim.cli import fault_arguments
 from gpusharing.sim.cli.choice import find_gpu
 from gpusharing.sim.cli.description import describe
 from gpusharing.sim.errors import SimError
+from gpusharing.sim.installation import install
 from gpusharing.sim.models import MODELS
 from gpusharing.sim.node import SimNode, create
 from gpusharing.sim.quirks import Quirk, parse_quirks
@@ -27,6 +28,7 @@ def register(subparsers: Parsers) -> None:
     )
     commands = sim.add_subparsers(required=True, metavar="COMMAND")
     _add_create(commands)
+    _add_install(commands)
     _add(commands, "show", "the GPUs of a node, what runs on them, and what is wrong", _show)
     _add_run(commands)
     fault_arguments.add_faults(_add(commands, "inject", "let something go wrong", _inject), required=True)
@@ -53,12 +55,28 @@ def _add_create(commands: Parsers) -> None:
     summary = "make a node in a new directory"
     parser = commands.add_parser("create", help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
     parser.add_argument("directory", metavar="DIR", type=Path, help="which does not exist yet, or is empty")
-    parser.add_argument("--gpus", required=True, metavar="MODEL[:COUNT],...", help=f"models: {', '.join(MODELS)}")
+    _add_gpus(parser)
     _add_driver(parser, f"({drivers.DEFAULT})")
     parser.add_argument("--seed", help="the same text gives GPUs with the same UUIDs")
     quirks = ", ".join(quirk.option for quirk in Quirk)
     parser.add_argument("--quirks", metavar="QUIRK,...", default="", help=f"what is peculiar about it: {quirks}")
     parser.set_defaults(run=lambda arguments: _reported(lambda: _create(arguments)))
+
+
+def _add_install(commands: Parsers) -> None:
+    summary = "make a node where there is none yet, reboot it if this machine was, and publish its CDI spec"
+    parser = commands.add_parser("install", help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    parser.add_argument("directory", metavar="DIR", type=Path, help="which belongs to the simulated node alone")
+    _add_gpus(parser)
+    parser.add_argument("--seed", required=True, help="the same text gives GPUs with the same UUIDs")
+    parser.add_argument(
+        "--cdi-dir", type=Path, default=Path("/etc/cdi"), metavar="DIR", help="of the container runtime (%(default)s)"
+    )
+    parser.set_defaults(run=lambda arguments: _reported(lambda: _install(arguments)))
+
+
+def _add_gpus(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gpus", required=True, metavar="MODEL[:COUNT],...", help=f"models: {', '.join(MODELS)}")
 
 
 def _add_driver(parser: argparse.ArgumentParser, default: str) -> None:
@@ -96,6 +114,11 @@ def _create(arguments: argparse.Namespace) -> None:
     quirks = parse_quirks(arguments.quirks)
     node = create(arguments.directory, arguments.gpus, driver=driver, seed=arguments.seed, quirks=quirks)
     sys.stdout.write(f"created {len(node.gpus())} simulated GPUs; to use them:\n  . {node.directory / 'env'}\n")
+
+
+def _install(arguments: argparse.Namespace) -> None:
+    node = install(arguments.directory, arguments.gpus, seed=arguments.seed, cdi_dir=arguments.cdi_dir)
+    sys.stdout.write(f"{len(node.gpus())} simulated GPUs are in {node.directory}\n")
 
 
 def _show(node: SimNode, _arguments: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ import pytest_asyncio
 from harness import toolchain as programs
 from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
+from harness.installed_cluster import build_images
 from harness.node import node_unavailable_reason
 from harness.system import MissingProgramError, system_program
 
@@ -51,6 +52,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "nvidia_tools": programs.build_nvidia_tools,
         "promtool": programs.build_promtool,
         "config_check": programs.build_config_check,
+        "images": build_images,
     }
     for name, build in builds.items():
         if name in fixtures:
@@ -80,6 +82,12 @@ def toolchain() -> Path:
 def nvidia_tools() -> Path:
     """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`."""
     return programs.build_nvidia_tools()
+
+
+@pytest.fixture(scope="session")
+def images() -> list[Path]:
+    """Archives of our images."""
+    return build_images()
 
 
 @pytest.fixture(scope="session")

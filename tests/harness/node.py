@@ -248,8 +248,14 @@ class Node:
 
     async def import_image(self, archive: Path) -> None:
         """Of an archive as OCI has it, or `docker save`."""
+        await self._ctr("images", "import", archive)
+
+    async def name_image(self, name: str, *others: str) -> None:
+        await self._ctr("images", "tag", name, *others)
+
+    async def _ctr(self, *arguments: str | Path) -> None:
         containerd = [f"--address={self.containerd_socket}", "--namespace=k8s.io"]
-        await run([self._control_plane.programs / "ctr", *containerd, "images", "import", archive])
+        await run([self._control_plane.programs / "ctr", *containerd, *arguments])
 
     async def _import_images(self) -> None:
         archive = self.directory / "images.tar"

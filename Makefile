@@ -44,8 +44,8 @@ test: check ## Run the checks and every test, on a real Kubernetes that is built
 	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
-test-fast: setup ## Run the tests that need no Kubernetes
-	$(BIN)/pytest --numprocesses 4 -m 'not cluster and not node and not slow'
+test-fast: setup ## Run the tests that need no Kubernetes and no image
+	$(BIN)/pytest --numprocesses 4 -m 'not cluster and not node and not image and not slow'
 
 .PHONY: hammer
 hammer: setup ## Have claims of all modes come and go on nodes with agents (NODES=20 CLAIMS=2000 SEED=7)
@@ -89,6 +89,22 @@ bench-scheduler: setup ## Measure kube-scheduler with our slices, and write that
 .PHONY: bench-operator
 bench-operator: setup ## Measure the operator before a thousand nodes, and write that table (ten minutes on a quiet machine)
 	$(BIN)/python -m bench.operating
+
+.PHONY: image
+image: setup ## Build the images into dist/image, without a registry of images (ARCH=arm64; buildah and mmdebstrap, root)
+	$(BIN)/python tools/image/build.py $(if $(ARCH),--arch $(ARCH))
+	$(BIN)/python tools/image/sbom.py dist/image/*.tar
+
+.PHONY: release-prepare
+release-prepare: setup ## Write the next version and its changelog (VERSION=0.2.0)
+	$(BIN)/python tools/release.py --prepare '$(VERSION)'
+
+.PHONY: release
+release: setup ## Make dist/VERSION: images, manifests, chart, lists of contents, checksums (PREFIX=registry/team/; root)
+	$(BIN)/python tools/release.py --check
+	$(MAKE) image ARCH=amd64
+	$(MAKE) image ARCH=arm64
+	$(BIN)/python tools/release.py --prefix '$(PREFIX)'
 
 .PHONY: cluster
 cluster: setup ## Start a cluster with a simulated GPU node and leave it running (GPUS=H100-80GB:2,A100-40GB:1; root)

@@ -7,9 +7,10 @@ compile() {
     output=$1
     shift
     .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-        --no-emit-index-url --no-emit-find-links pyproject.toml --output-file "requirements/$output.txt" "$@"
+        --no-emit-index-url --no-emit-find-links --output-file "requirements/$output.txt" "$@"
 }
 
-compile dev --extra operator --extra agent --group dev "$@"
-compile operator --extra operator "$@"
-compile agent --extra agent "$@"
+compile dev pyproject.toml --extra operator --extra agent --group dev "$@"
+compile operator pyproject.toml --extra operator "$@"
+compile agent pyproject.toml --extra agent "$@"
+compile image --group image --constraints requirements/dev.txt "$@"

@@ -1,4 +1,7 @@
-"""Compiles the C part with the system's compiler, once for each version of it."""
+"""Compiles the C part, once for each version of it. CC chooses the compiler, also a cross compiler.
+
+An image has no compiler: its build calls `package`.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ from gpusharing.sim.errors import SimError
 from gpusharing.sim.header import c_header
 
 SOURCES = Path(__file__).parent / "csrc"
+# Where the build of the image has put what was compiled.
+PACKAGED = Path(__file__).parent / "built"
 LIBRARY = "libnvidia-ml.so.1"
 TOOL = "nvidia-smi"
 # CUDA's own library, by which NVIDIA's tools know the driver's directory. Nothing is in it.
@@ -44,8 +49,8 @@ PROGRAMS = {
     "cuda-process": Program(("cuda/process", "cuda", "mps", "program", "driver"), ("-static",)),
 }
 
-_COMPILE = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden"]
-_LINK = ["cc", "-pthread"]
+_COMPILE = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden"]
+_LINK = ["-pthread"]
 # Bound to itself: a process that has loaded two nodes' libraries must not mix them.
 _LINK_LIBRARY = [*_LINK, "-shared", f"-Wl,-Bsymbolic,-soname,{LIBRARY}"]
 _LINK_RULES = [*_LINK, "-shared", "-Wl,-Bsymbolic"]
@@ -54,11 +59,19 @@ _LINK_CUDA = [*_LINK, "-shared", f"-Wl,-soname,{CUDA}.1", "-x", "c", os.devnull]
 
 def build() -> Path:
     """The directory with the libraries and programs, compiled now unless they already were."""
-    target = Path.home() / ".cache/gpusharing/sim" / _fingerprint(SOURCES, os.environ.get("PATH"))
+    if PACKAGED.is_dir():
+        return PACKAGED
+    target = Path.home() / ".cache/gpusharing/sim" / _fingerprint(SOURCES, _compiler(), os.environ.get("PATH"))
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         _compile_into(target)
     return target
+
+
+def package(output: Path) -> None:
+    """Compile into a new directory, which is found beside this module."""
+    output.mkdir(parents=True)
+    _compile(output)
 
 
 def library_of(driver: Driver) -> str:
@@ -67,11 +80,16 @@ def library_of(driver: Driver) -> str:
     return f"libnvidia-ml.so.{first.branch}"
 
 
+def _compiler() -> str:
+    return os.environ.get("CC", "cc")
+
+
 @cache
-def _fingerprint(sources: Path, search_path: str | None) -> str:
+def _fingerprint(sources: Path, compiler: str, search_path: str | None) -> str:
     ingredients = hashlib.sha256()
     for text in (
-        _compiler_version(search_path),
+        compiler,
+        _compiler_version(compiler, search_path),
         *_COMPILE,
         *_LINK_LIBRARY,
         *_LINK_CUDA,
@@ -84,11 +102,14 @@ def _fingerprint(sources: Path, search_path: str | None) -> str:
     return ingredients.hexdigest()[:32]
 
 
-def _compiler_version(search_path: str | None) -> str:
-    compiler = shutil.which(_COMPILE[0], path=search_path)
-    if compiler is None:
-        raise SimError("the simulated GPU node needs a C compiler, `cc`: apt-get install gcc libc6-dev")
-    return subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True).stdout
+def _compiler_version(compiler: str, search_path: str | None) -> str:
+    found = shutil.which(compiler, path=search_path)
+    if found is None:
+        raise SimError(
+            f"the simulated GPU node needs a C compiler, `{compiler}`: apt-get install gcc libc6-dev, or use the image "
+            "gpusharing-simulated-node, which needs none"
+        )
+    return subprocess.run([found, "--version"], check=True, capture_output=True, text=True).stdout
 
 
 def _texts(sources: Path) -> Iterator[str]:
@@ -151,7 +172,8 @@ def _link_library(directory: Path, driver: Driver, objects: list[str], scratch: 
     _run([*_LINK_LIBRARY, f"-Wl,--version-script={version_script}", "-o", library, *objects, "-ldl"])
 
 
-def _run(command: list[str]) -> None:
+def _run(arguments: list[str]) -> None:
+    command = [_compiler(), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise SimError(f"compiling the simulated GPU node failed:\n{' '.join(command)}\n{result.stderr}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster import Cluster
+from harness.system import system_program
 
 ROOT: Final = Path(__file__).parents[2]
 SIMULATED: Final = ROOT / "manifests" / "overlays" / "simulated"
@@ -22,6 +23,8 @@ _IMAGES: Final = ("gpusharing", "gpusharing-simulated-node")
 
 def build_images() -> list[Path]:
     """Their archives; the first call takes some minutes, and so does one after a change of the sources."""
+    for program in ("buildah", "mmdebstrap"):
+        system_program(program, package=program)
     built = subprocess.run(
         [sys.executable, ROOT / "tools/image/build.py"], check=True, stdout=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""Writes what is generated and checked in: CRDs, guards and the gRPC messages. With --check it only compares."""
+"""Writes what is generated and checked in: CRDs, guards, the chart, gRPC messages. With --check it only compares."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import yaml
+from chart import CHART, write_chart
 from grpc_tools import protoc
 
 from gpusharing.api import crd
@@ -69,6 +70,9 @@ def generate(root: Path) -> None:
     for directory, write in writers.items():
         (root / directory).mkdir(parents=True, exist_ok=True)
         write(root / directory)
+    # Last, because it is made of others.
+    fresh = (root, ROOT)
+    write_chart(root / CHART, lambda path: next(at / path for at in fresh if (at / path).exists()).read_text())
 
 
 def outdated() -> list[Path]:

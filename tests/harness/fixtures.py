@@ -51,6 +51,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "toolchain": programs.build,
         "nvidia_tools": programs.build_nvidia_tools,
         "promtool": programs.build_promtool,
+        "helm": programs.build_helm,
         "config_check": programs.build_config_check,
         "images": build_images,
     }
@@ -100,6 +101,12 @@ def config_check() -> Path:
 def promtool() -> Path:
     """Prometheus' own program for tests of alerts."""
     return programs.build_promtool()
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm, of the newest major version."""
+    return programs.build_helm()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

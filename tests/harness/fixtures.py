@@ -28,7 +28,7 @@ _PROGRAMS = {
     "unshare": "util-linux",
 }
 _PROGRAMS_OF_CLUSTERS = {"openssl": "openssl"}
-_PROGRAMS_OF_NODES = {"busybox": "busybox-static", "runc": "runc"}
+_PROGRAMS_OF_NODES = {"busybox": "busybox-static", "ip": "iproute2", "nft": "nftables", "runc": "runc"}
 
 
 @pytest.hookimpl(tryfirst=True)

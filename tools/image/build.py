@@ -116,6 +116,8 @@ def build(architecture: str, *, anew: bool = False) -> dict[str, Path]:
 
 
 def _build(architecture: str, archives: Mapping[str, Path]) -> None:
+    # What builds have left that were interrupted: it would hold their images.
+    _buildah("rm", "--all")
     bases = [_make_base(base) for base in (build_base(architecture), python_base(architecture))]
     with tempfile.TemporaryDirectory(dir=CACHE) as directory:
         scratch = Path(directory)

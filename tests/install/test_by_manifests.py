@@ -29,6 +29,11 @@ def readme_example() -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(block))
 
 
+def by_mps() -> dict[str, Any]:
+    documents = yaml.safe_load_all((EXAMPLES / "all-modes.yaml").read_text())
+    return next(document for document in documents if document["metadata"]["name"] == "by-mps")
+
+
 def named(pod: dict[str, Any], name: str) -> dict[str, Any]:
     return {**pod, "metadata": {**pod["metadata"], "name": name, "labels": {"app": "test"}}}
 
@@ -120,11 +125,6 @@ def _id(status: dict[str, Any]) -> str:
 async def test_nothing_disturbs_a_running_pod(user: AnyUser, cluster: InstalledCluster) -> None:
     await user.cluster.kubectl("apply", f"--filename={EXAMPLES}/all-modes.yaml")
     await user.wait("pod/by-mps", "pod/in-an-instance", "--for=condition=Ready")
-    by_mps = next(
-        document
-        for document in yaml.safe_load_all((EXAMPLES / "all-modes.yaml").read_text())
-        if document["metadata"]["name"] == "by-mps"
-    )
     before = await what_runs(user)
     assert before.daemons
     assert "CUDA_MPS_PIPE_DIRECTORY" in await user.shell("by-mps", "env", container="main")
@@ -132,10 +132,24 @@ async def test_nothing_disturbs_a_running_pod(user: AnyUser, cluster: InstalledC
         await end(user, cluster)
         assert await what_runs(user) == before, end.__name__
         # And everything works.
-        await user.apply(named(by_mps, f"after-{number}"))
+        await user.apply(named(by_mps(), f"after-{number}"))
         await user.wait(f"pod/after-{number}", "--for=condition=Ready")
         assert (await what_runs(user)).daemons == before.daemons, end.__name__
         await user.delete("pod", f"after-{number}", "--grace-period=0")
-    await user.delete("pods", "--all", "--grace-period=0")
+
+
+async def test_a_node_is_drained(user: AnyUser, cluster: InstalledCluster) -> None:
+    agent = await cluster.agent_pod()
+    # There is no other node for the operator.
+    others = "--pod-selector=app.kubernetes.io/part-of!=gpu-sharing"
+    await cluster.kubectl("drain", cluster.node.name, "--ignore-daemonsets", "--force", others, "--timeout=120s")
+    assert (await user.get("pods"))["items"] == []
     await user.nothing_prepared()
     assert (await cluster.node.run("sh", "-c", _DAEMONS)) == ""
+    assert (await cluster.agent_pod())["metadata"]["uid"] == agent["metadata"]["uid"]
+
+    await cluster.kubectl("uncordon", cluster.node.name)
+    await user.apply(named(by_mps(), "back"))
+    await user.wait("pod/back", "--for=condition=Ready")
+    await user.delete("pod", "back", "--grace-period=0")
+    await user.nothing_prepared()

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -128,6 +129,7 @@ async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Sign
         pod("left", claim="left"),
     ]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+    kubeconfig = await run([*kubectl, "config", "view", "--output=json"])
     await run([*kubectl, "create", "--filename=-"], stdin=json.dumps(listed))
     await run([*kubectl, "wait", "--for=condition=Ready", "pod/left", "--timeout=60s"])
     directories = [logs.resolve().parent for logs in (tmp_path / "logs").iterdir()]
@@ -138,11 +140,14 @@ async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Sign
     assert any(name.startswith("nvidia-cuda-mps") for name in names)
     assert any(cgroup.exists() for cgroup in traces.cgroups)
 
+    server = f'"{urlsplit(json.loads(kubeconfig)["clusters"][0]["cluster"]["server"]).hostname}"'
+    assert server in await run(["ip", "-json", "address"])
     holder.send_signal(end)
     await holder.wait()
 
     async def nothing_remains() -> None:
         assert traces.remaining() == []
+        assert server not in await run(["ip", "-json", "address"])
 
     await eventually(nothing_remains)
     assert [sysctl.read_text() for sysctl in sysctls] == before

@@ -116,8 +116,6 @@ def build(architecture: str, *, anew: bool = False) -> dict[str, Path]:
 
 
 def _build(architecture: str, archives: Mapping[str, Path]) -> None:
-    # What builds have left that were interrupted: it would hold their images.
-    _buildah("rm", "--all")
     bases = [_make_base(base) for base in (build_base(architecture), python_base(architecture))]
     with tempfile.TemporaryDirectory(dir=CACHE) as directory:
         scratch = Path(directory)
@@ -139,7 +137,11 @@ def _build(architecture: str, archives: Mapping[str, Path]) -> None:
             _buildah("push", "--quiet", "--format=oci", name, f"oci:{layout}:{name}")
             archive.parent.mkdir(parents=True, exist_ok=True)
             _write_archive(layout, archive)
-        _buildah("rmi", assembled, *(f"localhost/{image}:dev" for image in archives))
+            # Now: the next build makes this image as well, on its way, and deletes it.
+            _buildah("rmi", name)
+        # With --target buildah leaves containers of the stages before, which hold their images.
+        _buildah("rm", "--all")
+        _buildah("rmi", assembled)
         _buildah("rmi", "--prune")
 
 

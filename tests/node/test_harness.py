@@ -111,6 +111,7 @@ async def test_a_namespace_is_left_if_somebody_of_then_is_in_it(later: int, rema
         await program.wait()
 
 
+@pytest.mark.usefixtures("images")  # built before, outside of its timeout
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Signals) -> None:
     sysctls = [Path("/proc/sys/vm/overcommit_memory"), Path("/proc/sys/kernel/panic")]

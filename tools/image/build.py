@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -44,6 +44,8 @@ _INPUTS: Final = (
     "tools/image",
 )
 _AUTHORITIES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+# Each is 90 MB, and there is one for each change.
+_DELETED_AFTER: Final = 2 * 24 * 3600
 # What this machine's pip is told of indexes, also for the build's.
 _PIP_SETTINGS: Final = ("index-url", "extra-index-url", "trusted-host", "timeout")
 
@@ -109,62 +111,70 @@ def build(architecture: str, *, anew: bool = False) -> dict[str, Path]:
     require("buildah", "mmdebstrap", "git")
     built = CACHE / "built" / f"{_fingerprint(architecture)}-{architecture}"
     archives = {image: built / f"{image}-{architecture}.tar" for image in TARGETS}
-    with _one_at_a_time():
-        if anew or not all(archive.exists() for archive in archives.values()):
-            _build(architecture, archives)
+
+    def is_built() -> bool:
+        return all(archive.exists() for archive in archives.values())
+
+    # What is there is used while other images are built.
+    if anew or not is_built():
+        with _one_at_a_time():
+            if anew or not is_built():
+                _delete_old_builds()
+                _build(architecture, archives)
     return archives
 
 
+def _delete_old_builds() -> None:
+    for built in (CACHE / "built").glob("*"):
+        if time.time() - built.stat().st_mtime > _DELETED_AFTER:
+            shutil.rmtree(built)
+
+
 def _build(architecture: str, archives: Mapping[str, Path]) -> None:
-    bases = [_make_base(base) for base in (build_base(architecture), python_base(architecture))]
-    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
-        scratch = Path(directory)
-        own = host_architecture()
-        builder = _Builder(
-            architecture,
-            {"BUILD_IMAGE": bases[0], "PYTHON_IMAGE": bases[1], "BUILDARCH": own, "BUILDPLATFORM": f"linux/{own}"},
-        )
-        assembled = "localhost/assembled:dev"
-        _say(f"Building for {architecture}\n")
-        secrets = [f"--secret=id={name},src={path}" for name, path in _secrets(scratch).items()]
-        builder.build("assembled", assembled, {}, *secrets)
-        for image, archive in archives.items():
-            _say(f"Building {image}\n")
-            name = f"localhost/{image}:dev"
-            arguments = {"ASSEMBLED": assembled, "VERSION": version(), "REVISION": _last_change("%H")}
-            builder.build(TARGETS[image], name, arguments)
-            layout = scratch / image
-            _buildah("push", "--quiet", "--format=oci", name, f"oci:{layout}:{name}")
-            archive.parent.mkdir(parents=True, exist_ok=True)
-            _write_archive(layout, archive)
-            # Now: the next build makes this image as well, on its way, and deletes it.
-            _buildah("rmi", name)
-        # With --target buildah leaves containers of the stages before, which hold their images.
-        _buildah("rm", "--all")
-        _buildah("rmi", assembled)
-        _buildah("rmi", "--prune")
+    scratch = CACHE / "scratch"
+    # What a build that was killed has left.
+    shutil.rmtree(scratch, ignore_errors=True)
+    _buildah("rm", "--all")
+    scratch.mkdir()
+    bases = {"BUILD_IMAGE": build_base(architecture), "PYTHON_IMAGE": python_base(architecture)}
+    own = host_architecture()
+    arguments = {name: _make_base(base, scratch) for name, base in bases.items()}
+    arguments |= {"BUILDARCH": own, "BUILDPLATFORM": f"linux/{own}"}
+    _say(f"Building for {architecture}\n")
+    secrets = [f"--secret=id={name},src={path}" for name, path in _secrets(scratch).items()]
+    assembled = _build_target("assembled", architecture, arguments, *secrets)
+    arguments |= {"ASSEMBLED": assembled, "VERSION": version(), "REVISION": _last_change("%H")}
+    for image, archive in archives.items():
+        _say(f"Building {image}\n")
+        made = _build_target(TARGETS[image], architecture, arguments)
+        layout = scratch / image
+        _buildah("push", "--quiet", "--format=oci", made, f"oci:{layout}:localhost/{image}:dev")
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        _write_archive(layout, archive)
+    _buildah("rm", "--all")
+    # Those have no names.
+    _buildah("rmi", "--prune")
+    shutil.rmtree(scratch)
 
 
-@dataclass(frozen=True)
-class _Builder:
-    architecture: str
-    arguments: Mapping[str, str]
-
-    def build(self, target: str, name: str, arguments: Mapping[str, str], *options: str) -> None:
-        _buildah(
-            "bud",
-            "--isolation=chroot",
-            "--pull-never",
-            "--identity-label=false",
-            f"--platform=linux/{self.architecture}",
-            f"--timestamp={os.environ.get('SOURCE_DATE_EPOCH') or _last_change('%ct')}",
-            f"--target={target}",
-            f"--tag={name}",
-            *(f"--build-arg={key}={value}" for key, value in {**self.arguments, **arguments}.items()),
-            *options,
-            f"--file={ROOT / 'Dockerfile'}",
-            str(ROOT),
-        )
+def _build_target(target: str, architecture: str, arguments: Mapping[str, str], *options: str) -> str:
+    """The identifier of what was built."""
+    noted = CACHE / "scratch" / f"{target}.id"
+    _buildah(
+        "bud",
+        "--isolation=chroot",
+        "--pull-never",
+        "--identity-label=false",
+        f"--platform=linux/{architecture}",
+        f"--timestamp={os.environ.get('SOURCE_DATE_EPOCH') or _last_change('%ct')}",
+        f"--target={target}",
+        f"--iidfile={noted}",
+        *(f"--build-arg={key}={value}" for key, value in arguments.items()),
+        *options,
+        f"--file={ROOT / 'Dockerfile'}",
+        str(ROOT),
+    )
+    return noted.read_text().strip().removeprefix("sha256:")
 
 
 def _write_archive(layout: Path, archive: Path) -> None:
@@ -187,31 +197,28 @@ def digest(archive: Path) -> str:
         return str(json.load(index)["manifests"][0]["digest"])
 
 
-def _make_base(base: Base) -> str:
+def _make_base(base: Base, scratch: Path) -> str:
     if _buildah("inspect", "--type=image", base.name, check=False):
         return base.name
     _say(f"Making a base for {base.architecture} of packages: {', '.join(base.packages)}\n")
-    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
-        sources, system = Path(directory) / "sources.list", Path(directory) / "system.tar"
-        sources.write_text(_package_sources())
-        _run(
-            "mmdebstrap",
-            "--quiet",
-            f"--architectures={base.architecture}",
-            f"--variant={base.variant}",
-            f"--include={','.join(base.packages)}",
-            *(f"--extract-hook={hook}" for hook in base.hooks),
-            _distribution(),
-            str(system),
-            str(sources),
-        )
-        container = _buildah("from", f"--arch={base.architecture}", "scratch").strip()
-        try:
-            _buildah("add", "--quiet", container, str(system), "/")
-            _buildah("config", f"--arch={base.architecture}", container)
-            _buildah("commit", "--quiet", container, base.name)
-        finally:
-            _buildah("rm", container)
+    sources, system = scratch / "sources.list", scratch / "system.tar"
+    sources.write_text(_package_sources())
+    _run(
+        "mmdebstrap",
+        "--quiet",
+        f"--architectures={base.architecture}",
+        f"--variant={base.variant}",
+        f"--include={','.join(base.packages)}",
+        *(f"--extract-hook={hook}" for hook in base.hooks),
+        _distribution(),
+        str(system),
+        str(sources),
+    )
+    container = _buildah("from", f"--arch={base.architecture}", "scratch").strip()
+    _buildah("add", "--quiet", container, str(system), "/")
+    _buildah("config", f"--arch={base.architecture}", container)
+    _buildah("commit", "--quiet", container, base.name)
+    _buildah("rm", container)
     return base.name
 
 

@@ -1,10 +1,10 @@
-"""Writes what of the Helm chart follows from elsewhere: templates of manifests that no value changes, and its README."""
+"""Writes what of the Helm chart follows from elsewhere: templates of manifests, and its README."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -23,12 +23,19 @@ _CRD_METADATA: Final = f"""  {{{{- if .Values.crds.keep }}}}
 {_LABELS}"""
 
 
+# As guards are generated: empty, where the operator writes.
+_VARIABLE: Final = re.compile(r"^  - name: (\w+)\n    expression: '\{\}'$", re.MULTILINE)
+_GUARD: Final = re.compile(r"^  name: (\S+)$", re.MULTILINE)
+
+
 class _Template(NamedTuple):
     source: str
     only_if: str = ""
     """A value."""
     metadata: str = _LABELS
     """Lines that each object's metadata gets."""
+    has_variables: bool = False
+    """Into which the operator writes."""
     switch: tuple[str, str] = ("", "")
     """A line that is there only if a value is true."""
 
@@ -46,9 +53,9 @@ _TEMPLATES: Final = {
         "manifests/base/deviceclasses.yaml",
         switch=("  extendedResourceName: nvidia.com/gpu\n", "extendedResource.nvidiaComGpu"),
     ),
-    "guards.yaml": _Template("manifests/base/guards.yaml"),
+    "guards.yaml": _Template("manifests/base/guards.yaml", has_variables=True),
     "guards-namespaces.yaml": _Template(
-        "manifests/components/namespaces/guards.yaml", only_if="guards.namespaces.enabled"
+        "manifests/components/namespaces/guards.yaml", only_if="guards.namespaces.enabled", has_variables=True
     ),
     "openshift.yaml": _Template(
         "manifests/overlays/openshift/security-context-constraints.yaml", only_if="openshift.enabled"
@@ -93,12 +100,19 @@ def _templated(template: _Template, text: str) -> str:
     escaped = re.sub(r"\{\{|\}\}", lambda braces: f'{{{{ "{braces[0]}" }}}}', without_own_header)
     placed = escaped.replace(_NAMESPACE, "{{ .Release.Namespace }}")
     described = placed.replace("\nmetadata:\n", f"\nmetadata:\n{template.metadata}")
+    described = _VARIABLE.sub(_written, described) if template.has_variables else described
     line, value = template.switch
     if line:
         described = described.replace(line, f"  {{{{- if .Values.{value} }}}}\n{line}  {{{{- end }}}}\n")
     if template.only_if:
         described = f"{{{{- if .Values.{template.only_if} }}}}\n{described}{{{{- end }}}}\n"
     return f"{{{{- /* Generated from {template.source} by `make generate`; do not edit. */ -}}}}\n{described}"
+
+
+def _written(variable: re.Match[str]) -> str:
+    guard = _GUARD.findall(variable.string, 0, variable.start())[-1]
+    value = f'{{{{ include "gpu-sharing.written" (list "{guard}" "{variable[1]}") }}}}'
+    return f"  - name: {variable[1]}\n    expression: {value}"
 
 
 def _readme(page: str, values: str) -> str:
@@ -132,8 +146,7 @@ def documented(text: str) -> Iterator[Value]:
             comment = []
 
 
-def _at(values: object, names: list[str]) -> object:
+def _at(values: Any, names: list[str]) -> object:
     for name in names:
-        assert isinstance(values, dict)
         values = values[name]
     return values

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 import yaml
-from chart import CHART, write_chart
 from grpc_tools import protoc
 
+from chart import CHART, write_chart
 from gpusharing.api import crd
 from gpusharing.core.cluster.guards import allocation, claims, namespaces, pods
 

@@ -21,7 +21,6 @@ CHART: Final = ROOT / "charts" / "gpu-sharing"
 RELEASE: Final = "gpu-sharing"
 POLICY: Final = time_slicing("quarters", clients=4)
 README: Final = (ROOT / "README.md").read_text()
-CRDS: Final = ("sharingpolicies.gpusharing.dev", "nodesharings.gpusharing.dev")
 # All that we or our programs make beside what is in our namespace.
 KINDS: Final = (
     "resourceslices,deviceclasses,devicetaintrules,resourcequotas,validatingadmissionpolicies,"
@@ -96,7 +95,7 @@ async def uninstall(cluster: InstalledCluster, run_helm: Helm, user: AnyUser) ->
     await eventually(is_restored)
     await run_helm("uninstall", RELEASE, "--wait")
     # The chart keeps them, as it says: with them go all policies.
-    await cluster.kubectl("delete", "crd", *CRDS)
+    await cluster.kubectl("delete", "--kustomize", ROOT / "crds")
     await cluster.kubectl("delete", "namespace", NAMESPACE)
 
 

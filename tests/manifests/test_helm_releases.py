@@ -12,9 +12,10 @@ from gpusharing.api.crd import DEFINITIONS
 from harness.commands import run
 from harness.controlplane import ControlPlane
 from harness.gpu_cluster import NAMESPACE
+from manifests.monitoring_kinds import add_monitoring_kinds
 from manifests.rendering import CHART, EXAMPLES, RELEASE, objects, templated
 
-pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="function")]
+pytestmark = pytest.mark.cluster
 
 Helm: TypeAlias = Callable[..., Awaitable[str]]
 CRDS: Final = {definition.name for definition in DEFINITIONS}
@@ -26,9 +27,10 @@ POLICY: Final = {
 }
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(toolchain: Path) -> AsyncIterator[ControlPlane]:
     async with ControlPlane() as server:
+        await add_monitoring_kinds(server)
         # As the chart's README says.
         await server.kubectl("create", "namespace", NAMESPACE)
         await server.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=privileged")
@@ -87,29 +89,36 @@ async def test_a_release_comes_changes_and_goes(server: ControlPlane, released: 
     assert await present(server) == set()
 
 
-async def test_what_the_operator_writes_stays_and_stops_no_upgrade(server: ControlPlane, released: Helm) -> None:
-    await released("install", RELEASE, CHART)
+async def test_what_the_operator_has_written_outlives_an_upgrade(server: ControlPlane, released: Helm) -> None:
+    await released("install", RELEASE, CHART, "--set=crds.keep=false")
     guard = ("validatingadmissionpolicy", "gpusharing-allocation")
-    written = await _variables(server, *guard)
-    tenants = {"name": "tenants", "expression": "{'search': [['Exists', 'team']]}"}
-    changed = [tenants if variable["name"] == "tenants" else variable for variable in written]
-    assert changed != written
+    as_installed = await variables(server, *guard)
+    written = as_installed | {"tenants": "{'search': [['Exists', 'team']]}"}
+    patch = {"spec": {"variables": [{"name": name, "expression": text} for name, text in written.items()]}}
     operator = await server.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
-    patch = json.dumps({"spec": {"variables": changed}})
-    await server.kubectl("patch", *guard, "--type=merge", f"--patch={patch}", kubeconfig=operator)
+    await server.kubectl("patch", *guard, "--type=merge", f"--patch={json.dumps(patch)}", kubeconfig=operator)
 
-    await released("upgrade", RELEASE, CHART, "--set=operator.replicas=1")
+    await released("upgrade", RELEASE, CHART, "--set=operator.replicas=1,crds.keep=false")
     assert (await spec(server, "deployment/gpusharing-operator"))["replicas"] == 1
-    await released("rollback", RELEASE, "1")
-    assert (await spec(server, "deployment/gpusharing-operator"))["replicas"] == 2
+    assert await variables(server, *guard) == written
+    # What the operator writes after a second upgrade is not contested either.
+    patch["spec"]["variables"][0]["expression"] = "{}"
+    await server.kubectl("patch", *guard, "--type=merge", f"--patch={json.dumps(patch)}", kubeconfig=operator)
+    await released("upgrade", RELEASE, CHART, "--set=crds.keep=false")
+
+    # A rollback has the objects of then: what was written since has to be overruled, and the operator writes it again.
+    await released("rollback", RELEASE, "1", "--force-conflicts")
+    assert await variables(server, *guard) == as_installed
+    await released("uninstall", RELEASE, "--wait")
+    assert await present(server) == set()
 
 
-async def _variables(server: ControlPlane, kind: str, name: str) -> Any:
-    return json.loads(await server.kubectl("get", kind, name, "--output=json"))["spec"]["variables"]
+async def variables(server: ControlPlane, kind: str, name: str) -> dict[str, str]:
+    guard = json.loads(await server.kubectl("get", kind, name, "--output=json"))
+    return {variable["name"]: variable["expression"] for variable in guard["spec"]["variables"]}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-async def test_every_example_can_be_tried_dry(control_plane: ControlPlane, helm: Path, example: Path) -> None:
-    arguments = ["install", "dry", CHART, f"--values={example}", "--dry-run=server", "--namespace=dry"]
-    said = await run([helm, *arguments, "--create-namespace", f"--kubeconfig={control_plane.kubeconfig}"])
+async def test_every_example_can_be_tried_dry(released: Helm, example: Path) -> None:
+    said = await released("install", "dry", CHART, f"--values={example}", "--dry-run=server")
     assert "STATUS: pending-install" in said

@@ -14,6 +14,20 @@ app.kubernetes.io/part-of: {{ .Chart.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion }}
 {{- end }}
 
+{{/* What the operator has written into a variable of a guard, so that an upgrade neither empties nor contests it. */}}
+{{- define "gpu-sharing.written" -}}
+{{- $guard := index . 0 }}
+{{- $name := index . 1 }}
+{{- $expression := "{}" }}
+{{- $found := lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" $guard }}
+{{- range dig "spec" "variables" list $found }}
+{{- if eq .name $name }}
+{{- $expression = .expression }}
+{{- end }}
+{{- end }}
+{{- toJson $expression }}
+{{- end }}
+
 {{- define "gpu-sharing.image" -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}

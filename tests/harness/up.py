@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpusharing.sim import SimNode
 from harness import supervisor, toolchain
-from harness.installed_cluster import AGENT, NAMESPACE, OPERATOR, SIMULATED, InstalledCluster, build_images
+from harness.installed_cluster import NAMESPACE, SIMULATED, InstalledCluster, build_images
 from harness.node import node_unavailable_reason
 
 _EXAMPLES = Path("docs/examples")
@@ -30,10 +30,10 @@ Four things to try:
 
   export KUBECONFIG={directory}/kubeconfig PATH={directory}/bin:$PATH
 
-  kubectl apply -f {examples}/time-slicing.yaml   # a policy that shares each GPU among four, and three pods
-  kubectl get sharingpolicies,nodesharings,pods   # who got what; add -o yaml for why
-  nvidia-smi                                      # the node's GPUs, as their driver sees them
-  kubectl logs -n {namespace} {agent}   # what the agent has done; the operator is {operator}
+  kubectl apply -f {examples}/time-slicing.yaml       # a policy that shares each GPU among four, and three pods
+  kubectl get sharingpolicies,nodesharings,pods       # who got what; add -o yaml for why
+  nvidia-smi                                          # the node's GPUs, as their driver sees them
+  kubectl logs -n {namespace} ds/gpusharing-agent # what the agent has done
 
 Logs of Kubernetes are in {directory}/logs. `make cluster-down` ends it."""
 
@@ -49,10 +49,7 @@ async def local_cluster(directory: Path, gpus: str) -> AsyncIterator[str]:
         _link(directory / "logs" / cluster.node.name, cluster.node.directory / "logs")
         shutil.copy(cluster.kubeconfig, directory / "kubeconfig")
         try:
-            yield _TRY.format(
-                gpus=gpus, directory=directory, examples=_EXAMPLES, no_wait=_NO_WAIT,
-                namespace=NAMESPACE, agent=AGENT, operator=OPERATOR,
-            )  # fmt: skip
+            yield _TRY.format(gpus=gpus, directory=directory, examples=_EXAMPLES, no_wait=_NO_WAIT, namespace=NAMESPACE)
         finally:
             (directory / "kubeconfig").unlink()
 

@@ -97,7 +97,6 @@ async def agent_is_killed(user: AnyUser, cluster: InstalledCluster) -> None:
     """As if it had run out of memory."""
     before = await cluster.agent_pod()
     (status,) = before["status"]["containerStatuses"]
-    # The container's first process, by its control group, as the agent's MPS daemons have the same name of program.
     tasks = await cluster.node.run("sh", "-c", f"cat /sys/fs/cgroup/k8s.io/{_id(status)}/cgroup.procs")
     await cluster.node.run("kill", "-KILL", *tasks.split())
 

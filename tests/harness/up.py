@@ -30,9 +30,9 @@ Four things to try:
 
   export KUBECONFIG={directory}/kubeconfig PATH={directory}/bin:$PATH
 
-  kubectl apply -f {examples}/time-slicing.yaml       # a policy that shares each GPU among four, and three pods
-  kubectl get sharingpolicies,nodesharings,pods       # who got what; add -o yaml for why
-  nvidia-smi                                          # the node's GPUs, as their driver sees them
+  kubectl apply -f {examples}/time-slicing.yaml      # a policy that shares each GPU among four, and three pods
+  kubectl get sharingpolicies,nodesharings,pods         # who got what; add -o yaml for why
+  nvidia-smi                                            # the node's GPUs, as their driver sees them
   kubectl logs -n {namespace} ds/gpusharing-agent # what the agent has done
 
 Logs of Kubernetes are in {directory}/logs. `make cluster-down` ends it."""

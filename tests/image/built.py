@@ -69,7 +69,7 @@ class Image:
         variables = dict(variable.split("=", 1) for variable in self.config["config"]["Env"])
         user = self.config["config"]["User"]
         return subprocess.run(
-            ["chroot", f"--userspec={user}", self.rootfs, *command],
+            [system_program("chroot", package="coreutils"), f"--userspec={user}", self.rootfs, *command],
             env={**variables, **environment},
             capture_output=True,
             text=True,

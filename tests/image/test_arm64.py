@@ -40,8 +40,8 @@ def test_nothing_in_it_is_for_another_machine(arm64: Image) -> None:
 
 
 @pytest.mark.parametrize("command", ["operator", "agent"])
-def test_programs_start(arm64: Image, command: str) -> None:
-    done = run(arm64, "/opt/gpusharing/bin/gpusharing", command, "--help")
+def test_programs_start(build_images: BuildImages, command: str) -> None:
+    done = run(build_images("arm64")[RUNTIME], "/opt/gpusharing/bin/gpusharing", command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: gpusharing {command}")
 

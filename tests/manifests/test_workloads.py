@@ -13,6 +13,8 @@ from gpusharing.controller import command as operator_command
 from harness.controlplane import ControlPlane
 from harness.gpu_cluster import MANIFESTS
 
+OURS = "app.kubernetes.io/part-of=gpu-sharing"
+
 pytestmark = pytest.mark.cluster
 
 
@@ -33,7 +35,7 @@ async def test_everything_is_accepted_and_no_expression_is_doubted(installed: Co
         "gpusharing-tolerations",
     }
     assert all(status["typeChecking"] == {} for status in policies.values())
-    crds = (await installed.kubectl("get", "crd", "--output=name")).split()
+    crds = (await installed.kubectl("get", "crd", "--output=name", f"--selector={OURS}")).split()
     assert set(crds) == {f"customresourcedefinition.apiextensions.k8s.io/{item.name}" for item in DEFINITIONS}
 
 

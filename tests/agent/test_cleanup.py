@@ -27,7 +27,8 @@ def clean_up(node: GpuNode) -> tuple[int, str, str]:
 
 
 def left_on(node: GpuNode) -> list[Path]:
-    ours = [*node.state.iterdir(), *node.cdi.iterdir(), node.endpoint, node.registration, node.mps]
+    # Directories that are mounts of the agent's container stay.
+    ours = [*node.state.iterdir(), *node.cdi.iterdir(), *node.mps.iterdir(), node.endpoint, node.registration]
     return [path for path in ours if path.exists()]
 
 

@@ -18,6 +18,9 @@ from harness.readiness import answers
 from harness.scratch import scratch_directory
 
 _KUBELET_CLIENT = "kube-apiserver-kubelet-client"
+_SERVICES = "10.96.0.0/16"
+KUBERNETES_SERVICE = "10.96.0.1"
+"""The API server's, the first of them."""
 _ISSUER = "https://kubernetes.default.svc"
 # It ends before collecting its garbage is worth a quarter of its time.
 _KUBECTL_ENVIRONMENT = {"GOGC": "off"}
@@ -41,6 +44,7 @@ class ControlPlane:
     programs: Path = field(init=False)
     directory: Path = field(init=False)  # removed at the end
     address: str = field(init=False)  # of all servers of this cluster
+    port: int = field(init=False)  # of the API server
     url: str = field(init=False)
     ca: CertificateAuthority = field(init=False)
     kubeconfig: Path = field(init=False)  # of the tests' admin, in system:masters
@@ -89,17 +93,21 @@ class ControlPlane:
         """Nobody renews the Leases of the tests' Node objects: they would be tainted after 40 s."""
         return "*,-node-lifecycle-controller"
 
+    async def _listen_address(self, _stack: AsyncExitStack) -> str:
+        """Where all servers listen; what that needs goes with the cluster."""
+        return own_address()
+
     async def _start(self, stack: AsyncExitStack) -> None:
         self.programs = toolchain.build()
         self.directory = stack.enter_context(scratch_directory())
-        self.address = own_address()
-        etcd_port, peer_port, api_port, manager_port, scheduler_port = free_ports(self.address, 5)
-        self.url = f"https://{self.address}:{api_port}"
+        self.address = await self._listen_address(stack)
+        etcd_port, peer_port, self.port, manager_port, scheduler_port = free_ports(self.address, 5)
+        self.url = f"https://{self.address}:{self.port}"
         self.ca = CertificateAuthority(self.directory / "pki")
         await self.ca.create()
 
         self.etcd = self._etcd(etcd_port, peer_port)
-        self.apiserver = await self._apiserver(api_port, etcd_port)
+        self.apiserver = await self._apiserver(self.port, etcd_port)
         self.controller_manager = await self._controller_manager(manager_port)
         self.scheduler = await self._scheduler(scheduler_port)
         self.kubeconfig = await self.user_kubeconfig("admin", "system:masters")
@@ -135,7 +143,9 @@ class ControlPlane:
         )  # fmt: skip
 
     async def _apiserver(self, port: int, etcd_port: int) -> Process:
-        server = await self.ca.server("kube-apiserver", f"IP:{self.address}", "DNS:kubernetes.default.svc")
+        server = await self.ca.server(
+            "kube-apiserver", f"IP:{self.address}", f"IP:{KUBERNETES_SERVICE}", "DNS:kubernetes.default.svc"
+        )
         kubelet_client = await self.ca.client(_KUBELET_CLIENT)
         tokens_key = self.directory / "pki" / "service-accounts.key"
         await signing_key(tokens_key)
@@ -148,7 +158,7 @@ class ControlPlane:
                 f"--client-ca-file={self.ca.certificate}",
                 "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
                 f"--service-account-issuer={_ISSUER}", f"--service-account-key-file={tokens_key}",
-                f"--service-account-signing-key-file={tokens_key}", "--service-cluster-ip-range=10.96.0.0/16",
+                f"--service-account-signing-key-file={tokens_key}", f"--service-cluster-ip-range={_SERVICES}",
                 "--allow-privileged", "--kubelet-preferred-address-types=InternalIP",
                 f"--kubelet-certificate-authority={self.ca.certificate}",
                 f"--kubelet-client-certificate={kubelet_client.certificate}",

@@ -14,6 +14,7 @@ import pytest_asyncio
 from harness import toolchain as programs
 from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
+from harness.installed_cluster import build_images
 from harness.node import node_unavailable_reason
 from harness.system import MissingProgramError, system_program
 
@@ -27,7 +28,7 @@ _PROGRAMS = {
     "unshare": "util-linux",
 }
 _PROGRAMS_OF_CLUSTERS = {"openssl": "openssl"}
-_PROGRAMS_OF_NODES = {"busybox": "busybox-static", "runc": "runc"}
+_PROGRAMS_OF_NODES = {"busybox": "busybox-static", "ip": "iproute2", "nft": "nftables", "runc": "runc"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -52,6 +53,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "promtool": programs.build_promtool,
         "helm": programs.build_helm,
         "config_check": programs.build_config_check,
+        "images": build_images,
     }
     for name, build in builds.items():
         if name in fixtures:
@@ -81,6 +83,12 @@ def toolchain() -> Path:
 def nvidia_tools() -> Path:
     """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`."""
     return programs.build_nvidia_tools()
+
+
+@pytest.fixture(scope="session")
+def images() -> list[Path]:
+    """Archives of our images."""
+    return build_images()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.scratch import programs_below
+from harness.scratch import DAEMONS, programs_below
 
 _PROC = Path("/proc")
 
@@ -79,6 +79,7 @@ def _cgroups(pid: int) -> frozenset[Path]:
     """Directories that may be this process's: each hierarchy is mounted somewhere below /sys/fs/cgroup."""
     with suppress(FileNotFoundError, ProcessLookupError):
         paths = {line.split(":", 2)[2].lstrip("/") for line in (_PROC / str(pid) / "cgroup").read_text().splitlines()}
+        paths.discard(DAEMONS)  # another node may have some there
         root = Path("/sys/fs/cgroup")
         return frozenset(mount / path for path in paths if path for mount in (root, *root.iterdir()))
     return frozenset()

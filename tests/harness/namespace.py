@@ -8,14 +8,16 @@ from harness.processes import Process
 _INIT = Path(__file__).with_name("namespace.sh")
 
 
-def namespace(directory: Path) -> Process:
+def namespace(directory: Path, network: Path | None) -> Process:
+    """In a network namespace that exists; in that of this machine if there is none."""
     ready = directory / "namespace-is-ready"
 
     async def is_ready() -> bool:
         return ready.exists()
 
+    enter = ["nsenter", f"--net={network}", "--"] if network else []
     return _Parent(
-        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", _INIT, ready],
+        [*enter, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", _INIT, directory],
         log=directory / "logs" / "namespace.log",
         ready=is_ready,
     )
@@ -59,5 +61,5 @@ class _Inside(_Parent):
         self._program = self.argv
 
     async def start(self, *, within: float = 60) -> None:
-        self.argv = ["nsenter", f"--target={self._init.pid}", "--mount", "--pid", "--", *self._program]
+        self.argv = ["nsenter", f"--target={self._init.pid}", "--mount", "--pid", "--net", "--", *self._program]
         await super().start(within=within)

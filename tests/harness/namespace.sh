@@ -1,12 +1,30 @@
 #!/bin/sh
-# The first process of a node's namespaces; $1 is the file that says that they are ready.
+# The first process of a node's namespaces; $1 is the node's directory.
 set -eu
+node=$1
+
+# As on any node, but among its programs alone: what one mounts, the others see.
+mount --make-rshared /
 
 # What the node's programs write outside of the node's directory goes with the mount namespace: sockets of containerd's
 # shims, the kubelet's device plugin socket, links to logs, CNI's cache.
 mount -t tmpfs tmpfs /run
-mkdir /run/var /run/var-work /run/sysctl
-mount -t overlay overlay -o lowerdir=/var,upperdir=/run/var,workdir=/run/var-work /var
+mkdir /run/sysctl
+for directory in etc var; do
+    mkdir "/run/$directory" "/run/$directory-work"
+    mount -t overlay overlay -o "lowerdir=/$directory,upperdir=/run/$directory,workdir=/run/$directory-work" "/$directory"
+done
+
+# What other nodes have there, and what outlives a power cut.
+at() {
+    mkdir -p "$2"
+    mount --bind "$node/$1" "$2"
+}
+at kubelet /var/lib/kubelet
+at cdi/etc /etc/cdi
+at cdi/run /var/run/cdi
+at state /var/lib/gpusharing
+at simulated /var/lib/gpusharing-simulated
 
 # The kubelet sets these for the whole machine; here it only believes so.
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
@@ -16,6 +34,6 @@ for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on
     mount --bind "$own" "/proc/sys/$setting"
 done
 
-touch "$1"
+touch "$node/namespace-is-ready"
 sleep infinity &
 wait # and so reap the orphans of the namespace

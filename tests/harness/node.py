@@ -17,6 +17,7 @@ from harness.commands import run
 from harness.controlplane import ControlPlane
 from harness.loopback import free_ports
 from harness.namespace import namespace, process_in
+from harness.network import NodeNetwork
 from harness.processes import Process
 from harness.readiness import accepts, answers
 from harness.scratch import remove_cgroups, scratch_directory
@@ -49,10 +50,13 @@ class Node:
         *,
         with_cgroup2: bool = False,
         kubelet_configuration: Mapping[str, Any] | None = None,
+        network: NodeNetwork | None = None,
     ) -> None:
-        """`kubelet_configuration`: beside what every kubelet here has."""
+        """`kubelet_configuration`: beside what every kubelet here has. Without a `network` a pod has an address only
+        inside of itself, and the node is in the network of this machine."""
         self.name = name
         self._kubelet_extras = kubelet_configuration or {}
+        self._network = network
         self._with_cgroup2 = with_cgroup2
         self._control_plane = control_plane
 
@@ -65,6 +69,16 @@ class Node:
     def cdi_dirs(self) -> tuple[Path, Path]:
         """What /etc/cdi and /var/run/cdi are on other nodes."""
         return self.directory / "cdi" / "etc", self.directory / "cdi" / "run"
+
+    @property
+    def state_directory(self) -> Path:
+        """What /var/lib/gpusharing is on other nodes."""
+        return self.directory / "state"
+
+    @property
+    def simulated_directory(self) -> Path:
+        """What /var/lib/gpusharing-simulated is on other nodes."""
+        return self.directory / "simulated"
 
     @property
     def containerd_socket(self) -> Path:
@@ -86,8 +100,8 @@ class Node:
         return process_in(self._init, argv, log=log, ready=ready, env={"PATH": self._path(), **(env or {})})
 
     async def run(self, *command: str | Path) -> str:
-        """In the node's mount namespace; what it prints."""
-        return await run(["nsenter", f"--target={self._init.pid}", "--mount", "--", *command])
+        """In the node's mount and network namespaces; what it prints."""
+        return await run(["nsenter", f"--target={self._init.pid}", "--mount", "--net", "--", *command])
 
     async def switch_off(self) -> None:
         """As a power cut: the end of all its programs, its mounts and what it has in memory. Disks are kept."""
@@ -121,9 +135,9 @@ class Node:
 
     async def _start(self, stack: AsyncExitStack) -> None:
         self.directory = stack.enter_context(scratch_directory())
-        for directory in (self.kubelet_root, *self.cdi_dirs):
+        for directory in (self.kubelet_root, *self.cdi_dirs, self.state_directory, self.simulated_directory):
             directory.mkdir(parents=True)
-        self._init = namespace(self.directory)
+        self._init = namespace(self.directory, self._network.namespace if self._network else None)
         await stack.enter_async_context(self._init.killed_at_end())
         if self._with_cgroup2:
             await self.run(*cgroup2.MOUNT)
@@ -138,16 +152,17 @@ class Node:
     def _containerd(self) -> Process:
         cni = self.directory / "cni"
         cni.mkdir()
-        (cni / "pod-address").write_text((_HERE / "cni.sh").read_text().replace("/bin/busybox", str(images.busybox())))
-        (cni / "pod-address").chmod(0o755)
-        network = {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "pod-address"}]}
-        (cni / "pods.conflist").write_text(json.dumps(network))
+        if self._network:
+            self._network.configure(cni)
+        else:
+            self._give_addresses_inside(cni)
 
         template = Template((_HERE / "containerd.toml").read_text())
         configuration = self.directory / "containerd.toml"
         configuration.write_text(
             template.substitute(
                 directory=self.directory,
+                cni_plugins=self._network.programs if self._network else cni,
                 cdi_spec_dirs=json.dumps([str(directory) for directory in self.cdi_dirs]),
                 runc=self._runc(),
                 sandbox_image=images.PAUSE,
@@ -159,13 +174,20 @@ class Node:
             ready=lambda: accepts(self.containerd_socket),
         )
 
+    def _give_addresses_inside(self, cni: Path) -> None:
+        (cni / "pod-address").write_text((_HERE / "cni.sh").read_text().replace("/bin/busybox", str(images.busybox())))
+        (cni / "pod-address").chmod(0o755)
+        network = {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "pod-address"}]}
+        (cni / "pods.conflist").write_text(json.dumps(network))
+
     def _runc(self) -> Path:
         runc = system_program("runc", package="runc")
         return cgroup2.without_controllers(runc, self.directory) if self._with_cgroup2 else runc
 
     async def _kubelet(self) -> Process:
-        address = self._control_plane.address
-        port, health_port = free_ports(address, 2)
+        # A port that is free on this machine is so in a namespace where only nodes of this cluster listen.
+        port, health_port = free_ports(self._control_plane.address, 2)
+        address = str(self._network.address) if self._network else self._control_plane.address
         kubeconfig = await self._control_plane.user_kubeconfig(f"system:node:{self.name}", "system:nodes")
         configuration = self.directory / "kubelet.json"
         configuration.write_text(json.dumps(await self._kubelet_configuration(address, port, health_port), indent=2))
@@ -224,18 +246,29 @@ class Node:
             **self._kubelet_extras,
         }
 
+    async def import_image(self, archive: Path) -> None:
+        """Of an archive as OCI has it, or `docker save`."""
+        await self._ctr("images", "import", archive)
+
+    async def name_image(self, name: str, *others: str) -> None:
+        await self._ctr("images", "tag", name, *others)
+
+    async def _ctr(self, *arguments: str | Path) -> None:
+        containerd = [f"--address={self.containerd_socket}", "--namespace=k8s.io"]
+        await run([self._control_plane.programs / "ctr", *containerd, *arguments])
+
     async def _import_images(self) -> None:
         archive = self.directory / "images.tar"
         images.write_images(archive)
-        containerd = [f"--address={self.containerd_socket}", "--namespace=k8s.io"]
-        await run([self._control_plane.programs / "ctr", *containerd, "images", "import", archive])
+        await self.import_image(archive)
 
     async def _until_node_is_ready(self) -> None:
         kubectl, node = self._control_plane.kubectl, f"node/{self.name}"
         await kubectl("wait", "--for=create", node, "--timeout=60s")
-        # The kubelet publishes no loopback address, but keeps one; logs and exec need it.
-        addresses = {"status": {"addresses": [{"type": "InternalIP", "address": self._control_plane.address}]}}
-        await kubectl("patch", node, "--subresource=status", "--type=merge", f"--patch={json.dumps(addresses)}")
+        if self._network is None:
+            # The kubelet publishes no loopback address, but keeps one; logs and exec need it.
+            addresses = {"status": {"addresses": [{"type": "InternalIP", "address": self._control_plane.address}]}}
+            await kubectl("patch", node, "--subresource=status", "--type=merge", f"--patch={json.dumps(addresses)}")
         await kubectl("wait", "--for=condition=Ready", node, "--timeout=60s")
 
     def _path(self) -> str:

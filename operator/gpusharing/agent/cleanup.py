@@ -41,7 +41,7 @@ async def clean_up(
         cdi.delete_generated()
         for socket in sockets(kubelet_root, driver):
             socket.unlink(missing_ok=True)
-        hostile_files.remove(mps_home)
+        _empty(mps_home)
         _empty(state)
     return left
 
@@ -66,5 +66,5 @@ async def _settled(hardware: GpuNode, records: Records, mps_home: Path) -> list[
 
 def _empty(directory: Path) -> None:
     """It may be a mount of its own, so it stays."""
-    for path in directory.iterdir():
+    for path in directory.iterdir() if directory.is_dir() else ():
         hostile_files.remove(path)

@@ -23,10 +23,18 @@ def install(directory: Path, gpus: str, *, seed: str, cdi_dir: Path, boot_id_fil
     else:
         _empty(directory)
         node = create(directory, gpus, seed=seed)
+        _lead_to_control_groups(node)
     for spec in node.cdi.iterdir():
         _copy(spec, cdi_dir / spec.name)
     _write(note, json.dumps({"gpus": gpus, "bootId": boot_id}))
     return node
+
+
+def _lead_to_control_groups(node: SimNode) -> None:
+    """The machine's: only what leaves the agent's control group outlives the agent's container, such as MPS daemons."""
+    link = node.sys / "fs" / "cgroup"
+    link.parent.mkdir()
+    link.symlink_to("/sys/fs/cgroup")
 
 
 def _found(directory: Path, gpus: str, boot_id: str) -> SimNode:

@@ -1,0 +1,154 @@
+"""`kubectl apply --kustomize manifests/overlays/simulated`, as it is written: README's example runs, and neither the
+end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses a GPU."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from harness.eventually import eventually
+from harness.installed_cluster import NAMESPACE, ROOT, InstalledCluster
+from node.user import AnyUser
+
+pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
+
+EXAMPLES: Final = ROOT / "docs" / "examples"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def user(cluster: InstalledCluster) -> AsyncIterator[AnyUser]:
+    await cluster.apply()
+    yield AnyUser(cluster, cluster.node.state_directory)
+
+
+def readme_example() -> list[dict[str, Any]]:
+    block = (ROOT / "README.md").read_text().split("```yaml\n")[1].split("```")[0]
+    return list(yaml.safe_load_all(block))
+
+
+def by_mps() -> dict[str, Any]:
+    documents = yaml.safe_load_all((EXAMPLES / "all-modes.yaml").read_text())
+    return next(document for document in documents if document["metadata"]["name"] == "by-mps")
+
+
+def named(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**pod, "metadata": {**pod["metadata"], "name": name, "labels": {"app": "test"}}}
+
+
+async def test_the_example_of_the_readme(user: AnyUser) -> None:
+    policy, template, pod = readme_example()
+    await user.apply(policy, template, named(pod, "sharer"))
+    await user.wait("pod/sharer", "--for=condition=Ready")
+
+    async def table_is_as_written() -> None:
+        heading, row = (await user.cluster.kubectl("get", "sharingpolicies")).splitlines()
+        assert heading.split() == ["NAME", "READY", "REASON", "PROGRESSING", "NODES", "GPUS", "CLIENTS", "MAX", "AGE"]
+        assert row.split()[:-1] == ["quarters", "True", "Ready", "Complete", "1", "2", "1", "8"]
+
+    await eventually(table_is_as_written)
+    await user.apply(*(named(pod, f"sharer-{number}") for number in range(2, 10)))
+    await user.running(8, pending=1)
+    for running in await user.pods("Running"):
+        name = running["metadata"]["name"]
+        assert "_SHARING=TimeSlicing" in await user.shell(name, "env", container="main")
+        assert "/dev/nvidia" in await user.shell(name, "ls /dev/nvidia[01]", container="main")
+    await user.delete("pods", "--all", "--grace-period=0")
+    await user.nothing_prepared()
+    await user.delete("sharingpolicies", "--all")
+
+
+@dataclass(frozen=True)
+class Running:
+    """What must not change: pods' containers, and the processes of MPS."""
+
+    containers: frozenset[tuple[str, str, int]]
+    daemons: frozenset[str]
+
+
+async def what_runs(user: AnyUser) -> Running:
+    pods = (await user.get("pods"))["items"]
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+    statuses = [(pod["metadata"]["name"], status) for pod in pods for status in pod["status"]["containerStatuses"]]
+    return Running(
+        frozenset((name, status["containerID"], status["restartCount"]) for name, status in statuses),
+        frozenset((await user.cluster.node.run("sh", "-c", _DAEMONS)).split()),
+    )
+
+
+# With their starts: numbers are used again.
+_DAEMONS: Final = """
+for name in $(grep -ls ^nvidia-cuda-mps /proc/[0-9]*/comm); do
+    cut -d' ' -f1,22 --output-delimiter=@ "${name%comm}stat"
+done
+"""
+
+
+async def agent_is_replaced(user: AnyUser, cluster: InstalledCluster) -> None:
+    before = await cluster.agent_pod()
+    await user.delete("pod", before["metadata"]["name"], f"--namespace={NAMESPACE}")
+    await cluster.rolled_out()
+    assert (await cluster.agent_pod())["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+async def agent_is_killed(user: AnyUser, cluster: InstalledCluster) -> None:
+    """As if it had run out of memory."""
+    before = await cluster.agent_pod()
+    (status,) = before["status"]["containerStatuses"]
+    tasks = await cluster.node.run("sh", "-c", f"cat /sys/fs/cgroup/k8s.io/{_id(status)}/cgroup.procs")
+    await cluster.node.run("kill", "-KILL", *tasks.split())
+
+    async def runs_again() -> None:
+        (now,) = (await cluster.agent_pod())["status"]["containerStatuses"]
+        assert now["restartCount"] == status["restartCount"] + 1
+        assert now["ready"]
+
+    await eventually(runs_again)
+
+
+async def kubelet_restarts(user: AnyUser, cluster: InstalledCluster) -> None:
+    await cluster.node.kubelet.restart()
+
+
+async def containerd_restarts(user: AnyUser, cluster: InstalledCluster) -> None:
+    await cluster.node.containerd.restart()
+
+
+def _id(status: dict[str, Any]) -> str:
+    identity: str = status["containerID"]
+    return identity.removeprefix("containerd://")
+
+
+async def test_nothing_disturbs_a_running_pod(user: AnyUser, cluster: InstalledCluster) -> None:
+    await user.cluster.kubectl("apply", f"--filename={EXAMPLES}/all-modes.yaml")
+    await user.wait("pod/by-mps", "pod/in-an-instance", "--for=condition=Ready")
+    before = await what_runs(user)
+    assert before.daemons
+    assert "CUDA_MPS_PIPE_DIRECTORY" in await user.shell("by-mps", "env", container="main")
+    for number, end in enumerate((agent_is_replaced, agent_is_killed, kubelet_restarts, containerd_restarts)):
+        await end(user, cluster)
+        assert await what_runs(user) == before, end.__name__
+        # And everything works.
+        await user.apply(named(by_mps(), f"after-{number}"))
+        await user.wait(f"pod/after-{number}", "--for=condition=Ready")
+        assert (await what_runs(user)).daemons == before.daemons, end.__name__
+        await user.delete("pod", f"after-{number}", "--grace-period=0")
+
+
+async def test_a_node_is_drained(user: AnyUser, cluster: InstalledCluster) -> None:
+    agent = await cluster.agent_pod()
+    # There is no other node for the operator.
+    others = "--pod-selector=app.kubernetes.io/part-of!=gpu-sharing"
+    await cluster.kubectl("drain", cluster.node.name, "--ignore-daemonsets", "--force", others, "--timeout=120s")
+    assert (await user.get("pods"))["items"] == []
+    await user.nothing_prepared()
+    assert (await cluster.node.run("sh", "-c", _DAEMONS)) == ""
+    assert (await cluster.agent_pod())["metadata"]["uid"] == agent["metadata"]["uid"]
+
+    await cluster.kubectl("uncordon", cluster.node.name)
+    await user.apply(named(by_mps(), "back"))
+    await user.wait("pod/back", "--for=condition=Ready")
+    await user.delete("pod", "back", "--grace-period=0")
+    await user.nothing_prepared()

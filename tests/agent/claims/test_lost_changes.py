@@ -78,11 +78,16 @@ def _emptied(state: Path) -> None:
 LOSSES: Final[dict[str, Callable[[Path], None]]] = {"all": _all, "torn": _torn, "emptied": _emptied}
 
 
-async def successor(site: Ground, home: Path, sharing: NodeSharing, offered: Offers = OFFERS) -> Agent:
+async def restarted(site: Ground, home: Path) -> Agent:
     agent = Agent(site, home)
     await agent.survey.take()
     await agent.recovery.renew()
     await agent.recovery.settle()
+    return agent
+
+
+async def successor(site: Ground, home: Path, sharing: NodeSharing, offered: Offers = OFFERS) -> Agent:
+    agent = await restarted(site, home)
     await agent.recovery.learn(sharing, (), take_survey=agent.survey.take)
     await agent.decide(offered)
     await agent.recovery.readopt(sharing)
@@ -129,6 +134,16 @@ async def test_nothing_is_set_back_before_the_api_has_named_claims(site: Ground,
     agent = await successor(site, home, sharing)
     assert set(agent.records.claims) == {ref.uid}
     assert site.node.gpus() == while_used
+
+
+async def test_a_claim_that_ends_before_the_recovery_has_ended(site: Ground, home: Path, claims: Claims) -> None:
+    """The last report still names it."""
+    ref, sharing = await prepared(site, home, claims, "gpu-0-timeslicing")
+    shutil.rmtree(home / "state/gpus")
+    agent = await restarted(site, home)
+    await agent.preparer.unprepare(ref)
+    await agent.recovery.learn(sharing, (), take_survey=agent.survey.take)
+    assert agent.records.lost_claims == frozenset()
 
 
 @pytest.mark.parametrize("loss", LOSSES)

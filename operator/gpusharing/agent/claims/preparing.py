@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 import structlog
@@ -65,6 +66,7 @@ class Preparer:
         """Grows with each call that begins or ends."""
         self._attempts: dict[str, _Attempt] = {}
         """By the claim's uid."""
+        self._ended_early: set[str] = set()
 
     async def prepare(self, ref: ClaimRef, within: float = KUBELETS_PATIENCE) -> PreparedClaim:
         """In so many seconds. What is begun on the GPUs then goes on, and the kubelet's next attempt finds it."""
@@ -111,7 +113,14 @@ class Preparer:
         """One that was prepared before, and whose record was lost."""
         return await asyncio.shield(await self._attempt(claim))
 
+    @property
+    def ended_early(self) -> AbstractSet[str]:
+        """Claims that were unprepared before the recovery: what files and the NodeSharing say of them is older."""
+        return self._ended_early
+
     async def take_back(self, uid: str, *, within: float = KUBELETS_PATIENCE) -> None:
+        if not self.is_recovered.is_set():
+            self._ended_early.add(uid)
         await self._end_attempt(uid)
         if gpus := await self._give_back(uid):
             try:

@@ -1,4 +1,4 @@
-"""docs/architecture.md links only to what exists, and asks a question for each room of core and controller."""
+"""docs/architecture.md links only to what exists, and asks a question for each room of core, controller and agent."""
 
 import ast
 import re
@@ -17,13 +17,14 @@ LINKS: Final = sorted(set(re.findall(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)]*)?\)", T
 NAMES: Final = [(text.strip("`"), target) for text, target in LINKS if target.endswith(".py") and text.startswith("`")]
 ROW: Final = re.compile(r"^\| \[`([\w/.]+)`\]\(\.\./operator/gpusharing/([\w/.]+)\) \| (.+) \|$", re.MULTILINE)
 MOST_STEPS: Final = 15
+PARTS: Final = ("core", "controller", "agent")
 
 
 def rooms() -> set[str]:
     """Packages, and the modules that stand at the top by themselves."""
     return {
         path.relative_to(PACKAGE).as_posix()
-        for part in ("core", "controller")
+        for part in PARTS
         for path in (PACKAGE / part).rglob("*")
         if (path / "__init__.py").is_file()
         or (path.parent == PACKAGE / part and path.suffix == ".py" and path.name != "__init__.py")
@@ -68,7 +69,7 @@ def test_a_name_is_defined_in_the_module_that_it_links_to(name: str, target: str
 
 def test_every_room_has_a_question() -> None:
     rows = {target: (text, question) for text, target, question in ROW.findall(TEXT)}
-    listed = {target for target in rows if target.split("/")[0] in {"core", "controller"}}
+    listed = {target for target in rows if target.split("/")[0] in PARTS}
     assert listed == rooms()
     assert [target for target, (text, _) in rows.items() if text != target] == []
     assert [target for target in listed if not rows[target][1].endswith("?")] == []

@@ -37,6 +37,7 @@ def versioned_files() -> Iterator[tuple[Path, str]]:
     """Each with the pattern of a line that has the version."""
     yield ROOT / "pyproject.toml", r'(?m)^(version = ")(.*)(")$'
     yield ROOT / "operator/gpusharing/__init__.py", r'(?m)^(__version__ = ")(.*)(")$'
+    yield ROOT / "manifests/labels/kustomization.yaml", r"(?m)^( *app\.kubernetes\.io/version: )(.*)()$"
     for chart in sorted(ROOT.glob("charts/*/Chart.yaml")):
         yield chart, r'(?m)^(version: "?)([^"\n]*)("?)$'
         yield chart, r'(?m)^(appVersion: "?)([^"\n]*)("?)$'

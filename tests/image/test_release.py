@@ -33,6 +33,14 @@ def release(repository: Path, *options: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def files_with(version: str, repository: Path) -> list[str]:
+    """Of those that a release is made of."""
+    directories = ("charts", "crds", "manifests", "operator")
+    files = [file for directory in directories for file in (repository / directory).rglob("*") if file.is_file()]
+    pattern = re.compile(rf"(?<![\d.]){re.escape(version)}(?![\d.])".encode())
+    return [str(file.relative_to(repository)) for file in files if pattern.search(file.read_bytes())]
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of what is here now, whether or not it is checked in."""
@@ -169,6 +177,7 @@ def test_refuses_what_is_not_ready(released: Path, clone: Path) -> None:
     changelog = clone / "CHANGELOG.md"
     changelog.write_text(changelog.read_text().replace("## Unreleased\n", f"## Unreleased\n\n{CHANGE}\n"))
     assert release(clone, "--prepare", "9.9.9").returncode == 0
+    assert files_with(__version__, clone) == []
     git(clone, "commit", "--quiet", "--all", "--message=next")
     assert release(clone, "--check").returncode == 0
     assert "is of another version: make image ARCH=amd64\n" in release(clone).stderr

@@ -13,13 +13,9 @@ import structlog
 
 from gpusharing import __version__
 from gpusharing.agent import endpoints
-from gpusharing.agent.claims.devices import ClaimDevices
-from gpusharing.agent.claims.files import ClaimFiles
-from gpusharing.agent.claims.preparing import Preparer
-from gpusharing.agent.claims.reading import ClaimReader
+from gpusharing.agent.claims.parts import ClaimParts
 from gpusharing.agent.claims.recovery import ClaimRecovery
 from gpusharing.agent.claims.status import ClaimStatusWriter
-from gpusharing.agent.claims.verdicts import Verdicts
 from gpusharing.agent.containers.cdi import CdiDirectory
 from gpusharing.agent.containers.device_metadata import MetadataFiles
 from gpusharing.agent.health.events import HealthEvents
@@ -137,44 +133,26 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
     async with open_session(credential, connections=_CONNECTIONS) as session:
         api = Api(session, credential.server, user_agent=f"gpusharing-agent/{__version__}")
         writer = ClaimStatusWriter(api, names.DRIVER, health, on_change=changed.set)
-        verdicts = Verdicts(node=arguments.node_name, driver=names.DRIVER)
-        metadata = MetadataFiles(arguments.state_dir / "metadata", names.DRIVER, sysfs=arguments.sysfs_root)
-        reader = ClaimReader(api, driver=names.DRIVER)
-        devices = ClaimDevices(
+        internal_errors = InternalErrors()
+        # Those of the node loop's rounds, and those that do not wait for one.
+        steps, others = Steps(internal_errors), Steps(internal_errors)
+        parts = ClaimParts.assemble(
             node=arguments.node_name,
             driver=names.DRIVER,
+            api=api,
             records=records,
             hardware=hardware,
             gpus=gpus,
             settler=settler,
             walls=walls,
             cdi=cdi,
-            metadata=metadata,
+            metadata=MetadataFiles(arguments.state_dir / "metadata", names.DRIVER, sysfs=arguments.sysfs_root),
             unallocated=health.unallocated,
-        )
-        files = ClaimFiles(gpus=gpus, walls=walls, cdi=cdi, metadata=metadata)
-        preparer = Preparer(
-            records=records,
-            reader=reader,
-            verdicts=verdicts,
-            devices=devices,
-            settler=settler,
-            files=files,
             start=start,
+            steps=steps,
             on_change=on_change,
         )
-        internal_errors = InternalErrors()
-        # Those of the node loop's rounds, and those that do not wait for one.
-        steps, others = Steps(internal_errors), Steps(internal_errors)
-        recovery = ClaimRecovery(
-            records=records,
-            reader=reader,
-            devices=devices,
-            files=files,
-            settler=settler,
-            preparer=preparer,
-            steps=steps,
-        )
+        verdicts, preparer, recovery = parts.verdicts, parts.preparer, parts.recovery
         recovered = RecoveredGpus(records, settler)
         health_events = HealthEvents(Events(api, controller="gpusharing.dev/agent", instance=arguments.node_name))
         watch = Watch(

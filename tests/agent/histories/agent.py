@@ -12,13 +12,9 @@ from agent.histories.simulated import SimulatedNode
 from agent.histories.trouble import Trouble
 from building import DRIVER
 from gpusharing.agent import node_loop
-from gpusharing.agent.claims.devices import ClaimDevices
-from gpusharing.agent.claims.files import ClaimFiles
-from gpusharing.agent.claims.preparing import Preparer
-from gpusharing.agent.claims.reading import ClaimReader, ClaimRef
-from gpusharing.agent.claims.recovery import ClaimRecovery
+from gpusharing.agent.claims.parts import ClaimParts
+from gpusharing.agent.claims.reading import ClaimRef
 from gpusharing.agent.claims.status import ClaimStatusWriter
-from gpusharing.agent.claims.verdicts import Verdicts
 from gpusharing.agent.containers.cdi import CdiDirectory
 from gpusharing.agent.containers.device_metadata import MetadataFiles
 from gpusharing.agent.health.events import HealthEvents
@@ -104,43 +100,24 @@ class Agent:
         self.changed = asyncio.Event()
         start = Start()
         start.gpus_known.set()
-        self.verdicts = Verdicts(node=NODE, driver=DRIVER)
-        cdi = CdiDirectory(CdiSpecs(directories))
-        metadata = MetadataFiles(self._bed.state / "metadata", DRIVER)
-        reader = ClaimReader(self._server, driver=DRIVER)
-        devices = ClaimDevices(
+        self.steps = steps = Steps(InternalErrors())
+        parts = ClaimParts.assemble(
             node=NODE,
             driver=DRIVER,
+            api=self._server,
             records=self.records,
             hardware=self.hardware,
             gpus=self.gpus,
             settler=self.settler,
             walls=self.walls,
-            cdi=cdi,
-            metadata=metadata,
+            cdi=CdiDirectory(CdiSpecs(directories)),
+            metadata=MetadataFiles(self._bed.state / "metadata", DRIVER),
             unallocated=health.unallocated,
-        )
-        files = ClaimFiles(gpus=self.gpus, walls=self.walls, cdi=cdi, metadata=metadata)
-        self.preparer = Preparer(
-            records=self.records,
-            reader=reader,
-            verdicts=self.verdicts,
-            devices=devices,
-            settler=self.settler,
-            files=files,
             start=start,
+            steps=steps,
             on_change=self.changed.set,
         )
-        self.steps = steps = Steps(InternalErrors())
-        self.recovery = ClaimRecovery(
-            records=self.records,
-            reader=reader,
-            devices=devices,
-            files=files,
-            settler=self.settler,
-            preparer=self.preparer,
-            steps=steps,
-        )
+        self.verdicts, self.preparer, self.recovery = parts.verdicts, parts.preparer, parts.recovery
         await self.recovery.renew()
         await self.recovery.settle()
         self.loop = NodeLoop(

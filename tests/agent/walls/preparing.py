@@ -12,12 +12,8 @@ from agent.settling.mortal import Fuse, MortalHardware, MortalRecords
 from building import DRIVER
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing import sim
-from gpusharing.agent.claims.devices import ClaimDevices
-from gpusharing.agent.claims.files import ClaimFiles
-from gpusharing.agent.claims.preparing import Preparer
-from gpusharing.agent.claims.reading import ClaimReader, ClaimRef
-from gpusharing.agent.claims.recovery import ClaimRecovery
-from gpusharing.agent.claims.verdicts import Verdicts
+from gpusharing.agent.claims.parts import ClaimParts
+from gpusharing.agent.claims.reading import ClaimRef
 from gpusharing.agent.containers.cdi import CdiDirectory
 from gpusharing.agent.containers.device_metadata import MetadataFiles
 from gpusharing.agent.health.node_health import NodeHealth
@@ -189,41 +185,23 @@ class Agent:
             hardware=ground.hardware, walls=self.walls, gpus=self.gpus, health=self.health, gates=self.settler.gates
         )
         self.changed = asyncio.Event()
-        metadata = MetadataFiles(self.state / "metadata", DRIVER)
-        reader = ClaimReader(ground.api, driver=DRIVER)
-        devices = ClaimDevices(
+        parts = ClaimParts.assemble(
             node=NODE,
             driver=DRIVER,
+            api=ground.api,
             records=self.records,
             hardware=ground.hardware,
             gpus=self.gpus,
             settler=self.settler,
             walls=self.walls,
             cdi=self.cdi,
-            metadata=metadata,
+            metadata=MetadataFiles(self.state / "metadata", DRIVER),
             unallocated=self.health.unallocated,
-        )
-        files = ClaimFiles(gpus=self.gpus, walls=self.walls, cdi=self.cdi, metadata=metadata)
-        self.verdicts = Verdicts(node=NODE, driver=DRIVER)
-        self.preparer = Preparer(
-            records=self.records,
-            reader=reader,
-            verdicts=self.verdicts,
-            devices=devices,
-            settler=self.settler,
-            files=files,
             start=started(),
+            steps=Steps(InternalErrors()),
             on_change=self.changed.set,
         )
-        self.recovery = ClaimRecovery(
-            records=self.records,
-            reader=reader,
-            devices=devices,
-            files=files,
-            settler=self.settler,
-            preparer=self.preparer,
-            steps=Steps(InternalErrors()),
-        )
+        self.verdicts, self.preparer, self.recovery = parts.verdicts, parts.preparer, parts.recovery
 
     def watch(self) -> Watch:
         return Watch(

@@ -30,10 +30,13 @@ Four things to try:
 
   export KUBECONFIG={directory}/kubeconfig PATH={directory}/bin:$PATH
 
-  kubectl apply -f {examples}/time-slicing.yaml      # a policy that shares each GPU among four, and three pods
-  kubectl get sharingpolicies,nodesharings,pods         # who got what; add -o yaml for why
-  nvidia-smi                                            # the node's GPUs, as their driver sees them
-  kubectl logs -n {namespace} ds/gpusharing-agent # what the agent has done
+  kubectl apply -f {examples}/time-slicing.yaml               # a policy that shares each GPU among four, and three pods
+  kubectl get sharingpolicies,nodesharings,pods                  # who got what; add -o yaml for why
+  nvidia-smi                                                     # the node's GPUs, as their driver sees them
+  kubectl logs -n {namespace} ds/gpusharing-agent -c agent # what the agent has done
+
+To see a pod wait for a share: kubectl scale deployment sharers --replicas 9. More policies are in {examples}.
+Delete one with kubectl delete -f before you apply the next: each GPU has one policy.
 
 Logs of Kubernetes are in {directory}/logs. `make cluster-down` ends it."""
 

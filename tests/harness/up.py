@@ -91,6 +91,7 @@ def main() -> None:
     directory: Path = arguments.dir.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     # Here, where its progress is seen.
+    print("Building Kubernetes and the images, unless they are built: up to a quarter of an hour", file=sys.stderr)
     toolchain.build()
     build_images()
     try:
@@ -98,6 +99,7 @@ def main() -> None:
             supervisor.hold(directory, local_cluster(directory, arguments.gpus))
         else:
             options = ["--dir", str(directory), "--gpus", arguments.gpus]
+            print("Starting the cluster: about a minute", file=sys.stderr)
             command = [sys.executable, "-m", "harness.up", *options, "--foreground"]
             print(supervisor.start_in_background(directory, command))
     except supervisor.SupervisorError as error:

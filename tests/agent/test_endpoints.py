@@ -112,7 +112,10 @@ async def test_what_happens_is_counted_and_what_is_logged_names_the_claim(gpu_no
 
 
 async def test_the_first_agent_of_a_node_counts_the_gpus_that_it_finds(gpu_node: GpuNode) -> None:
-    await eventually(lambda: [entry["gpus"] for entry in gpu_node.log("GPUs found")], [2])
+    async def both_are_counted() -> None:
+        assert [entry["gpus"] for entry in gpu_node.log("GPUs found")] == [2]
+
+    await eventually(both_are_counted)
 
 
 async def test_the_next_agent_says_what_it_found(gpu_node: GpuNode) -> None:

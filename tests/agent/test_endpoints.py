@@ -111,6 +111,13 @@ async def test_what_happens_is_counted_and_what_is_logged_names_the_claim(gpu_no
     assert [entry["pods"] for entry in about] == [["podgroups/learners"]] * len(about)
 
 
+async def test_the_first_agent_of_a_node_counts_the_gpus_that_it_finds(gpu_node: GpuNode) -> None:
+    async def both_are_counted() -> None:
+        assert [entry["gpus"] for entry in gpu_node.log("GPUs found")] == [2]
+
+    await eventually(both_are_counted)
+
+
 async def test_the_next_agent_says_what_it_found(gpu_node: GpuNode) -> None:
     node = gpu_node
     await node.decide(TIME_SLICING, EXCLUSIVE)

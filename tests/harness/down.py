@@ -9,7 +9,9 @@ from harness import supervisor
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dir", type=Path, required=True)
-    supervisor.stop(parser.parse_args().dir)
+    directory = parser.parse_args().dir
+    ended = supervisor.stop(directory)
+    print(f"The cluster of {directory} has ended." if ended else f"No cluster runs for {directory}.")
 
 
 if __name__ == "__main__":

@@ -43,14 +43,16 @@ def start_in_background(directory: Path, argv: Sequence[str]) -> str:
     return text.rstrip()
 
 
-def stop(directory: Path) -> None:
-    """Ends what runs for this directory, if anything, and returns when it has ended."""
+def stop(directory: Path) -> bool:
+    """Ends what runs for this directory, and returns when it has ended: whether anything ran."""
     with contextlib.suppress(FileNotFoundError), (directory / "pid").open() as pid_file:
         try:
             fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.kill(int(pid_file.read()), signal.SIGTERM)
             fcntl.flock(pid_file, fcntl.LOCK_EX)
+            return True
+    return False
 
 
 @contextlib.contextmanager
@@ -60,7 +62,7 @@ def _claimed(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SupervisorError(f"{directory} has a running cluster") from None
+            raise SupervisorError(f"{directory} has a running cluster: end it first") from None
         pid_file.truncate(0)
         pid_file.write(str(os.getpid()))
         pid_file.flush()

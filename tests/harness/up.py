@@ -30,10 +30,13 @@ Four things to try:
 
   export KUBECONFIG={directory}/kubeconfig PATH={directory}/bin:$PATH
 
-  kubectl apply -f {examples}/time-slicing.yaml      # a policy that shares each GPU among four, and three pods
-  kubectl get sharingpolicies,nodesharings,pods         # who got what; add -o yaml for why
-  nvidia-smi                                            # the node's GPUs, as their driver sees them
-  kubectl logs -n {namespace} ds/gpusharing-agent # what the agent has done
+  kubectl apply -f {examples}/time-slicing.yaml               # a policy that shares each GPU among four, and three pods
+  kubectl get sharingpolicies,nodesharings,pods                  # who got what; add -o yaml for why
+  nvidia-smi                                                     # the node's GPUs, as their driver sees them
+  kubectl logs -n {namespace} ds/gpusharing-agent -c agent # what the agent has done
+
+To see a pod wait for a share: kubectl scale deployment sharers --replicas 9. More policies are in {examples}.
+Delete one with kubectl delete -f before you apply the next: each GPU has one policy.
 
 Logs of Kubernetes are in {directory}/logs. `make cluster-down` ends it."""
 
@@ -88,6 +91,7 @@ def main() -> None:
     directory: Path = arguments.dir.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     # Here, where its progress is seen.
+    print("Building Kubernetes and the images, unless they are built: up to a quarter of an hour", file=sys.stderr)
     toolchain.build()
     build_images()
     try:
@@ -95,6 +99,7 @@ def main() -> None:
             supervisor.hold(directory, local_cluster(directory, arguments.gpus))
         else:
             options = ["--dir", str(directory), "--gpus", arguments.gpus]
+            print("Starting the cluster: about a minute", file=sys.stderr)
             command = [sys.executable, "-m", "harness.up", *options, "--foreground"]
             print(supervisor.start_in_background(directory, command))
     except supervisor.SupervisorError as error:

@@ -38,10 +38,13 @@ def test_the_files_of_its_commands_exist() -> None:
 
 
 def test_the_images_of_its_commands_are_those_of_the_overlay() -> None:
-    (loaded,) = (command for command in COMMANDS if command[:2] == ["kind", "load"])
+    loaded, loaded_for_example = (command for command in COMMANDS if command[:2] == ["kind", "load"])
     tags = [command[command.index("--tag") + 1] for command in COMMANDS if command[:2] == ["docker", "build"]]
     assert loaded[-2:] == tags == [f"{_image(MANIFESTS)}", f"{_image(MANIFESTS.parent / 'overlays' / 'simulated')}"]
-    assert loaded[loaded.index("--name") + 1] == KIND["name"]
+    for command in (loaded, loaded_for_example):
+        assert command[command.index("--name") + 1] == KIND["name"]
+    example = (ROOT / "docs/examples/time-slicing.yaml").read_text()
+    assert set(re.findall(r"image: (\S+)", example)) == {loaded_for_example[-1]}
 
 
 def _image(directory: Any) -> str:

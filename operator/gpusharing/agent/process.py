@@ -247,7 +247,8 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
 
             async def begin() -> None:
                 await start.run(hardware, survey.take, on_change=on_change)
-                log.info("GPUs found", gpus=len(gpus.uuids))
+                # New GPUs have no slot yet, and are not among gpus.uuids.
+                log.info("GPUs found", gpus=len(gpus.minors))
                 await asyncio.to_thread(cdi.begin, gpus.minors)
                 await _recover(recovery, start, recovered, on_change)
 

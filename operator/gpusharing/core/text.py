@@ -1,5 +1,6 @@
 """Parts of messages: lists that name the first few, and who has to delete what."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,6 +13,14 @@ SHOWN: Final = 3
 def listed(items: Sequence[str], *, separator: str = ", ") -> str:
     rest = len(items) - SHOWN
     return separator.join(items[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def listed_by_cause(found: Sequence[tuple[str, str]]) -> str:
+    """`found`: subjects, each with its cause. A cause is named once, however many subjects have it."""
+    subjects: defaultdict[str, list[str]] = defaultdict(list)
+    for subject, cause in found:
+        subjects[cause].append(subject)
+    return listed([f"{listed(those)}: {cause}" for cause, those in subjects.items()], separator="; ")
 
 
 def counted(number: int, noun: str) -> str:

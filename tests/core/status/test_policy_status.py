@@ -325,14 +325,36 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                 degraded=(
                     "True",
                     "SelectorError",
-                    ("a selector fails on 2 GPUs, which stay unchanged: "
-                    "GPU-n1-0 of n1: no such key: nvlink; GPU-n1-1 of n1: no such key: nvlink"),
+                    ("a selector of spec.gpus.selectors fails on 2 GPUs, left unchanged: "
+                    "GPU-n1-0 of n1, GPU-n1-1 of n1: no such key: nvlink"),
                 ),
                 nodes=(1, 1),
                 gpus=(1, 0),
                 clients=(0, 4),
             ),
             id="a selector that fails: the GPUs stay as they are",
+        ),
+        pytest.param(
+            Case(
+                world(
+                    policies=[selecting('device.attributes["gpu.nvidia.com"].nvlink')],
+                    node_sharings=[node_with("n1", [None])],
+                ),
+                ready=(
+                    "False",
+                    "NoMatchingGpus",
+                    ("no GPU on 1 node of spec.nodes matches spec.gpus.selectors: a selector fails on 1 GPU: "
+                    "see condition Degraded"),
+                ),
+                degraded=(
+                    "True",
+                    "SelectorError",
+                    ("a selector of spec.gpus.selectors fails on 1 GPU, left unchanged: "
+                    "GPU-n1-0 of n1: no such key: nvlink"),
+                ),
+                nodes=(1, 0),
+            ),
+            id="a selector that fails on all: Ready points to it",
         ),
     ],
 )  # fmt: skip
@@ -458,6 +480,44 @@ def seen(sharing: NodeSharing) -> NodeSharing:
 def can_be_cut(sharing: NodeSharing) -> NodeSharing:
     gpus = tuple(gpu.model_copy(update={"mig_profiles": ("1g.10gb",)}) for gpu in sharing.status.gpus)
     return sharing.model_copy(update={"status": sharing.status.model_copy(update={"gpus": gpus})})
+
+
+MIG_UNKNOWN = MigOffer(profiles=("9g.90gb",))
+
+
+@pytest.mark.parametrize(
+    ("offers", "ready", "most"),
+    [
+        pytest.param(
+            Offers(mig=MIG_UNKNOWN),
+            "in force on 4 GPUs of 2 nodes, but no offer fits 4 of them: see condition Degraded",
+            0,
+            id="the only offer",
+        ),
+        pytest.param(
+            Offers(mig=MIG_UNKNOWN, time_slicing=TimeSlicingOffer(max_clients=2)),
+            "in force on 4 GPUs of 2 nodes",
+            8,
+            id="one of two",
+        ),
+    ],
+)
+def test_offers_that_do_not_fit(offers: Offers, ready: str, most: int) -> None:
+    wrong = policy("thirds", generation=3, offers=offers)
+    at = world(policies=[wrong], node_sharings=[can_be_cut(node_sharing(name, gpus=2)) for name in ("n1", "n2")])
+    status = status_of("thirds", agents_act(apply(at, decide(at, now=NOW))))
+    assert status.clients == ClientCount(current=0, max=most)
+    found = conditions(status)
+    assert found["Ready"] == ("True", "Ready", ready)
+    # The cause once, not for each GPU.
+    assert found["Degraded"] == (
+        "True",
+        "UnknownMigProfile",
+        (
+            "some offers cannot be provided on some GPUs: GPU-n1-0 of n1, GPU-n1-1 of n1, GPU-n2-0 of n2 and 1 more: "
+            "offers.mig.profiles: this GPU does not support 9g.90gb; it supports 1g.10gb"
+        ),
+    )
 
 
 BOTH_WAYS = Offers(exclusive=ExclusiveOffer(), time_slicing=TimeSlicingOffer(max_clients=2))

@@ -21,6 +21,12 @@ from gpusharing.core.state.node_view import GpuView, Hold, NodeView
 from gpusharing.core.status.lagging import Late, is_late, lagging
 
 
+class RefusedOffer(NamedTuple):
+    reason: RefusalReason
+    gpu: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
     """A node as one policy sees it: numbers, and sentences about it for messages."""
@@ -38,9 +44,11 @@ class Contribution:
     """Claims' devices on GPUs on which the policy is in force."""
     lost: tuple[str, ...] = ()
     """GPUs that others won: which, to whom, why."""
-    failed: tuple[str, ...] = ()
+    without_offers: int = 0
+    """GPUs won that can provide none of the policy's offers."""
+    failed: tuple[tuple[str, str], ...] = ()
     """GPUs on which a selector failed, and how."""
-    refused: tuple[tuple[RefusalReason, str], ...] = ()
+    refused: tuple[RefusedOffer, ...] = ()
     """Offers that the GPUs won cannot provide."""
     lagging: LaggingNode | None = None
     """Why the policy is not in force here yet."""
@@ -171,9 +179,10 @@ def _contribution(
         places=sum(gpu.places for gpu in won),
         clients=clients,
         lost=tuple(lost),
-        failed=tuple(f"{uuid} of {view.name}: {why}" for uuid, why in selection.failed.items()) if selection else (),
+        without_offers=sum(gpu.places == 0 for gpu in won),
+        failed=tuple((f"{uuid} of {view.name}", why) for uuid, why in selection.failed.items()) if selection else (),
         refused=tuple(
-            (refusal.reason, f"{gpu.case.decided.uuid} of {view.name}: {refusal.message}")
+            RefusedOffer(refusal.reason, f"{gpu.case.decided.uuid} of {view.name}", refusal.message)
             for gpu in won
             for refusal in gpu.case.decided.refused
         ),
@@ -235,6 +244,8 @@ def _is_counted(offers: Offers) -> bool:
 def _places(gpu: GpuSharing) -> int:
     if gpu.offers is None:
         return 1
+    if gpu.offers == Offers():
+        return 0
     shared = [offer.max_clients for offer in (gpu.offers.time_slicing, gpu.offers.mps) if offer]
     cut = [sum(gpu.offers.mig.layout.values())] if gpu.offers.mig and gpu.offers.mig.layout else []
     return max([*shared, *cut, 1])

@@ -26,7 +26,7 @@ from gpusharing.core.reasons import (
 )
 from gpusharing.core.rollout.plan import plan
 from gpusharing.core.status.totals import Totals
-from gpusharing.core.text import counted, listed
+from gpusharing.core.text import counted, listed, listed_by_cause
 
 _WEIGHT: Final = {reason: weight for weight, reason in enumerate(DegradedReason)}
 _MOST_LAGGING: Final = 10
@@ -119,8 +119,7 @@ def _ready(examined: ExaminedPolicy, totals: Totals, *, guards_pending: bool) ->
     if not totals.won and not totals.coming and not totals.lost:
         return not_ready(
             ReadyReason.NO_MATCHING_GPUS,
-            f"no GPU on {nodes} of spec.nodes matches spec.gpus.selectors: compare the selectors with "
-            "status.gpus[].attributes of the NodeSharings",
+            f"no GPU on {nodes} of spec.nodes matches spec.gpus.selectors: {_why_nothing_matches(totals)}",
         )
     if not totals.won and not totals.coming:
         return not_ready(
@@ -138,7 +137,15 @@ def _ready(examined: ExaminedPolicy, totals: Totals, *, guards_pending: bool) ->
             f"not in force on {len(totals.lagging)} of {nodes} yet: {_lagging(totals)}",
         )
     message = f"in force on {counted(totals.won, 'GPU')} of {counted(totals.winning, 'node')}"
+    if totals.without_offers:
+        message += f", but no offer fits {totals.without_offers} of them: see condition Degraded"
     return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
+
+
+def _why_nothing_matches(totals: Totals) -> str:
+    if totals.failed:
+        return f"a selector fails on {counted(len(totals.failed), 'GPU')}: see condition Degraded"
+    return "compare the selectors with status.gpus[].attributes of the NodeSharings"
 
 
 def _progressing(examined: ExaminedPolicy, totals: Totals) -> Finding:
@@ -211,15 +218,13 @@ def _degradations(totals: Totals, minor: int) -> Iterator[tuple[DegradedReason, 
         )
         yield DegradedReason.EVICTION_TOLERATED, message
     if totals.failed:
-        gpus = f"{counted(len(totals.failed), 'GPU')}, which stay unchanged"
-        why = listed(totals.failed, separator="; ")
-        yield DegradedReason.SELECTOR_ERROR, f"a selector fails on {gpus}: {why}"
+        gpus = f"{counted(len(totals.failed), 'GPU')}, left unchanged"
+        why = listed_by_cause(totals.failed)
+        yield DegradedReason.SELECTOR_ERROR, f"a selector of spec.gpus.selectors fails on {gpus}: {why}"
     if totals.refused:
-        refused = sorted(
-            ((DegradedReason(reason), why) for reason, why in totals.refused), key=lambda one: _WEIGHT[one[0]]
-        )
-        why = listed([message for _, message in refused], separator="; ")
-        yield refused[0][0], f"some offers cannot be provided on some GPUs: {why}"
+        refused = sorted(totals.refused, key=lambda one: _WEIGHT[DegradedReason(one.reason)])
+        why = listed_by_cause([(one.gpu, one.message) for one in refused])
+        yield DegradedReason(refused[0].reason), f"some offers cannot be provided on some GPUs: {why}"
     if minor < _COUNTS_FAST and totals.counted > _COUNTED_NODES:
         message = (
             f"Kubernetes 1.{minor} schedules slowly if a GPU offers several modes, as on "

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpusharing.api.sharing.node_spec import RefusalReason
 from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.rollout.plan import NodePlan
-from gpusharing.core.status.contribution import Contribution
+from gpusharing.core.status.contribution import Contribution, RefusedOffer
 
 
 @dataclass(slots=True)
@@ -35,13 +34,15 @@ class Totals:
     """Nodes on which GPUs that were won are offered in modes that exclude each other."""
     places: int = 0
     clients: int = 0
+    without_offers: int = 0
+    """GPUs that were won, and can provide none of the offers."""
     lost: list[str] = field(default_factory=list)
     lagging: list[LaggingNode] = field(default_factory=list)
     failing: list[str] = field(default_factory=list)
     not_evicted: list[str] = field(default_factory=list)
     planned: list[NodePlan] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    refused: list[tuple[RefusalReason, str]] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[RefusedOffer] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
 
 
@@ -66,6 +67,7 @@ def _add(totals: Totals, node: Contribution) -> None:
     totals.counted += node.counted
     totals.places += node.places
     totals.clients += node.clients
+    totals.without_offers += node.without_offers
     totals.lost += node.lost
     totals.failing += node.failing
     totals.not_evicted += node.not_evicted

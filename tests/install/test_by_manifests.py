@@ -2,7 +2,6 @@
 end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses a GPU."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
@@ -11,6 +10,7 @@ import yaml
 
 from harness.eventually import eventually
 from harness.installed_cluster import NAMESPACE, ROOT, InstalledCluster
+from install.running import mps_daemons, what_runs
 from node.user import AnyUser
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -58,32 +58,6 @@ async def test_the_example_of_the_readme(user: AnyUser) -> None:
     await user.delete("pods", "--all", "--grace-period=0")
     await user.nothing_prepared()
     await user.delete("sharingpolicies", "--all")
-
-
-@dataclass(frozen=True)
-class Running:
-    """What must not change: pods' containers, and the processes of MPS."""
-
-    containers: frozenset[tuple[str, str, int]]
-    daemons: frozenset[str]
-
-
-async def what_runs(user: AnyUser) -> Running:
-    pods = (await user.get("pods"))["items"]
-    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
-    statuses = [(pod["metadata"]["name"], status) for pod in pods for status in pod["status"]["containerStatuses"]]
-    return Running(
-        frozenset((name, status["containerID"], status["restartCount"]) for name, status in statuses),
-        frozenset((await user.cluster.node.run("sh", "-c", _DAEMONS)).split()),
-    )
-
-
-# With their starts: numbers are used again.
-_DAEMONS: Final = """
-for name in $(grep -ls ^nvidia-cuda-mps /proc/[0-9]*/comm); do
-    cut -d' ' -f1,22 --output-delimiter=@ "${name%comm}stat"
-done
-"""
 
 
 async def agent_is_replaced(user: AnyUser, cluster: InstalledCluster) -> None:
@@ -144,7 +118,7 @@ async def test_a_node_is_drained(user: AnyUser, cluster: InstalledCluster) -> No
     await cluster.kubectl("drain", cluster.node.name, "--ignore-daemonsets", "--force", others, "--timeout=120s")
     assert (await user.get("pods"))["items"] == []
     await user.nothing_prepared()
-    assert (await cluster.node.run("sh", "-c", _DAEMONS)) == ""
+    assert await mps_daemons(user) == frozenset()
     assert (await cluster.agent_pod())["metadata"]["uid"] == agent["metadata"]["uid"]
 
     await cluster.kubectl("uncordon", cluster.node.name)

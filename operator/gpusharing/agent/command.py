@@ -4,11 +4,13 @@ import argparse
 import asyncio
 import fcntl
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -218,23 +220,41 @@ def _cleanup(arguments: argparse.Namespace) -> int:
     try:
         with _only_one(arguments.state_dir):
             left = asyncio.run(
-                clean_up(
-                    hardware_of(arguments, specs),
-                    state=arguments.state_dir,
-                    mps_home=arguments.mps_dir,
-                    proc_root=arguments.proc_root,
-                    cdi=CdiDirectory(specs),
-                    kubelet_root=arguments.kubelet_root,
-                    driver=names.DRIVER,
+                _until_stopped(
+                    clean_up(
+                        hardware_of(arguments, specs),
+                        state=arguments.state_dir,
+                        mps_home=arguments.mps_dir,
+                        proc_root=arguments.proc_root,
+                        cdi=CdiDirectory(specs),
+                        kubelet_root=arguments.kubelet_root,
+                        driver=names.DRIVER,
+                        listen=arguments.listen,
+                        say=lambda problem: _say(f"not cleaned up yet: {problem}"),
+                    )
                 )
             )
+    except asyncio.CancelledError:
+        left = ["stopped before all claims were released: start it again"]
     except (AlreadyRunningError, HardwareError, OSError) as error:
         left = [str(error)]
     for problem in left:
-        sys.stderr.write(f"not cleaned up: {problem}\n")
+        _say(f"not cleaned up: {problem}")
     if not left:
         sys.stdout.write("The GPUs are as they were found, and nothing of the agent is left on this node.\n")
     return 1 if left else 0
+
+
+def _say(problem: str) -> None:
+    sys.stderr.write(f"{problem}\n")
+
+
+async def _until_stopped(work: Coroutine[Any, Any, list[str]]) -> list[str]:
+    """The sockets do not outlive it."""
+    task = asyncio.create_task(work)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await task
 
 
 def _bytes(amount: str) -> int:

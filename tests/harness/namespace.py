@@ -9,15 +9,17 @@ _INIT = Path(__file__).with_name("namespace.sh")
 
 
 def namespace(directory: Path, network: Path | None) -> Process:
-    """In a network namespace that exists; in that of this machine if there is none."""
+    """In a network namespace that exists; in that of this machine if there is none. With one, our programs run in pods,
+    and find the node's directories where manifests say."""
     ready = directory / "namespace-is-ready"
 
     async def is_ready() -> bool:
         return ready.exists()
 
     enter = ["nsenter", f"--net={network}", "--"] if network else []
+    init = ["sh", _INIT, directory, network or ""]
     return _Parent(
-        [*enter, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", _INIT, directory],
+        [*enter, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *init],
         log=directory / "logs" / "namespace.log",
         ready=is_ready,
     )

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first process of a node's namespaces; $1 is the node's directory.
+# The first process of a node's namespaces; $1 is the node's directory, $2 is not empty if pods run our programs there.
 set -eu
 node=$1
 
@@ -15,16 +15,19 @@ for directory in etc var; do
     mount -t overlay overlay -o "lowerdir=/$directory,upperdir=/run/$directory,workdir=/run/$directory-work" "/$directory"
 done
 
-# What other nodes have there, and what outlives a power cut.
+# Where manifests look for what is in the node's directory, and outlives a power cut. Only for them: while a directory is
+# mounted elsewhere as well, containerd does not notice that it was removed.
 at() {
     mkdir -p "$2"
     mount --bind "$node/$1" "$2"
 }
-at kubelet /var/lib/kubelet
-at cdi/etc /etc/cdi
-at cdi/run /var/run/cdi
-at state /var/lib/gpusharing
-at simulated /var/lib/gpusharing-simulated
+if [ -n "$2" ]; then
+    at kubelet /var/lib/kubelet
+    at cdi/etc /etc/cdi
+    at cdi/run /var/run/cdi
+    at state /var/lib/gpusharing
+    at simulated /var/lib/gpusharing-simulated
+fi
 
 # The kubelet sets these for the whole machine; here it only believes so.
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \

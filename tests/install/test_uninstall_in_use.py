@@ -8,7 +8,7 @@ import pytest
 from gpusharing import sim
 from harness.installed_cluster import ROOT, SIMULATED, InstalledCluster
 from install.running import mps_daemons, what_runs
-from install.uninstalling import clean_up, cleanup_says, node_is_restored, nothing_is_left
+from install.uninstalling import clean_up, cleanup_says, delete_policies, node_is_restored, nothing_is_left
 from node.user import AnyUser
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -43,7 +43,7 @@ async def test_pods_outlast_it_and_complete_it(cluster: InstalledCluster, tmp_pa
     gpus, running, told = node.gpus(), await what_runs(user), await remedies(user)
     assert running.daemons
 
-    await user.delete("sharingpolicies", "--all")
+    await delete_policies(cluster)
     await clean_up(cluster)
     await cleanup_says(cluster, *told)
     assert await what_runs(user) == running

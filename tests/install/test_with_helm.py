@@ -9,7 +9,7 @@ import pytest
 from harness.commands import run
 from harness.installed_cluster import NAMESPACE, OPERATOR, ROOT, InstalledCluster
 from harness.workloads import claim_spec, pod, template, time_slicing
-from install.uninstalling import clean_up, node_is_restored, nothing_is_left
+from install.uninstalling import clean_up, delete_policies, node_is_restored, nothing_is_left
 from node.user import SHARED, AnyUser
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -69,7 +69,7 @@ async def running(user: AnyUser) -> set[tuple[str, int]]:
 
 
 async def uninstall(cluster: InstalledCluster, run_helm: Helm, user: AnyUser) -> None:
-    await user.delete("sharingpolicies", "--all")
+    await delete_policies(cluster)
     await user.delete("pods", "--all", "--grace-period=0")
     await user.delete("resourceclaimtemplates", "--all")
     await clean_up(cluster)

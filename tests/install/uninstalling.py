@@ -20,6 +20,18 @@ _KUBERNETES_OWN: Final = {f"namespace/{name}" for name in ("default", "kube-node
 _CLEAN_UP, _READ_LOGS = re.findall(r"^   kubectl ((?:patch|logs)[^`]*)\n   ```", _README, re.MULTILINE)
 
 
+async def delete_policies(cluster: InstalledCluster) -> None:
+    """And with them their classes. Kubernetes' garbage collector notices new kinds only every half a minute, and cannot
+    look for the owners of classes once the kind has gone."""
+    await cluster.kubectl("delete", "sharingpolicies", "--all")
+
+    async def classes_are_gone() -> None:
+        owners = "--output=jsonpath={.items[*].metadata.ownerReferences[*].kind}"
+        assert "SharingPolicy" not in await cluster.kubectl("get", "deviceclasses", owners)
+
+    await eventually(classes_are_gone)
+
+
 async def clean_up(cluster: InstalledCluster) -> None:
     """Begins it on each node."""
     await cluster.kubectl(*shlex.split(_CLEAN_UP))
@@ -56,9 +68,11 @@ async def nothing_is_left(cluster: InstalledCluster, tmp_path: Path) -> None:
     async def is_gone() -> None:
         files = [file for place in places if place.is_dir() for file in place.iterdir()]
         # The last attempt may have been interrupted between taking its lock and removing it.
-        assert [file for file in files if file.name != "lock"] == []
+        left = [file for file in files if file.name != "lock"]
+        assert left == [], left
         listed = await cluster.kubectl("get", _KINDS, "--all-namespaces", "--output=name")
-        assert set(listed.split()) <= _KUBERNETES_OWN
+        objects = set(listed.split()) - _KUBERNETES_OWN
+        assert objects == set(), objects
 
     # The kubelet withdraws the devices of a driver half a minute after its end.
     await eventually(is_gone)

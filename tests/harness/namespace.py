@@ -17,7 +17,7 @@ def namespace(directory: Path, network: Path | None) -> Process:
         return ready.exists()
 
     enter = ["nsenter", f"--net={network}", "--"] if network else []
-    init = ["sh", _INIT, directory, network or ""]
+    init: list[str | Path] = ["sh", _INIT, directory, network or ""]
     return _Parent(
         [*enter, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *init],
         log=directory / "logs" / "namespace.log",

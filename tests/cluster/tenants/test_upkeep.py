@@ -316,7 +316,8 @@ async def test_six_hundred_small_policies_and_a_revocation(bed: Bed) -> None:
 
 async def test_two_hundred_policies(bed: Bed) -> None:
     """None of them costs the claims of others anything, whatever is written in their selectors."""
-    await bed.control_plane.kubectl("apply", "--kustomize", MANIFESTS.parent / "namespaces")
+    guards = MANIFESTS.parent / "components" / "namespaces" / "guards.yaml"
+    await bed.control_plane.kubectl("apply", "--filename", guards)
     hostile = 'a "quoted" one \\ with\na line and \u2603 \U0001f600'
     allow = {"gpuConfig": ["MPS"], "intervals": ["Short"], "maxThreads": 10, "maxMemory": "1Gi", "maxShares": 2}
     requirement = {"key": "stage", "operator": "NotIn", "values": ["test", hostile[:60]]}

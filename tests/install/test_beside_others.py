@@ -40,7 +40,7 @@ def others_slice() -> dict[str, Any]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def user(cluster: InstalledCluster) -> AsyncIterator[AnyUser]:
-    yield AnyUser(cluster, cluster.node.state_directory)
+    yield AnyUser(cluster)
 
 
 async def device_plugin_offers(user: AnyUser, amount: str | None) -> None:

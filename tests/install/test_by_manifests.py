@@ -21,7 +21,7 @@ EXAMPLES: Final = ROOT / "docs" / "examples"
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def user(cluster: InstalledCluster) -> AsyncIterator[AnyUser]:
     await cluster.apply()
-    yield AnyUser(cluster, cluster.node.state_directory)
+    yield AnyUser(cluster)
 
 
 def readme_example() -> list[dict[str, Any]]:

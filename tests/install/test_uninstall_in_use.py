@@ -37,7 +37,7 @@ async def remedies(user: AnyUser) -> list[str]:
 
 
 async def test_pods_outlast_it_and_complete_it(cluster: InstalledCluster, tmp_path: Path) -> None:
-    user = AnyUser(cluster, cluster.node.state_directory)
+    user = AnyUser(cluster)
     await use_gpus(cluster, user)
     node = sim.SimNode.open(cluster.node.simulated_directory)
     gpus, running, told = node.gpus(), await what_runs(user), await remedies(user)

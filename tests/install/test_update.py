@@ -27,7 +27,7 @@ RETRIED_WITHIN: Final = 60.0
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def user(cluster: InstalledCluster) -> AsyncIterator[AnyUser]:
     await cluster.apply()
-    yield AnyUser(cluster, cluster.node.state_directory)
+    yield AnyUser(cluster)
 
 
 class Caller:

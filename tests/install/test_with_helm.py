@@ -33,7 +33,7 @@ class Helm:
 
 @pytest.fixture
 def user(cluster: InstalledCluster) -> AnyUser:
-    return AnyUser(cluster, cluster.node.state_directory)
+    return AnyUser(cluster)
 
 
 async def test_install_upgrade_uninstall(cluster: InstalledCluster, helm: Path, user: AnyUser, tmp_path: Path) -> None:

@@ -8,16 +8,19 @@ from typing import Any, Final
 from harness.cluster import Cluster
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
+from harness.node import Node
 
 SHARED: Final = "timeslicing.gpu.nvidia.com"
 WHOLE: Final = "gpu.nvidia.com"
 
 
 class AnyUser:
-    def __init__(self, cluster: Cluster, state: Path) -> None:
-        """`state`: the directory of the agent on the only node."""
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._state = state
+
+    def state_directory(self, node: Node) -> Path:
+        """The agent's."""
+        return node.state_directory
 
     async def apply(self, *objects: dict[str, Any]) -> None:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
@@ -66,10 +69,11 @@ class AnyUser:
 
     async def nothing_prepared(self) -> None:
         """No CDI file, no state, and the GPUs as they were found."""
+        node = self.cluster.node
+        state = self.state_directory(node)
 
         async def check() -> None:
-            files = [self.cluster.node.cdi_dirs[1], self._state / "claims", self._state / "journal"]
-            left = [file for directory in files for file in directory.iterdir()]
+            left = [*node.cdi_dirs[1].iterdir(), *(state / "claims").iterdir(), *(state / "journal").iterdir()]
             assert left == []
             assert (await self.get("nodesharing", "node-1"))["status"]["claims"] == []
 
@@ -82,4 +86,7 @@ class User(AnyUser):
     cluster: GpuCluster
 
     def __init__(self, cluster: GpuCluster) -> None:
-        super().__init__(cluster, cluster.state_directory(cluster.node))
+        super().__init__(cluster)
+
+    def state_directory(self, node: Node) -> Path:
+        return self.cluster.state_directory(node)

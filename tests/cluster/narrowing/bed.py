@@ -242,6 +242,16 @@ class Bed:
         """Whether its pod is being deleted; here no kubelet ends it."""
         return "deletionTimestamp" in (await self.admin.call("GET", workload.pod))["metadata"]
 
+    async def has_failed(self, workload: Workload) -> None:
+        """Waits until the scheduler has given up an attempt on its pod."""
+
+        async def check() -> None:
+            pod = await self.admin.call("GET", workload.pod)
+            conditions = pod["status"].get("conditions", [])
+            assert [condition["type"] for condition in conditions if condition["status"] == "False"] == ["PodScheduled"]
+
+        await eventually(check)
+
     async def is_evicted(self, workload: Workload) -> None:
         async def check() -> None:
             pod = await self.admin.call("GET", workload.pod)

@@ -180,6 +180,8 @@ async def test_g_the_scheduler_alone_does_it_and_the_later_claim_is_refused(bed:
         stored = bed.proxy.leave_next_allocation_unanswered()
         await bed.pod(share)
         await stored.wait()
+        # Until then the GPU is taken, and nothing would make it try the other pod again.
+        await bed.has_failed(share)
         # The API server writes in whole seconds what was allocated when.
         await asyncio.sleep(1)
         await bed.pod(whole)

@@ -211,6 +211,19 @@ class Bed:
 
         await eventually(check)
 
+    async def gets_once_tried(self, workload: Workload, device: str, *, on: GpuNode) -> None:
+        """With whatever makes the scheduler try again, as something always does on a cluster that is used: an attempt
+        that met another pod's allocation on its way is not repeated when that allocation is given up."""
+        labels = itertools.count()
+
+        async def check() -> None:
+            if await self.device(workload) is None:
+                labelled = {"metadata": {"labels": {"tests/tried": str(next(labels))}}}
+                await self.admin.merge(f"/api/v1/nodes/{on.name}", labelled)
+            assert await self.device(workload) == device
+
+        await eventually(check)
+
     async def waits(self, *workloads: Workload, seconds: float = 3) -> None:
         """The scheduler has tried, and tries again each second."""
         await asyncio.sleep(seconds)

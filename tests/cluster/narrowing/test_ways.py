@@ -180,12 +180,11 @@ async def test_g_the_scheduler_alone_does_it_and_the_later_claim_is_refused(bed:
         stored = bed.proxy.leave_next_allocation_unanswered()
         await bed.pod(share)
         await stored.wait()
-        # Until then the GPU is taken, and nothing would make it try the other pod again.
         await bed.has_failed(share)
         # The API server writes in whole seconds what was allocated when.
         await asyncio.sleep(1)
         await bed.pod(whole)
-        await bed.gets(whole, "gpu-0")
+        await bed.gets_once_tried(whole, "gpu-0", on=node)
         bed.proxy.claims.release()
         await bed.gets(share, "gpu-0-timeslicing")
         assert len(bed.allocations.ill) == 1

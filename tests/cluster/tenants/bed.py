@@ -206,6 +206,16 @@ class Bed:
         spec = (await self.admin.ask("GET", f"{GUARDS}/{guard}")).must()["spec"]
         return next(str(item["expression"]) for item in spec["variables"] if item["name"] == variable)
 
+    async def has_tenants_of(self, policies: int, *guards: str) -> None:
+        """Waits until these guards name so many policies; they are written in their own order, and bundled."""
+
+        async def check() -> None:
+            for guard in guards:
+                # The brackets have lines of their own.
+                assert (await self.literal(f"gpusharing-{guard}", "tenants")).count("\n") == policies + 1
+
+        await eventually(check)
+
     async def refused(self) -> None:
         """Returns when the API server knows by its labels that the namespace is a stranger's."""
 

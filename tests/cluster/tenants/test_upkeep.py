@@ -305,8 +305,7 @@ async def test_six_hundred_small_policies_and_a_revocation(bed: Bed) -> None:
         last = f"{CLASSES}/team-599-timeslicing"
         await becomes(bed.admin, last, lambda found: found, within=240)
         await says(bed, "team-599", "Degraded", "NotDegraded")
-        for guard in ("claims", "pods", "allocation"):
-            assert (await bed.literal(f"gpusharing-{guard}", "tenants")).count("\n") == 602
+        await bed.has_tenants_of(601, "claims", "pods", "allocation")
         await is_refused(bed.tenant, request("team-599-timeslicing"))
         (await bed.admin.ask("PATCH", f"{POLICIES}/team-599", {"spec": {"tenants": tenants("search")}})).must()
         await is_let_in(bed.tenant, request("team-599-timeslicing"))
@@ -336,8 +335,7 @@ async def test_two_hundred_policies(bed: Bed) -> None:
         last = f"{CLASSES}/team-198-mps"
         await becomes(bed.admin, last, lambda found: found, within=120)
         await bed.guards_in_force()
-        for guard in ("claims", "pods", "allocation", "namespaces"):
-            assert (await bed.literal(f"gpusharing-{guard}", "tenants")).count("\n") == 201
+        await bed.has_tenants_of(200, "claims", "pods", "allocation", "namespaces")
         (await bed.other.asks_for(*(request("gpu.nvidia.com", f"r{number}") for number in range(32)))).must()
         alternatives = [{"name": f"a{number}", "deviceClassName": f"team-{number:03}-mps"} for number in range(8)]
         answer = await bed.other.asks_for(

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -42,9 +42,9 @@ Logs of Kubernetes are in {directory}/logs. `make cluster-down` ends it."""
 
 
 @asynccontextmanager
-async def local_cluster(directory: Path, gpus: str) -> AsyncIterator[str]:
+async def local_cluster(directory: Path, gpus: str, archives: Sequence[Path]) -> AsyncIterator[str]:
     """Gives what is printed when everything runs."""
-    async with InstalledCluster(node_names=["node-1"], archives=build_images()) as cluster:
+    async with InstalledCluster(node_names=["node-1"], archives=archives) as cluster:
         await cluster.apply(_kustomization(cluster.directory / "manifests", gpus))
         _link(directory / "bin" / "kubectl", cluster.programs / "kubectl")
         _link(directory / "bin" / "nvidia-smi", SimNode.open(cluster.node.simulated_directory).nvidia_smi)
@@ -93,10 +93,10 @@ def main() -> None:
     # Here, where its progress is seen.
     print("Building Kubernetes and the images, unless they are built: up to a quarter of an hour", file=sys.stderr)
     toolchain.build()
-    build_images()
+    archives = build_images()
     try:
         if arguments.foreground:
-            supervisor.hold(directory, local_cluster(directory, arguments.gpus))
+            supervisor.hold(directory, local_cluster(directory, arguments.gpus, archives))
         else:
             options = ["--dir", str(directory), "--gpus", arguments.gpus]
             print("Starting the cluster: about a minute", file=sys.stderr)

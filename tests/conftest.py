@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.orphans import mark_processes, orphans
+from harness.orphans import mark_processes, mark_programs_below, orphans
 
 pytest_plugins = ["harness.fixtures", "agent.simulated_node"]
 
@@ -41,6 +41,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure() -> None:
     mark_processes()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def programs_of_simulated_nodes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    mark_programs_below(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,14 +14,22 @@ from harness.eventually import eventually
 from harness.scratch import scratch_directory
 
 TESTS = Path(__file__).parents[1]
-# It starts a process that it awaits and two that nobody awaits, and says their numbers.
+# It starts a process that it awaits and three that nobody awaits, and says their numbers. One has an environment of its
+# own, as daemons of a simulated node that an agent in this process starts.
 RUN = """
-import subprocess, time
-from harness.orphans import mark_processes, orphans
+import shutil, subprocess, sys, time
+from pathlib import Path
+from harness.orphans import mark_processes, mark_programs_below, orphans
 
 mark_processes()
+directory = Path(sys.argv[1])
+mark_programs_below(directory)
+shutil.copy("/bin/sleep", directory / "daemon")
 awaited = subprocess.Popen(["sleep", "1000"])
 subprocess.run(["sh", "-c", "sleep 2000 & sleep 3000 &"])
+subprocess.run(["sh", "-c", f"{directory}/daemon 4000 &"], env={})
+while len(orphans()) < 3:
+    time.sleep(0.01)
 print(awaited.pid, *(each.partition(":")[0] for each in orphans()), flush=True)
 time.sleep(1000)
 """
@@ -48,11 +56,11 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-async def test_daemons_of_a_run(end: signal.Signals) -> None:
-    async with started(sys.executable, "-c", RUN) as run:
+async def test_daemons_of_a_run(end: signal.Signals, tmp_path: Path) -> None:
+    async with started(sys.executable, "-c", RUN, tmp_path) as run:
         assert run.stdout
         pids = [int(pid) for pid in (await run.stdout.readline()).split()]
-        assert len(set(pids)) == 3
+        assert len(set(pids)) == 4
         assert all(is_running(pid) for pid in pids)
         run.send_signal(end)
         await run.wait()

@@ -1,5 +1,6 @@
 """Amounts of memory: as policies and the API write them, and in mebibytes, which is how we count them."""
 
+import math
 import re
 from fractions import Fraction
 from functools import lru_cache
@@ -51,6 +52,20 @@ def exact(quantity: str) -> Fraction:
         raise ValueError(f"{quantity[:64]!r} is not a quantity such as 8Gi")
     digits, suffix, exponent = found.groups()
     return Fraction(digits) * (Fraction(10) ** int(exponent) if exponent else _FACTORS[suffix or ""])
+
+
+@lru_cache(1024)
+def billionths(quantity: str) -> int:
+    """Of any quantity, in the finest unit that the API server keeps, rounded up as it does."""
+    return math.ceil(exact(quantity) * 10**9)
+
+
+def from_billionths(amount: int) -> str:
+    """As a quantity, in the largest of the units that are written with no suffix, "m", "u" and "n"."""
+    for suffix, unit in (("", 10**9), ("m", 10**6), ("u", 10**3)):
+        if amount % unit == 0:
+            return f"{amount // unit}{suffix}"
+    return f"{amount}n"
 
 
 @lru_cache(1024)

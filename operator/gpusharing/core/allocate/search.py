@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
+from itertools import islice
 from typing import Final, NamedTuple
 
 from gpusharing.api.dra import Toleration
@@ -204,7 +205,24 @@ class Search:
             self._give_back(number)
             if outcome is _Outcome.TOO_MANY:
                 return outcome
+            # Kubernetes tries all combinations of too few devices. By now their selectors have all been asked.
+            missing = asked.needed - index
+            if missing > 1 and not self._are_there(number, question, devices[position + 1 :], missing):
+                return outcome
         return _Outcome.FAILED
+
+    def _are_there(self, number: int, question: Question, devices: Sequence[Device], needed: int) -> bool:
+        """Whether so many of them could be chosen if each were the only one."""
+        claim, wanted = self._asked[number].claim, question.wanted
+        found = (
+            device
+            for device in devices
+            if not self._is_in_use(number, wanted, device)
+            and self._is_selected(claim, question, device)
+            and self._has_room(claim, question, device)
+            and all(tolerates(wanted.tolerations, taint) for taint in device.taints)
+        )
+        return sum(1 for _ in islice(found, needed)) == needed
 
     def _next_of_all(self, number: int, request: int, asked: _OnNode, index: int) -> _Outcome:
         device, question = asked.everything[index], asked.question

@@ -36,22 +36,7 @@ class Answer(NamedTuple):
 _MATCHES = Answer(matches=True)
 
 
-class Selectors:
-    """As one version of Kubernetes understands them. `individual`: attributes by which nearly all devices differ."""
-
-    def __init__(self, minor: int, individual: Container[tuple[str, str]]) -> None:
-        self._minor = minor
-        self._individual = individual
-        self._known: dict[str, _Selector] = {}
-
-    def get(self, expression: str) -> "_Selector":
-        known = self._known.get(expression)
-        if known is None:
-            known = self._known[expression] = _Selector(expression, self._minor, self._individual)
-        return known
-
-
-class _Selector:
+class Selector:
     def __init__(self, expression: str, minor: int, individual: Container[tuple[str, str]]) -> None:
         self.expression = expression
         self.is_shared = True
@@ -87,6 +72,21 @@ class _Selector:
             return self._program.match(device)
         except cel.EvaluationError as error:
             return error.message
+
+
+class Selectors:
+    """As one version of Kubernetes understands them. `individual`: attributes by which nearly all devices differ."""
+
+    def __init__(self, minor: int, individual: Container[tuple[str, str]]) -> None:
+        self._minor = minor
+        self._individual = individual
+        self._known: dict[str, Selector] = {}
+
+    def get(self, expression: str) -> Selector:
+        known = self._known.get(expression)
+        if known is None:
+            known = self._known[expression] = Selector(expression, self._minor, self._individual)
+        return known
 
 
 class Selection:

@@ -10,7 +10,7 @@ from allocating.worlds import Json, World
 from gpusharing.api.dra import AllocationResult, DeviceClass, Node, ResourceSlice
 from gpusharing.core.allocate.allocation import Cluster, OnNode, Outcome, Problem, allocate, node_selector, results
 from gpusharing.core.allocate.inventory import Inventory
-from gpusharing.core.allocate.requests import read_claim
+from gpusharing.core.allocate.requests import Claim, read_claim
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.core.quantities import exact
 from gpusharing.kube.kinds import DEVICE_CLASSES, NODES, RESOURCE_SLICES
@@ -45,16 +45,14 @@ class Ours:
 
     def answers(self, claims: Sequence[Json]) -> list[Answer]:
         """Node by node: an outcome ends with the first node that stops the pod."""
-        asked = [read_claim(one) for one in claims]
-        found = []
-        for node in self.nodes:
-            outcome = allocate(asked, [node], self.cluster)
-            found.append(_answer(outcome, node, claims))
-        return found
+        return self.answers_to([read_claim(one) for one in claims])
+
+    def answers_to(self, claims: Sequence[Claim]) -> list[Answer]:
+        return [_answer(allocate(claims, [node], self.cluster), node, claims) for node in self.nodes]
 
 
 def theirs(oracle: AllocatorOracle, claims: Sequence[Json], allocated: Sequence[Json]) -> list[Answer]:
-    return [_their_answer(one) for one in oracle.allocate(claims, allocated)]
+    return [their_answer(one) for one in oracle.allocate(claims, allocated)]
 
 
 def difference(ours: Sequence[Answer], theirs: Sequence[Answer]) -> str | None:
@@ -69,7 +67,7 @@ def difference(ours: Sequence[Answer], theirs: Sequence[Answer]) -> str | None:
     return None
 
 
-def _answer(outcome: Outcome, node: Node, claims: Sequence[Json]) -> Answer:
+def _answer(outcome: Outcome, node: Node, claims: Sequence[Claim]) -> Answer:
     if outcome.stop is not None:
         return {"kind": "stops", "why": outcome.stop}
     found: OnNode = outcome.nodes[node.metadata.name]
@@ -81,7 +79,7 @@ def _answer(outcome: Outcome, node: Node, claims: Sequence[Json]) -> Answer:
         "kind": "fits",
         "claims": [
             {
-                "devices": [_device(one) for one in results(read_claim(claim), some)],
+                "devices": [_device(one) for one in results(claim, some)],
                 "where": _where(node_selector(some, node)),
             }
             for claim, some in zip(claims, found.chosen, strict=True)
@@ -89,7 +87,7 @@ def _answer(outcome: Outcome, node: Node, claims: Sequence[Json]) -> Answer:
     }
 
 
-def _their_answer(answer: Json) -> Answer:
+def their_answer(answer: Json) -> Answer:
     if answer.get("timeout"):
         return {"kind": GAVE_UP}
     if answer.get("error"):

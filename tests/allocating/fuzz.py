@@ -50,11 +50,14 @@ class Findings:
     """Of Kubernetes, by node."""
     fitting: Counter[str] = field(default_factory=Counter)
     """Pods that fit somewhere."""
+    given_up: int = 0
+    """Nodes on which we stop trying, and Kubernetes has an answer."""
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, other: "Findings") -> None:
         self.outcomes += other.outcomes
         self.fitting += other.fitting
+        self.given_up += other.given_up
         self.differences += other.differences
 
 
@@ -96,6 +99,8 @@ def live(oracle: AllocatorOracle, seed: int, number: int, findings: Findings) ->
         everything = [result for some in allocated.values() for result in some]
         mine, its = ours.answers(claims), theirs(oracle, claims, everything)
         findings.outcomes.update(answer["kind"] for answer in its)
+        pairs = zip(mine, its, strict=True)
+        findings.given_up += sum(one["kind"] == GAVE_UP != other["kind"] for one, other in pairs)
         if what := difference(mine, its):
             question = _question(replace(there, allocated=allocated), claims)
             findings.differences.append(Difference(what, oracle.minor, seed, number, pod, question))
@@ -169,7 +174,7 @@ def main() -> int:
     print(f"{total} allocations on one node in {time.monotonic() - started:.0f} s")
     print(", ".join(f"{outcome} {count / total:.1%}" for outcome, count in findings.outcomes.most_common()))
     print(", ".join(f"{count} pods fit ({minor})" for minor, count in findings.fitting.items()))
-    print(f"{findings.outcomes[GAVE_UP]} for which Kubernetes ran out of time")
+    print(f"Kubernetes ran out of time for {findings.outcomes[GAVE_UP]}; we gave up {findings.given_up} that it knows")
     print(f"{len(findings.differences)} differences")
     print(report(findings))
     return 1 if findings.differences else 0

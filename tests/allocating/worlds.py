@@ -21,10 +21,10 @@ class World:
     """By claim: the results of those that are there from the beginning."""
 
 
-def world(seed: int, number: int) -> World:
-    """The same for the same seed and number, on every machine."""
+def world(seed: int, number: int, *, nodes: list[Json] | None = None) -> World:
+    """The same for the same seed, number and nodes, on every machine."""
     random = Random(f"{seed}/{number}")  # noqa: S311 (no secret)
-    nodes = [_node(random, f"n{index}") for index in range(random.randint(1, 3))]
+    nodes = nodes or [_node(random, f"n{index}") for index in range(random.randint(1, 3))]
     models = tuple(random.sample(our_slices.MODELS, 2))
     specs: list[Json] = []
     allocated: dict[str, list[Json]] = {}

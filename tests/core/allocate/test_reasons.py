@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any, Final
 from unittest import mock
 
+import pytest
+
 from building.boards import board
 from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult
@@ -280,3 +282,40 @@ def test_devices_that_a_selector_cannot_tell_apart_share_an_answer() -> None:
             outcome = allocate([read_claim(claim(asked))], nodes, there, with_reasons=True)
         assert 1 <= evaluate.call_count <= most
     assert outcome.fitting == ["n7"]
+
+
+ARCHITECTURE: Final = f"{names.DRIVER}/architecture"
+
+
+def of_kinds(*kinds: str) -> Cluster:
+    """A node with whole GPUs, of one kind after the other."""
+    gpus = [gpu(slot, offers=Offers(exclusive=ExclusiveOffer())) for slot in range(len(kinds))]
+    return cluster(
+        specs(
+            *(
+                one._replace(offered=replace(one.offered, gpu=replace(one.offered.gpu, architecture=kind)))
+                for one, kind in zip(gpus, kinds, strict=True)
+            )
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "constraint", [{"matchAttribute": ARCHITECTURE}, {"distinctAttribute": ARCHITECTURE}], ids=["same", "different"]
+)
+def test_that_too_few_devices_satisfy_a_constraint_is_seen_without_trying_all_combinations(
+    constraint: dict[str, str],
+) -> None:
+    """There are more than a thousand million of them."""
+    found = on_node(of_kinds(*["Ampere", "Hopper"] * 15), claim(request(WHOLE, count=16), constraints=[constraint]))
+    assert found.problem is Problem.NO_DEVICES
+    assert found.reasons[0].is_enough
+
+
+def test_too_many_combinations_are_given_up() -> None:
+    """Two requests of 15, and a third one that can never be: the first two are tried in all combinations."""
+    asked = [request(WHOLE, count=count) | {"name": f"r{count}"} for count in (14, 15, 1)]
+    constraints = [{"requests": ["r15", "r1"], "matchAttribute": ARCHITECTURE}]
+    there = of_kinds(*["Ampere"] * 15, *["Hopper"] * 15)
+    outcome = allocate([read_claim(claim(*asked, constraints=constraints))], [NODE], there)
+    assert outcome.nodes["n1"].problem is Problem.GAVE_UP

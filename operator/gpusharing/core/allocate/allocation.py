@@ -19,7 +19,7 @@ from gpusharing.core.allocate.inventory import Inventory
 from gpusharing.core.allocate.node_selectors import matches
 from gpusharing.core.allocate.reasons import Reasons, reasons
 from gpusharing.core.allocate.requests import Claim, UnknownRequestError, expressions
-from gpusharing.core.allocate.search import AskedClaim, Chosen, GaveUpError, Question, Search, StopError
+from gpusharing.core.allocate.search import AskedClaim, Budget, Chosen, GaveUpError, Question, Search, StopError
 from gpusharing.core.allocate.selecting import SelectorError, Selectors
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.core.quantities import from_billionths
@@ -102,11 +102,12 @@ def allocate(
     except StopError as error:
         return Outcome({}, _stop(error, ""))
     found: dict[str, OnNode] = {}
+    budget = Budget()
     stop: Stop | None = None
     for node in nodes:
         name = node.metadata.name
         try:
-            found[name] = _on_node(claims, asked, node, cluster)
+            found[name] = _on_node(claims, asked, node, cluster, budget)
         except StopError as error:
             stop = stop or _stop(error, name)
             if not with_reasons:
@@ -150,14 +151,16 @@ def _stop(error: StopError, node: str) -> Stop:
     return Stop(message, error.claim.display_name, error.request, node, selector)
 
 
-def _on_node(claims: Sequence[Claim], asked: Sequence[AskedClaim], node: Node, cluster: Cluster) -> OnNode:
+def _on_node(
+    claims: Sequence[Claim], asked: Sequence[AskedClaim], node: Node, cluster: Cluster, budget: Budget
+) -> OnNode:
     # Also on a node where a claim is not: what stops the scheduler stops it there, too.
     chosen: list[list[Chosen]] | None = []
     if asked:
         pools = cluster.inventory.node(node)
         try:
-            chosen = Search(pools, asked, cluster.taken, cluster.inventory.minor).run()
-        except GaveUpError:
+            chosen = Search(pools, asked, cluster.taken, minor=cluster.inventory.minor, budget=budget).run()
+        except (GaveUpError, RecursionError):
             return OnNode(problem=Problem.GAVE_UP)
     if chosen is None:
         return OnNode(problem=Problem.NO_DEVICES)

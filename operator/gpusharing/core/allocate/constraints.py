@@ -1,5 +1,7 @@
 """Constraints while devices come and go in the search for an allocation."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from gpusharing.core.allocate.published import Device, Value
@@ -37,6 +39,13 @@ class Matching:
         if self.constraint.concerns(wanted):
             self._count -= 1
 
+    def most(self, devices: Sequence[Device]) -> int:
+        """No more of them can be added together."""
+        values = [device.attribute(self.constraint.attribute)[1] for device in devices]
+        if self._count:
+            return values.count(self._value)
+        return max(Counter(values).values(), default=0)
+
 
 class Distinct:
     """No two devices have the same value."""
@@ -57,6 +66,10 @@ class Distinct:
     def remove(self, wanted: Wanted) -> None:
         if self.constraint.concerns(wanted):
             self._values.pop()
+
+    def most(self, devices: Sequence[Device]) -> int:
+        values = {device.attribute(self.constraint.attribute)[1] for device in devices}
+        return len(values.difference(self._values))
 
 
 class DistinctByRequest:
@@ -84,6 +97,9 @@ class DistinctByRequest:
         if self.constraint.concerns(wanted):
             self._values.pop(wanted.request, None)
             self._count -= 1
+
+    def most(self, devices: Sequence[Device]) -> int:
+        return len(devices)
 
 
 Constraining = Matching | Distinct | DistinctByRequest

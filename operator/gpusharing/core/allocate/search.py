@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from itertools import islice
 from typing import Final, NamedTuple
 
 from gpusharing.api.dra import Toleration
@@ -21,8 +20,9 @@ LAST_WITHOUT_STATIC_ROOM: Final = 36
 FIRST_THAT_KNOWS_EMPTY_SHARES: Final = 37
 """The first minor version of Kubernetes that charges counters once for a device whose shares have no capacity."""
 
-_MOST_TRIES: Final = 100_000
-"""So many devices are tried on a node. The scheduler has ten seconds; hardly any search takes more than a hundred."""
+_MOST_TRIES: Final = 30_000
+_MOST_TRIES_ON_A_NODE: Final = 10_000
+"""Devices that are tried. The scheduler has ten seconds for a node; hardly any search takes more than a hundred."""
 
 
 class StopError(Exception):
@@ -37,6 +37,23 @@ class StopError(Exception):
 
 class GaveUpError(Exception):
     """There are too many combinations to try."""
+
+
+class Budget:
+    """How much may be tried for one pod."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_TRIES
+        self._least = 0
+
+    def begin_node(self) -> None:
+        self._least = self._left - _MOST_TRIES_ON_A_NODE
+
+    def spend(self) -> None:
+        """Raises GaveUpError."""
+        self._left -= 1
+        if self._left < max(0, self._least):
+            raise GaveUpError
 
 
 class Chosen(NamedTuple):
@@ -102,12 +119,14 @@ def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
 class Search:
     """On one node. Raises StopError and GaveUpError."""
 
-    def __init__(self, pools: NodePools, asked: Sequence[AskedClaim], taken: Taken, minor: int) -> None:
+    def __init__(
+        self, pools: NodePools, asked: Sequence[AskedClaim], taken: Taken, *, minor: int, budget: Budget
+    ) -> None:
         self._pools = pools
         self._asked = asked
         self._taken = taken
         self._minor = minor
-        self._tries = 0
+        self._budget = budget
         self._chosen: list[list[Chosen]] = [[] for _ in asked]
         self._used: dict[Device, set[int]] = {}
         """Devices that are not shared, with the claims (by their number) for which they are chosen."""
@@ -120,6 +139,7 @@ class Search:
 
     def run(self) -> list[list[Chosen]] | None:
         """The devices of each claim, or None: they cannot all be allocated."""
+        self._budget.begin_node()
         for one in self._asked:
             self._requests.append([tuple(self._prepare(one.claim, each) for each in some) for some in one.requests])
             self._check_count(one.claim, self._requests[-1])
@@ -212,17 +232,21 @@ class Search:
         return _Outcome.FAILED
 
     def _are_there(self, number: int, question: Question, devices: Sequence[Device], needed: int) -> bool:
-        """Whether so many of them could be chosen if each were the only one."""
+        """Whether so many of them may be had, looked at one by one and by each constraint alone."""
         claim, wanted = self._asked[number].claim, question.wanted
-        found = (
+        found = [
             device
             for device in devices
             if not self._is_in_use(number, wanted, device)
             and self._is_selected(claim, question, device)
             and self._has_room(claim, question, device)
             and all(tolerates(wanted.tolerations, taint) for taint in device.taints)
+        ]
+        return len(found) >= needed and all(
+            constraint.most(found) >= needed
+            for constraint in self._constraints[number]
+            if constraint.constraint.concerns(wanted)
         )
-        return sum(1 for _ in islice(found, needed)) == needed
 
     def _next_of_all(self, number: int, request: int, asked: _OnNode, index: int) -> _Outcome:
         device, question = asked.everything[index], asked.question
@@ -286,9 +310,7 @@ class Search:
                 constraint.remove(wanted)
             self._discharge(device, is_charged=is_charged)
             return False
-        self._tries += 1
-        if self._tries > _MOST_TRIES:
-            raise GaveUpError
+        self._budget.spend()
         amounts = None
         if device.is_shared:
             amounts = self._demand(claim, question, device).amounts

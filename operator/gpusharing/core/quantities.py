@@ -56,12 +56,13 @@ def exact(quantity: str) -> Fraction:
 
 @lru_cache(1024)
 def billionths(quantity: str) -> int:
-    """Of any quantity, in the finest unit that the API server keeps, rounded up as it does."""
-    return math.ceil(exact(quantity) * 10**9)
+    """Of any quantity, also a negative one, in the finest unit that the API server keeps, rounded as it does."""
+    amount = math.ceil(exact(quantity.removeprefix("-")) * 10**9)
+    return -amount if quantity.startswith("-") else amount
 
 
 def from_billionths(amount: int) -> str:
-    """As a quantity, in the largest of the units that are written with no suffix, "m", "u" and "n"."""
+    """As a quantity: whole if it is, otherwise in the largest unit that needs no point."""
     for suffix, unit in (("", 10**9), ("m", 10**6), ("u", 10**3)):
         if amount % unit == 0:
             return f"{amount // unit}{suffix}"

@@ -125,6 +125,23 @@ def test_all_shares_are_taken_and_by_whom() -> None:
     assert on_node(there, claim(request(SHARE))).chosen
 
 
+def test_a_claim_that_has_other_devices_than_before() -> None:
+    there = cluster(specs(gpu(0), gpu(1)))
+    (before,) = take(there, "c", request(WHOLE))
+    there.taken.add(("ml", "c"), [replace(before, device="gpu-1")])
+    assert take(there, "d", request(WHOLE))[0].device == "gpu-0"
+
+
+def test_a_node_whose_labels_change() -> None:
+    (one,) = specs(gpu(offers=Offers(exclusive=ExclusiveOffer())))
+    del one["nodeName"]
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    there = cluster([one | {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}])
+    assert on_node(there, claim(request(WHOLE))).chosen
+    moved = NODES.from_json({"metadata": {"name": "n1", "labels": {"zone": "b"}}})
+    assert allocate([read_claim(claim(request(WHOLE)))], [moved], there).fitting == []
+
+
 def test_another_mode_of_the_gpu_is_in_use() -> None:
     there = cluster(specs(gpu()))
     take(there, "other", request(WHOLE))
@@ -251,8 +268,12 @@ def test_a_claim_that_is_reserved_for_all_it_can_be() -> None:
     value = claim(request(WHOLE)) | {"status": {"allocation": {}, "reservedFor": reserved}}
     there = cluster(specs(gpu()))
     assert allocate([read_claim(value)], [NODE], there).stop is not None
+    mine = {"metadata": {"uid": "p7"}, "spec": {}}
+    assert allocate([read_claim(value, pod=mine)], [NODE], there).fitting == ["n1"]
     # A PodGroup is one consumer, whose pods all have the claim.
-    assert allocate([read_claim(value, consumers=["pod", "p7"])], [NODE], there).fitting == ["n1"]
+    reserved[0] = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "g"}
+    member = {"metadata": {"uid": "new"}, "spec": {"schedulingGroup": {"podGroupName": "gang"}}}
+    assert allocate([read_claim(value, pod=member)], [NODE], there).fitting == ["n1"]
 
 
 def test_a_total_of_several_nodes() -> None:

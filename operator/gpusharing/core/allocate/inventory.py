@@ -132,14 +132,17 @@ class _Slice:
 
 
 class Inventory:
-    """All slices, indexed once. What belongs to a node is gathered when somebody asks."""
+    """All slices, indexed once. What belongs to a node is gathered when it is asked for.
+
+    `rules`: none where Kubernetes does not follow them, as 1.36 by default.
+    """
 
     def __init__(self, slices: Iterable[ResourceSlice], *, minor: int, rules: Sequence[TaintRule] = ()) -> None:
         self.minor = minor
         self._of_pool: defaultdict[PoolId, list[_Slice]] = defaultdict(list)
         self._of_node: defaultdict[str, list[_Slice]] = defaultdict(list)
         self._of_many_nodes: list[_Slice] = []
-        self._nodes: dict[str, NodePools] = {}
+        self._nodes: dict[str, tuple[Node, NodePools]] = {}
         found = [_Slice(one.metadata.name, one.spec) for one in slices]
         found.sort(key=lambda one: one.name)
         described = _Describer(found, rules)
@@ -159,10 +162,10 @@ class Inventory:
         self._unusable = dict(self._unusable_everywhere()) if minor <= LAST_WITH_COUNTERS_EVERYWHERE else {}
 
     def node(self, node: Node) -> NodePools:
-        name = node.metadata.name
-        known = self._nodes.get(name)
-        if known is None:
-            known = self._nodes[name] = self._gathered(node)
+        last, known = self._nodes.get(node.metadata.name, (None, None))
+        if known is None or last is None or last.metadata.labels != node.metadata.labels:
+            known = self._gathered(node)
+            self._nodes[node.metadata.name] = node, known
         return known
 
     def _gathered(self, node: Node) -> NodePools:

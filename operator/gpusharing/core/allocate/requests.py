@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from gpusharing.api.dra import Toleration
 from gpusharing.core.quantities import billionths
 
+_SCHEDULING: Final = "scheduling.k8s.io"
 _ALL: Final = "All"
 _EXACT_COUNT: Final = "ExactCount"
 
@@ -69,7 +70,7 @@ class Claim:
     node_selector: Mapping[str, Any] | None = None
     """Once it is allocated: where its devices can be used; None: everywhere."""
     is_full: bool = False
-    """Whether it is reserved for so many others that the pod cannot have it as well."""
+    """Whether it is reserved for so many others that the API server does not let the pod have it as well."""
 
     @property
     def display_name(self) -> str:
@@ -79,12 +80,10 @@ class Claim:
 _MOST_CONSUMERS: Final = 256
 
 
-def read_claim(value: Mapping[str, Any], *, consumers: Sequence[str] = ()) -> Claim:
-    """Of a ResourceClaim as the API server has it. `consumers`: the uids of the pod and of its PodGroup. Raises
-    UnknownRequestError."""
+def read_claim(value: Mapping[str, Any], *, pod: Mapping[str, Any] | None = None) -> Claim:
+    """Of a ResourceClaim as the API server has it, for this pod. Raises UnknownRequestError."""
     metadata, status = value["metadata"], value.get("status") or {}
-    allocation = status.get("allocation")
-    reserved = {consumer.get("uid") for consumer in status.get("reservedFor") or ()}
+    allocation, reserved = status.get("allocation"), status.get("reservedFor") or ()
     devices = (value.get("spec") or {}).get("devices") or {}
     return Claim(
         namespace=metadata.get("namespace") or "",
@@ -94,8 +93,22 @@ def read_claim(value: Mapping[str, Any], *, consumers: Sequence[str] = ()) -> Cl
         constraints=tuple(_constraint(one) for one in devices.get("constraints") or ()),
         is_allocated=allocation is not None,
         node_selector=(allocation or {}).get("nodeSelector"),
-        is_full=len(reserved) >= _MOST_CONSUMERS and reserved.isdisjoint(consumers),
+        is_full=len(reserved) >= _MOST_CONSUMERS and not any(_is_consumer(one, pod) for one in reserved),
     )
+
+
+def group_of(pod: Mapping[str, Any]) -> str | None:
+    """The PodGroup that a pod is in."""
+    name: str | None = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    return name
+
+
+def _is_consumer(consumer: Mapping[str, Any], pod: Mapping[str, Any] | None) -> bool:
+    """Whether it is the pod, or its PodGroup, of which a pod knows only the name."""
+    if pod is None:
+        return False
+    is_group = (consumer.get("apiGroup"), consumer["resource"]) == (_SCHEDULING, "podgroups")
+    return bool(consumer["uid"] == pod["metadata"].get("uid")) or (is_group and consumer["name"] == group_of(pod))
 
 
 def _request(value: Mapping[str, Any]) -> Request:

@@ -13,6 +13,8 @@ Amounts = Mapping[str, int]
 FIRST_WITH_FRACTIONS: Final = 37
 """The first minor version of Kubernetes that counts steps of a range in thousandths. Before, everything is rounded up
 to whole numbers first."""
+FIRST_WITHOUT_NEGATIVE_AMOUNTS: Final = 37
+"""The first minor version of Kubernetes that stops at an amount below zero. An API server of today takes none."""
 
 _ONE: Final = 10**9
 _THOUSANDTH: Final = 10**6
@@ -20,7 +22,7 @@ _MOST: Final = 2**63 - 1
 
 
 class RequestError(Exception):
-    """Kubernetes stops the whole pod for it."""
+    """An amount for which Kubernetes stops the whole pod."""
 
 
 class _Range(NamedTuple):
@@ -69,6 +71,8 @@ class Room:
             name: _taken(capacity, asked.get(name), by_thousandths=by_thousandths)
             for name, capacity in self._capacities.items()
         }
+        if minor >= FIRST_WITHOUT_NEGATIVE_AMOUNTS and any(amount < 0 for amount in amounts.values()):
+            raise RequestError("the amount of a capacity is negative")
         for name, capacity in self._capacities.items():
             if amounts[name] > capacity.value or _violates(amounts[name], capacity, by_thousandths=by_thousandths):
                 return Demand(amounts, too_much=name)

@@ -42,7 +42,8 @@ class Taken:
                 self.add(key_of(claim), claim.status.allocation.devices.results)
 
     def add(self, claim: Key, results: Sequence[AllocationResult]) -> None:
-        """What one more claim has."""
+        """What a claim has, in place of what it had."""
+        self.remove(claim)
         self._results[claim] = results
         for result in results:
             device = (result.driver, result.pool, result.device)

@@ -9,7 +9,7 @@ from allocating.oracle_process import AllocatorOracle
 from allocating.worlds import Json, World
 from gpusharing.api.dra import AllocationResult, DeviceClass, Node, ResourceSlice
 from gpusharing.core.allocate.allocation import Cluster, OnNode, Outcome, Problem, allocate, node_selector, results
-from gpusharing.core.allocate.inventory import Inventory
+from gpusharing.core.allocate.inventory import Inventory, read_taint_rule
 from gpusharing.core.allocate.requests import Claim, read_claim
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.core.quantities import exact
@@ -25,12 +25,13 @@ _RESULTS: Final = TypeAdapter(AllocationResult)
 class Ours:
     """One cluster, and what is allocated in it."""
 
-    def __init__(self, world: World, minor: int) -> None:
+    def __init__(self, world: World, minor: int, *, rules: Sequence[Json] = ()) -> None:
+        """`rules`: the specs of DeviceTaintRules."""
         slices: list[ResourceSlice] = [RESOURCE_SLICES.from_json(one) for one in world.slices]
         classes: list[DeviceClass] = [DEVICE_CLASSES.from_json(one) for one in world.classes]
         self.nodes: list[Node] = [NODES.from_json(one) for one in world.nodes]
         self.cluster = Cluster(
-            inventory=Inventory(slices, minor=minor),
+            inventory=Inventory(slices, minor=minor, rules=[one for rule in rules for one in read_taint_rule(rule)]),
             classes={one.metadata.name: one for one in classes},
             taken=Taken(),
         )

@@ -9,11 +9,12 @@ import pytest
 import pytest_asyncio
 
 from agent.on_cluster import RESOURCE, Admin
-from allocating import pods
+from allocating import foreign_slices, pods
 from allocating.comparison import Answer, Ours, their_answer
 from allocating.worlds import Json, world
 from gpusharing.core.allocate.extended_resources import IMPLICIT, ExtendedResources
-from gpusharing.core.allocate.requests import Claim, read_claim
+from gpusharing.core.allocate.pod_claims import claims_of_pod
+from gpusharing.core.allocate.requests import Claim
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
 from harness.ready_nodes import UNTAINTED, ready_node
@@ -29,6 +30,11 @@ NODES: Final[list[Json]] = [
     for number, labels in enumerate(LABELS)
 ]
 
+RULE: Final[Json] = {
+    "deviceSelector": {"driver": foreign_slices.DRIVERS[0], "device": "dev-1"},
+    "taint": {"key": foreign_slices.TAINTS[0], "effect": "NoSchedule"},
+}
+
 _CLAIMS: Final = f"{RESOURCE}/namespaces/default/resourceclaims"
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _SLICES: Final = f"{RESOURCE}/resourceslices"
@@ -43,6 +49,7 @@ async def admin(toolchain: object) -> AsyncIterator[Admin]:
     async with ControlPlane() as control_plane, Admin(control_plane) as admin:
         label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
         await admin.merge("/api/v1/namespaces/default", label)
+        await admin.call("POST", f"{RESOURCE}/devicetaintrules", {"metadata": {"name": "rule"}, "spec": RULE})
         for node in NODES:
             name = node["metadata"]["name"]
             await admin.call("POST", "/api/v1/nodes", ready_node(name) | node)
@@ -66,7 +73,7 @@ async def test_each_pod_gets_what_we_say(admin: Admin, number: int) -> None:
             device.pop("bindingConditions", None)
             device.pop("bindingFailureConditions", None)
     await publish(admin, there.slices)
-    ours = Ours(there, MINOR)
+    ours = Ours(there, MINOR, rules=[RULE])
     classes = pods.suitable_classes(there.slices)
     living: list[Running] = []
     seen = set()
@@ -124,12 +131,13 @@ class Running:
             for index, claim in enumerate(self._claims)
         ]
         spec = {"resourceClaims": claims, "containers": [{"name": "main", "image": "none", "resources": resources}]}
-        self.value: Json = {"metadata": {"name": name, "namespace": "default"}, "spec": spec, "claims": self._claims}
+        self.value: Json = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
         self.names = [claim["metadata"]["name"] for claim in self._claims]
 
     def asked(self, ours: Ours) -> list[Claim]:
         extended = ExtendedResources(ours.cluster.classes).claim(self.value, {})
-        return [read_claim(one) for one in self._claims] + ([extended] if extended else [])
+        claims = {("default", one["metadata"]["name"]): one for one in self._claims}
+        return claims_of_pod(self.value, claims) + ([extended] if extended else [])
 
     async def outcome(self) -> tuple[str | None, Answer]:
         """The node, and what the claims have; None: the scheduler has tried, and has found none."""

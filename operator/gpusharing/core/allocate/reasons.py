@@ -187,12 +187,12 @@ class _Examination:
         if not device.consumes or (device.is_shared and self._taken.is_taken(device)):
             return False
         pool = self._pools.pools[device.pool]
-        left, is_overdrawn = self._taken.counters(pool)
+        used, is_overdrawn = self._taken.counters(pool)
         lacking = {
             counter_set
             for counter_set, amounts in device.consumes
             for name, amount in amounts.items()
-            if amount > left[counter_set, name]
+            if amount + used.get((counter_set, name), 0) > pool.counters[counter_set][name]
         }
         if lacking:
             self._note_holders(

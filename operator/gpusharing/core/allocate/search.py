@@ -358,14 +358,15 @@ class Search:
 
     def _charge(self, device: Device) -> bool:
         pool = self._pools.pools[device.pool]
-        left, is_overdrawn = self._taken.counters(pool)
+        used, is_overdrawn = self._taken.counters(pool)
         if is_overdrawn:
             return False
         charged = self._counters.setdefault(pool, {})
         self._add(charged, device, 1)
         for counter_set, amounts in device.consumes:
+            supply = pool.counters[counter_set]
             for name in amounts:
-                if charged[counter_set, name] > left[counter_set, name]:
+                if charged[counter_set, name] + used.get((counter_set, name), 0) > supply[name]:
                     self._add(charged, device, -1)
                     return False
         return True

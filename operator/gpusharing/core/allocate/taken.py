@@ -20,9 +20,9 @@ class Share(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """What is left of a pool's counters."""
+    """Of a pool, what devices use that are taken."""
 
-    left: Mapping[CounterName, int]
+    used: Mapping[CounterName, int]
     is_overdrawn: bool
     """Then nothing that consumes counters is allocated from the pool, whichever counters it consumes."""
 
@@ -91,14 +91,10 @@ class Taken:
         return known
 
     def _count(self, pool: Pool) -> Counters:
-        left = {
-            (counter_set, name): amount
-            for counter_set, amounts in pool.counters.items()
-            for name, amount in amounts.items()
-        }
+        used: dict[CounterName, int] = {}
         for device in (*pool.devices, *pool.others):
             if device.consumes and self.is_taken(device):
                 for counter_set, amounts in device.consumes:
                     for name, amount in amounts.items():
-                        left[counter_set, name] -= amount
-        return Counters(left, is_overdrawn=any(amount < 0 for amount in left.values()))
+                        used[counter_set, name] = used.get((counter_set, name), 0) + amount
+        return Counters(used, any(amount > pool.counters[of][name] for (of, name), amount in used.items()))

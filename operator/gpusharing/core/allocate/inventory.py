@@ -1,7 +1,7 @@
 """The ResourceSlices of a cluster, as the scheduler gathers them to the pools of each node."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -269,14 +269,14 @@ class _Describer:
         self._shapes: dict[Any, int] = {}
         self._rooms: dict[str, Room] = {}
         self._names: dict[QualifiedName, QualifiedName] = {}
-        values: defaultdict[QualifiedName, set[str]] = defaultdict(set)
+        values: defaultdict[QualifiedName, set[Hashable]] = defaultdict(set)
         for one in slices:
             driver = one.spec["driver"]
             for device in one.spec.get("devices") or ():
                 for name, entry in (device.get("attributes") or {}).items():
                     some = values[self._qualified(driver, name)]
                     if len(some) <= _MOST_VALUES:
-                        some.add(repr(entry))
+                        some.add(_frozen(entry))
         self.individual = frozenset(name for name, some in values.items() if len(some) > _MOST_VALUES)
 
     def _qualified(self, driver: str, name: str) -> QualifiedName:
@@ -309,7 +309,7 @@ class _Describer:
 
     def _shape(self, driver: str, value: Mapping[str, Any]) -> int:
         attributes = [
-            (name, repr(entry))
+            (name, _frozen(entry))
             for name, entry in (value.get("attributes") or {}).items()
             if self._names[driver, name] not in self.individual
         ]
@@ -322,3 +322,12 @@ class _Describer:
     def _taints(self, spec: Mapping[str, Any], value: Mapping[str, Any]) -> tuple[Taint, ...]:
         ruled = tuple(rule.taint for rule in self._rules if rule.concerns(spec, value))
         return (read_taints(value["taints"]) if value.get("taints") else ()) + ruled
+
+
+def _frozen(entry: Mapping[str, Any]) -> Hashable:
+    """An attribute, to compare it with others."""
+    if len(entry) == 1:
+        ((kind, value),) = entry.items()
+        if type(value) is not list:
+            return kind, value
+    return repr(entry)

@@ -56,6 +56,11 @@ hammer: setup ## Have claims of all modes come and go on nodes with agents (NODE
 fuzz-cel: setup ## Compare our CEL with kube-scheduler's on random selectors, and tell what the next Kubernetes changes (N=200000 SEED=7)
 	$(BIN)/python -m cel.fuzz --count $(N) --seed $(SEED)
 
+.PHONY: fuzz-allocate
+fuzz-allocate: N = 2000
+fuzz-allocate: setup ## Compare what we allocate with kube-scheduler's allocator in random clusters (N=2000 SEED=3)
+	$(BIN)/python -m allocating.fuzz --count $(N) --seed $(SEED)
+
 .PHONY: fuzz-config
 fuzz-config: N = 100000
 fuzz-config: setup ## Compare what we make of random opaque configs with NVIDIA's driver (N=100000 SEED=7)

@@ -19,6 +19,7 @@ from harness.processes import DIES_WITH_PARENT
 
 TOOLS = Path(__file__).parents[2] / "tools"
 CEL_ORACLE = Path(__file__).parents[1] / "cel" / "oracle"
+ALLOCATOR_ORACLE = Path(__file__).parents[1] / "allocating" / "oracle"
 
 
 class ToolchainError(Exception):
@@ -149,18 +150,19 @@ _HELM = _Module(
 )
 
 
-def _cel_oracle(kubernetes: str) -> _Module:
+def _oracle(directory: Path, name: str, kubernetes: str) -> _Module:
     return _Module(
-        directory=CEL_ORACLE / kubernetes,
-        packages={f"cel-oracle-{kubernetes}": "gpusharing.dev/cel-oracle"},
+        directory=directory / kubernetes,
+        packages={f"{name}-{kubernetes}": f"gpusharing.dev/{name}"},
         version_of="k8s.io/dynamic-resource-allocation",
         version_variables={},
-        sources=CEL_ORACLE / "program",
+        sources=directory / "program",
     )
 
 
-_CEL_ORACLES = (_cel_oracle("v36"), _cel_oracle("v37"))
-_NEXT_CEL_ORACLE = _cel_oracle("next")
+_CEL_ORACLES = tuple(_oracle(CEL_ORACLE, "cel-oracle", kubernetes) for kubernetes in ("v36", "v37"))
+_NEXT_CEL_ORACLE = _oracle(CEL_ORACLE, "cel-oracle", "next")
+_ALLOCATOR_ORACLES = tuple(_oracle(ALLOCATOR_ORACLE, "allocator-oracle", kubernetes) for kubernetes in ("v36", "v37"))
 
 
 def build() -> Path:
@@ -176,6 +178,11 @@ def build_cel_oracles() -> Path:
 def build_next_cel_oracle() -> Path:
     """The directory with `cel-oracle-next`, of the newest pre-release; the first call takes some minutes."""
     return _programs([_NEXT_CEL_ORACLE])
+
+
+def build_allocator_oracles() -> Path:
+    """The directory with `allocator-oracle-v36` and `allocator-oracle-v37`; the first call takes some minutes."""
+    return _programs(_ALLOCATOR_ORACLES)
 
 
 def next_kubernetes() -> str:

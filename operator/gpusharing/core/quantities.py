@@ -1,5 +1,6 @@
 """Amounts of memory: as policies and the API write them, and in mebibytes, which is how we count them."""
 
+import math
 import re
 from fractions import Fraction
 from functools import lru_cache
@@ -51,6 +52,21 @@ def exact(quantity: str) -> Fraction:
         raise ValueError(f"{quantity[:64]!r} is not a quantity such as 8Gi")
     digits, suffix, exponent = found.groups()
     return Fraction(digits) * (Fraction(10) ** int(exponent) if exponent else _FACTORS[suffix or ""])
+
+
+@lru_cache(1024)
+def billionths(quantity: str) -> int:
+    """Of any quantity, also a negative one, in the finest unit that the API server keeps, rounded as it does."""
+    amount = math.ceil(exact(quantity.removeprefix("-")) * 10**9)
+    return -amount if quantity.startswith("-") else amount
+
+
+def from_billionths(amount: int) -> str:
+    """As a quantity: whole if it is, otherwise in the largest unit that needs no point."""
+    for suffix, unit in (("", 10**9), ("m", 10**6), ("u", 10**3)):
+        if amount % unit == 0:
+            return f"{amount // unit}{suffix}"
+    return f"{amount}n"
 
 
 @lru_cache(1024)

@@ -10,12 +10,15 @@
 # Both have the same minor version of Python. Tests run on 3.11.
 ARG BUILD_IMAGE=python:3.11-slim-bookworm
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
-# Who has built `assembled` before gives it here, to make several images of it.
+# Who has built one of these stages before gives it here, to make several images of it.
+ARG ENVIRONMENT=environment
 ARG ASSEMBLED=assembled
+ARG RUNTIME=runtime
 
 FROM ${PYTHON_IMAGE} AS python
 
-FROM --platform=${BUILDPLATFORM} ${BUILD_IMAGE} AS build
+# Whatever does not change with our sources, on what compiles them.
+FROM --platform=${BUILDPLATFORM} ${BUILD_IMAGE} AS environment
 ARG BUILDARCH
 ARG TARGETARCH
 WORKDIR /build
@@ -29,25 +32,32 @@ RUN --mount=type=secret,id=authorities,target=/etc/ssl/certs/ca-certificates.crt
     --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     python3 -m venv tools/venv \
     && tools/venv/bin/pip install --quiet --no-cache-dir --require-hashes --requirement requirements/image.txt
+COPY tools/image/assemble.py tools/image/
 RUN --mount=type=secret,id=authorities,target=/etc/ssl/certs/ca-certificates.crt \
     --mount=type=secret,id=uv.toml,target=/etc/uv/uv.toml \
     --mount=type=cache,target=/root/.cache/uv \
+    --mount=type=bind,from=python,source=/,target=/python \
     python3 -m venv --without-pip /opt/gpusharing \
     && tools/venv/bin/uv pip install --quiet --require-hashes --only-binary :all: \
         --python /opt/gpusharing --python-platform "$(cat machine)-manylinux_2_28" \
-        --requirement requirements/operator.txt --requirement requirements/agent.txt
-COPY pyproject.toml README.md LICENSE ./
+        --requirement requirements/operator.txt --requirement requirements/agent.txt \
+    && python3 tools/image/assemble.py environment --machine "$(cat machine)" --python-root /python \
+        --environment /opt/gpusharing --output /image \
+    && rm -r /opt/gpusharing/lib/python*/site-packages/*
+
+FROM ${ENVIRONMENT} AS build
+COPY pyproject.toml LICENSE ./
 COPY operator operator
-RUN tools/venv/bin/hatchling build --target wheel \
+# What people read there is no part of the image.
+RUN touch README.md \
+    && tools/venv/bin/hatchling build --target wheel \
     && tools/venv/bin/uv pip install --quiet --offline --no-cache --no-deps --python /opt/gpusharing --target application \
         dist/*.whl \
     && export CC="$(cat machine)-linux-gnu-gcc" PYTHONPATH=application \
     && python3 -m gpusharing.agent.walls.build application/gpusharing/agent/walls/gpusharing-wall \
-    && python3 -c "from pathlib import Path; from gpusharing.sim import build; build.package(Path('simulation'))"
-COPY tools/image/assemble.py tools/image/
-RUN --mount=type=bind,from=python,source=/,target=/python \
-    python3 tools/image/assemble.py --machine "$(cat machine)" --python-root /python --environment /opt/gpusharing --application application \
-        --simulation simulation --output /image
+    && python3 -c "from pathlib import Path; from gpusharing.sim import build; build.package(Path('simulation'))" \
+    && unset PYTHONPATH \
+    && python3 tools/image/assemble.py application --application application --simulation simulation --output /image
 
 FROM scratch AS assembled
 COPY --from=build /image /
@@ -77,7 +87,7 @@ ENTRYPOINT ["/opt/gpusharing/bin/gpusharing"]
 CMD ["--help"]
 
 # Nodes of GPUs that are not there, for clusters without any.
-FROM runtime AS simulated-node
+FROM ${RUNTIME} AS simulated-node
 COPY --from=layers /simulation /
 LABEL org.opencontainers.image.title="gpusharing-simulated-node" \
     org.opencontainers.image.description="Simulated GPU nodes, for clusters without GPUs"

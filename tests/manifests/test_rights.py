@@ -380,26 +380,54 @@ def named(rows: Iterable[Row]) -> list[Any]:
     return [pytest.param(row, id=row.what) for row in rows]
 
 
+# Once for all rows: a token is made by a program.
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def new_agent(inhabited: ControlPlane) -> Path:
+    return await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT, node="node-3")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def agent(inhabited: ControlPlane) -> Path:
+    return await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT, node="node-1")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def agent_of_no_node(inhabited: ControlPlane) -> Path:
+    return await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def kubelet(inhabited: ControlPlane) -> Path:
+    return await inhabited.user_kubeconfig("system:node:node-1", "system:nodes")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def operator(inhabited: ControlPlane) -> Path:
+    return await inhabited.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
+
+
 @pytest.mark.parametrize("row", named(NEW_AGENT))
-async def test_an_agent_that_has_just_come(inhabited: ControlPlane, row: Row) -> None:
-    await check(inhabited, await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT, node="node-3"), row)
+async def test_an_agent_that_has_just_come(inhabited: ControlPlane, new_agent: Path, row: Row) -> None:
+    await check(inhabited, new_agent, row)
 
 
 @pytest.mark.parametrize("row", named(AGENT))
-async def test_an_agent(inhabited: ControlPlane, row: Row) -> None:
-    await check(inhabited, await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT, node="node-1"), row)
+async def test_an_agent(inhabited: ControlPlane, agent: Path, row: Row) -> None:
+    await check(inhabited, agent, row)
 
 
 @pytest.mark.parametrize("row", named(AGENT_OF_NO_NODE))
-async def test_an_agents_token_that_is_bound_to_no_node(inhabited: ControlPlane, row: Row) -> None:
-    await check(inhabited, await inhabited.service_account_kubeconfig(NAMESPACE, AGENT_ACCOUNT), row)
+async def test_an_agents_token_that_is_bound_to_no_node(
+    inhabited: ControlPlane, agent_of_no_node: Path, row: Row
+) -> None:
+    await check(inhabited, agent_of_no_node, row)
 
 
 @pytest.mark.parametrize("row", named(KUBELET))
-async def test_a_kubelet(inhabited: ControlPlane, row: Row) -> None:
-    await check(inhabited, await inhabited.user_kubeconfig("system:node:node-1", "system:nodes"), row)
+async def test_a_kubelet(inhabited: ControlPlane, kubelet: Path, row: Row) -> None:
+    await check(inhabited, kubelet, row)
 
 
 @pytest.mark.parametrize("row", named(OPERATOR))
-async def test_the_operator(inhabited: ControlPlane, row: Row) -> None:
-    await check(inhabited, await inhabited.service_account_kubeconfig(NAMESPACE, "gpusharing-operator"), row)
+async def test_the_operator(inhabited: ControlPlane, operator: Path, row: Row) -> None:
+    await check(inhabited, operator, row)

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -263,22 +262,29 @@ def _compile(directory: Path, *, prefix: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("python-root", "environment", "application", "simulation", "output"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--machine", required=True, help="as of the compiler, such as aarch64")
+    parts = parser.add_subparsers(dest="part", required=True)
+    environment = parts.add_parser("environment", help="what does not change with our sources")
+    environment.add_argument("--machine", required=True, help="as of the compiler, such as aarch64")
+    application = parts.add_parser("application", help="what does")
+    for part, directories in (
+        (environment, ("python-root", "environment", "output")),
+        (application, ("application", "simulation", "output")),
+    ):
+        for name in directories:
+            part.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args()
-    environment, output = options.environment.resolve(), options.output
     # Owner and rights are those of the files, whoever builds.
     os.umask(0o022)
-    rootfs = Rootfs(options.python_root, output / "interpreter")
-    with ProcessPoolExecutor(1) as beside:
-        ours = beside.submit(assemble_application, options.application, output / "application")
-        interpreter = assemble_interpreter(rootfs, options.machine, environment / "lib")
+    if options.part == "environment":
+        installed = options.environment.resolve()
+        rootfs = Rootfs(options.python_root, options.output / "interpreter")
+        interpreter = assemble_interpreter(rootfs, options.machine, installed / "lib")
         describe_system(rootfs)
-        assemble_environment(environment, output / "dependencies", interpreter)
-        ours.result()
-    target = output / "simulation" / PACKAGES / "gpusharing/sim/built"
-    shutil.copytree(options.simulation, target)
+        assemble_environment(installed, options.output / "dependencies", interpreter)
+    else:
+        assemble_application(options.application, options.output / "application")
+        target = options.output / "simulation" / PACKAGES / "gpusharing/sim/built"
+        shutil.copytree(options.simulation, target)
 
 
 if __name__ == "__main__":

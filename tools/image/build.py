@@ -37,11 +37,17 @@ _INPUTS: Final = (
     "Dockerfile",
     ".dockerignore",
     "LICENSE",
-    "README.md",
     "operator",
     "pyproject.toml",
     "requirements",
     "tools/image",
+)
+# Of which its environment is made, beside the bases.
+_INPUTS_OF_ENVIRONMENT: Final = (
+    "Dockerfile",
+    "requirements",
+    "tools/image/assemble.py",
+    "tools/image/install_compiler.sh",
 )
 _AUTHORITIES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 # Each is 90 MB, and there is one for each change.
@@ -109,7 +115,8 @@ def require(*programs: str) -> None:
 def build(architecture: str, *, anew: bool = False) -> dict[str, Path]:
     """The archive of each image, built now unless it was before."""
     require("buildah", "mmdebstrap", "git")
-    built = CACHE / "built" / f"{_fingerprint(architecture)}-{architecture}"
+    ingredients = _fingerprint(architecture, _INPUTS, _last_change("%H"))
+    built = CACHE / "built" / f"{ingredients}-{architecture}"
     archives = {image: built / f"{image}-{architecture}.tar" for image in TARGETS}
 
     def is_built() -> bool:
@@ -120,7 +127,7 @@ def build(architecture: str, *, anew: bool = False) -> dict[str, Path]:
         with _one_at_a_time():
             if anew or not is_built():
                 _delete_old_builds()
-                _build(architecture, archives)
+                _build(architecture, archives, anew=anew)
     return archives
 
 
@@ -130,7 +137,7 @@ def _delete_old_builds() -> None:
             shutil.rmtree(built)
 
 
-def _build(architecture: str, archives: Mapping[str, Path]) -> None:
+def _build(architecture: str, archives: Mapping[str, Path], *, anew: bool) -> None:
     scratch = CACHE / "scratch"
     # What a build that was killed has left.
     shutil.rmtree(scratch, ignore_errors=True)
@@ -141,12 +148,15 @@ def _build(architecture: str, archives: Mapping[str, Path]) -> None:
     arguments = {name: _make_base(base, scratch) for name, base in bases.items()}
     arguments |= {"BUILDARCH": own, "BUILDPLATFORM": f"linux/{own}"}
     _say(f"Building for {architecture}\n")
-    secrets = [f"--secret=id={name},src={path}" for name, path in _secrets(scratch).items()]
-    assembled = _build_target("assembled", architecture, arguments, *secrets)
+    arguments["ENVIRONMENT"] = _make_environment(architecture, arguments, scratch, anew=anew)
+    assembled = _build_target("assembled", architecture, arguments)
     arguments |= {"ASSEMBLED": assembled, "VERSION": version(), "REVISION": _last_change("%H")}
     for image, archive in archives.items():
         _say(f"Building {image}\n")
         made = _build_target(TARGETS[image], architecture, arguments)
+        if image == RUNTIME:
+            # The other one begins with it.
+            arguments["RUNTIME"] = made
         layout = scratch / image
         _buildah("push", "--quiet", "--format=oci", made, f"oci:{layout}:localhost/{image}:dev")
         archive.parent.mkdir(parents=True, exist_ok=True)
@@ -177,6 +187,26 @@ def _build_target(target: str, architecture: str, arguments: Mapping[str, str], 
     return noted.read_text().strip().removeprefix("sha256:")
 
 
+def _make_environment(architecture: str, arguments: Mapping[str, str], scratch: Path, *, anew: bool) -> str:
+    """What our sources change nothing in takes most of the time, so it is kept, the latest of each architecture."""
+    repository = f"localhost/environment-{architecture}"
+    name = f"{repository}:{_fingerprint(architecture, _INPUTS_OF_ENVIRONMENT)}"
+    if not anew and _is_stored(name):
+        return name
+    _say(f"Making an environment for {architecture}\n")
+    secrets = [f"--secret=id={id_},src={path}" for id_, path in _secrets(scratch).items()]
+    made = _build_target("environment", architecture, arguments, *secrets)
+    _buildah("tag", made, name)
+    for old in _buildah("images", "--format={{.Name}}:{{.Tag}}").splitlines():
+        if old.startswith(f"{repository}:") and old != name:
+            _buildah("rmi", old)
+    return name
+
+
+def _is_stored(name: str) -> bool:
+    return bool(_buildah("inspect", "--type=image", name, check=False))
+
+
 def _write_archive(layout: Path, archive: Path) -> None:
     """The same bytes for the same images."""
     aside = archive.with_name(f".{archive.name}.new")
@@ -198,7 +228,7 @@ def digest(archive: Path) -> str:
 
 
 def _make_base(base: Base, scratch: Path) -> str:
-    if _buildah("inspect", "--type=image", base.name, check=False):
+    if _is_stored(base.name):
         return base.name
     _say(f"Making a base for {base.architecture} of packages: {', '.join(base.packages)}\n")
     sources, system = scratch / "sources.list", scratch / "system.tar"
@@ -256,11 +286,12 @@ def _secrets(scratch: Path) -> dict[str, Path]:
     return secrets
 
 
-def _fingerprint(architecture: str) -> str:
+def _fingerprint(architecture: str, inputs: Sequence[str], *others: str) -> str:
+    """Of the bases, the files in these places, and whatever else something is made of."""
     ingredients = hashlib.sha256()
-    for text in (build_base(architecture).name, python_base(architecture).name, _last_change("%H")):
+    for text in (build_base(architecture).name, python_base(architecture).name, *others):
         ingredients.update(text.encode())
-    for file in sorted(_run("git", "ls-files", "--cached", "--others", "--exclude-standard", *_INPUTS).splitlines()):
+    for file in sorted(_run("git", "ls-files", "--cached", "--others", "--exclude-standard", *inputs).splitlines()):
         path = ROOT / file
         if path.is_file():
             ingredients.update(f"{file}:{path.stat().st_mode & 0o111}:{path.stat().st_size}:".encode())

@@ -2,7 +2,9 @@
 
 import shutil
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +14,9 @@ from agent.on_cluster import RESOURCE, GpuNode
 from gpusharing.sim import faults
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
+from harness.mounts import mount
 
 pytestmark = pytest.mark.cluster
-
-
-def mount(*arguments: str) -> None:
-    subprocess.run(["mount", *arguments], check=True)
 
 
 def umount(*arguments: str) -> None:
@@ -65,7 +64,7 @@ async def test_what_others_remove_is_there_again_within_seconds(gpu_node: GpuNod
 async def test_a_full_disk_does_not_hide_a_broken_gpu(installed: ControlPlane) -> None:
     async with GpuNode(installed, start=False) as node:
         node.state.mkdir()
-        mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(node.state))
+        mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", node.state)
         try:
             await node.agent.start()
             await node.decide(None, None)
@@ -95,3 +94,69 @@ async def test_a_full_disk_does_not_hide_a_broken_gpu(installed: ControlPlane) -
         finally:
             await node.agent.kill()
             umount("--lazy", str(node.state))
+
+
+@contextmanager
+def mounted(source: Path, target: Path) -> Iterator[None]:
+    """A directory of the node, in the agent's container."""
+    for directory in (source, target):
+        directory.mkdir(parents=True, exist_ok=True)
+    mount("--bind", source, target)
+    try:
+        yield
+    finally:
+        umount("--lazy", str(target))
+
+
+def remove(directory: Path) -> None:
+    shutil.rmtree(directory)
+
+
+def move(directory: Path) -> None:
+    directory.rename(directory.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("name", "lose"),
+    [
+        ("cdi", remove),
+        ("cdi", move),
+        ("state", remove),
+        ("mps", remove),
+        ("kubelet/plugins", remove),
+        ("kubelet/plugins_registry", move),
+    ],
+)
+async def test_a_mounted_directory_that_the_node_has_no_more(
+    installed: ControlPlane, tmp_path: Path, name: str, lose: Any
+) -> None:
+    """The next container has what the node has then."""
+    on_the_node = tmp_path / name
+    async with GpuNode(installed, start=False) as node:
+        directory = node.directory / name
+        with mounted(on_the_node, directory):
+            await node.agent.start()
+            await node.decide(None, None)
+            claim = await node.claim(node.whole())
+            assert not (await node.kubelet.prepare(claim))[claim.uid].error
+            specs = node.specs()
+            lose(on_the_node)
+
+            async def has_ended() -> None:
+                assert not node.agent.running
+
+            await eventually(has_ended)
+        [end] = node.log("agent cannot run")
+        assert f"directory that is mounted at {directory} was removed or moved" in end["error"]
+        with mounted(on_the_node, directory):
+            await node.agent.start()
+
+            async def is_as_before() -> None:
+                assert node.specs() == specs
+                assert node.prepared() == {claim.uid}
+
+            await eventually(is_as_before)
+            other = await node.claim(node.whole(1))
+            assert not (await node.kubelet.prepare(other))[other.uid].error
+            assert await node.kubelet.unprepare(claim, other) == {claim.uid: "", other.uid: ""}
+            await node.agent.stop()

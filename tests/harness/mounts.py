@@ -4,6 +4,10 @@ import subprocess
 from pathlib import Path
 
 
+def mount(*arguments: str | Path) -> None:
+    subprocess.run(["mount", *arguments], check=True)
+
+
 def mounts_below(directory: Path) -> list[Path]:
     """The innermost first."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()

@@ -16,7 +16,7 @@ for directory in etc var; do
 done
 
 # Where manifests look for what is in the node's directory, and outlives a power cut. Only for them: while a directory is
-# mounted elsewhere as well, containerd does not notice that it was removed.
+# mounted elsewhere as well, containerd does not notice that it was removed. So /run/cdi is one like any other.
 at() {
     mkdir -p "$2"
     mount --bind "$node/$1" "$2"
@@ -24,7 +24,7 @@ at() {
 if [ -n "$2" ]; then
     at kubelet /var/lib/kubelet
     at cdi/etc /etc/cdi
-    at cdi/run /var/run/cdi
+    mkdir /run/cdi
     at state /var/lib/gpusharing
     at simulated /var/lib/gpusharing-simulated
 fi

@@ -68,7 +68,14 @@ class Node:
     @property
     def cdi_dirs(self) -> tuple[Path, Path]:
         """What /etc/cdi and /var/run/cdi are on other nodes."""
-        return self.directory / "cdi" / "etc", self.directory / "cdi" / "run"
+        etc, run = self._cdi_dirs_inside
+        return etc, self.seen_from_outside(str(run)) if self._network else run
+
+    @property
+    def _cdi_dirs_inside(self) -> tuple[Path, Path]:
+        """As the node's programs see them."""
+        home = self.directory / "cdi"
+        return home / "etc", Path("/run/cdi") if self._network else home / "run"
 
     @property
     def state_directory(self) -> Path:
@@ -111,8 +118,7 @@ class Node:
         # Where a cluster starts it, it is on a tmpfs of the machine.
         remove_cgroups(self.directory)
         shutil.rmtree(self.directory / "containerd" / "state", ignore_errors=True)
-        _, run_cdi = self.cdi_dirs
-        for spec in run_cdi.iterdir():
+        for spec in (self.directory / "cdi" / "run").iterdir():
             spec.unlink()
 
     async def switch_on(self) -> None:
@@ -135,8 +141,8 @@ class Node:
 
     async def _start(self, stack: AsyncExitStack) -> None:
         self.directory = stack.enter_context(scratch_directory())
-        for directory in (self.kubelet_root, *self.cdi_dirs, self.state_directory, self.simulated_directory):
-            directory.mkdir(parents=True)
+        for name in ("kubelet", "cdi/etc", "cdi/run", "state", "simulated"):
+            (self.directory / name).mkdir(parents=True)
         self._init = namespace(self.directory, self._network.namespace if self._network else None)
         await stack.enter_async_context(self._init.killed_at_end())
         if self._with_cgroup2:
@@ -163,7 +169,7 @@ class Node:
             template.substitute(
                 directory=self.directory,
                 cni_plugins=self._network.programs if self._network else cni,
-                cdi_spec_dirs=json.dumps([str(directory) for directory in self.cdi_dirs]),
+                cdi_spec_dirs=json.dumps([str(directory) for directory in self._cdi_dirs_inside]),
                 runc=self._runc(),
                 sandbox_image=images.PAUSE,
             )

@@ -1,5 +1,6 @@
 """`kubectl apply --kustomize manifests/overlays/simulated`, as it is written: README's example runs, and neither the
-end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses a GPU."""
+end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses a GPU, nor does a directory that is
+removed."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -90,6 +91,23 @@ async def containerd_restarts(user: AnyUser, cluster: InstalledCluster) -> None:
     await cluster.node.containerd.restart()
 
 
+async def cdi_directory_is_removed(user: AnyUser, cluster: InstalledCluster) -> None:
+    """The agent goes on in its next container, which has the node's directory, and containerd is told."""
+    before = await cluster.agent_pod()
+    (status,) = before["status"]["containerStatuses"]
+    specs = await cluster.node.run("ls", "/var/run/cdi")
+    assert "gpusharing.dev-claim_" in specs
+    await cluster.node.run("rm", "-r", "/var/run/cdi")
+
+    async def all_is_there_again() -> None:
+        (now,) = (await cluster.agent_pod())["status"]["containerStatuses"]
+        assert now["restartCount"] > status["restartCount"]
+        assert now["ready"]
+        assert await cluster.node.run("ls", "/var/run/cdi") == specs
+
+    await eventually(all_is_there_again)
+
+
 def _id(status: dict[str, Any]) -> str:
     identity: str = status["containerID"]
     return identity.removeprefix("containerd://")
@@ -101,7 +119,8 @@ async def test_nothing_disturbs_a_running_pod(user: AnyUser, cluster: InstalledC
     before = await what_runs(user)
     assert before.daemons
     assert "CUDA_MPS_PIPE_DIRECTORY" in await user.shell("by-mps", "env", container="main")
-    for number, end in enumerate((agent_is_replaced, agent_is_killed, kubelet_restarts, containerd_restarts)):
+    ends = (agent_is_replaced, agent_is_killed, kubelet_restarts, containerd_restarts, cdi_directory_is_removed)
+    for number, end in enumerate(ends):
         await end(user, cluster)
         assert await what_runs(user) == before, end.__name__
         # And everything works.

@@ -1,6 +1,7 @@
 """A daemon that clients in containers share memory with, and that outlives the agent's own container."""
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +18,7 @@ from gpusharing.sim import cuda
 from harness.images import busybox
 from harness.mounts import daemons_in, unmount_below
 from nvidia.nodes import opened, uuid
-from sim.mps_daemons import kill_programs_of, programs_of
+from sim.mps_daemons import eventually, kill_programs_of, programs_of
 from toolkit.machine import CGROUPS, Machine, machine
 
 
@@ -63,11 +64,15 @@ def dev(tmp_path: Path) -> Path:
     return dev
 
 
+def words(root: Path, dev: Path, directory: Path, script: str, cgroups: str = CGROUPS) -> tuple[str | Path, ...]:
+    started = (sys.executable, "-I", "-S", apart.__file__, root, dev, cgroups, directory)
+    return (*started, "/bin/sh", "-c", script)
+
+
 def run(
     host: Machine, root: Path, dev: Path, directory: Path, script: str, *, cgroups: str = CGROUPS
 ) -> CompletedProcess[str]:
-    words = (sys.executable, "-I", "-S", apart.__file__, root, dev, cgroups, directory)
-    return host.run(*words, "/bin/sh", "-c", script)
+    return host.run(*words(root, dev, directory, script, cgroups))
 
 
 def test_it_runs_in_the_root_of_the_driver_with_the_devices_of_the_host(
@@ -86,6 +91,27 @@ def test_its_shared_memory_and_directory_are_its_own(host: Machine, root: Path, 
     assert (directory / "shm/of-mps").read_text() == "hello\n"
     assert (directory / "pipe").read_text() == "pipe\n"
     assert list((dev / "shm").iterdir()) == list((root / "mnt").iterdir()) == []
+
+
+def test_it_keeps_no_mount_of_the_agents(host: Machine, root: Path, dev: Path, directory: Path, tmp_path: Path) -> None:
+    """One of a directory that the node has no more would keep a container runtime from hearing of its end."""
+    of_the_node, mounted = tmp_path / "run/cdi", tmp_path / "container/cdi"
+    for place in (of_the_node, mounted):
+        place.mkdir(parents=True)
+    assert host.run("mount", "--bind", of_the_node, mounted).returncode == 0
+    with subprocess.Popen(
+        host.command(words(root, dev, directory, "read end")), stdin=subprocess.PIPE, text=True
+    ) as process:
+
+        def mounts() -> str:
+            # Of the whole namespace, where nothing may be at /proc; the process itself sees what is below its root.
+            enter = ["nsenter", f"--mount=/proc/{process.pid}/ns/mnt", "--wd=/proc", "--"]
+            return subprocess.check_output([*enter, "cat", "self/mountinfo"], text=True)
+
+        eventually(lambda: Path(f"/proc/{process.pid}/root").readlink() == root)
+        assert f" {root}/dev " in mounts()
+        assert str(mounted) not in mounts()
+        process.communicate("\n")
 
 
 def test_it_leaves_the_cgroup_of_whoever_starts_it(host: Machine, root: Path, dev: Path, directory: Path) -> None:

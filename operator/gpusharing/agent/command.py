@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from gpusharing.agent.containers.cdi import CdiDirectory
+from gpusharing.agent.problems import DirectoryGoneError
 from gpusharing.agent.process import cdi_specs_of, hardware_of, main
 from gpusharing.agent.walls.program import PACKAGED
 from gpusharing.api import names
@@ -175,7 +176,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with _only_one(arguments.state_dir):
             asyncio.run(main(arguments))
-    except (AlreadyRunningError, HardwareError, credentials.CredentialsError, OSError, ValueError) as error:
+    except (
+        AlreadyRunningError,
+        DirectoryGoneError,
+        HardwareError,
+        credentials.CredentialsError,
+        OSError,
+        ValueError,
+    ) as error:
         log.critical("agent cannot run", error=str(error))
         return 1
     return 0

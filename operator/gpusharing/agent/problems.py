@@ -40,6 +40,10 @@ class SocketTakenError(OSError):
     """Another program serves where the kubelet looks for this driver."""
 
 
+class DirectoryGoneError(Exception):
+    """A directory that is mounted into this container is not the node's any more."""
+
+
 class Problem(NamedTuple):
     reason: Reason
     message: str

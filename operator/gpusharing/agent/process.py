@@ -21,6 +21,7 @@ from gpusharing.agent.containers.device_metadata import MetadataFiles
 from gpusharing.agent.health.events import HealthEvents
 from gpusharing.agent.health.node_health import NodeHealth
 from gpusharing.agent.inspection.inspection import Inspection, parts_of
+from gpusharing.agent.inspection.mounts import MountedDirectories
 from gpusharing.agent.inspection.node_problems import NodeProblems
 from gpusharing.agent.inspection.survey import Survey
 from gpusharing.agent.inspection.watch import Watch
@@ -32,6 +33,7 @@ from gpusharing.agent.metrics.memory import WallMemory
 from gpusharing.agent.metrics.node import NodeMetrics, RecoveredGpus
 from gpusharing.agent.metrics.operations import OperationMeter
 from gpusharing.agent.node_loop import NodeLoop
+from gpusharing.agent.problems import DirectoryGoneError
 from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.publishing.other_drivers import OtherDrivers
 from gpusharing.agent.settling.settler import Settler
@@ -74,6 +76,13 @@ def cdi_specs_of(arguments: argparse.Namespace) -> CdiSpecs:
     return CdiSpecs(tuple(arguments.cdi_dirs or (Path("/var/run/cdi"), Path("/etc/cdi"))))
 
 
+def _host_directories(arguments: argparse.Namespace, specs: CdiSpecs) -> tuple[Path, ...]:
+    """Where the agent's container has directories of the node."""
+    kubelet = arguments.kubelet_root
+    sockets = (kubelet / "plugins", kubelet / "plugins_registry")
+    return *sockets, *specs.directories, arguments.state_dir, arguments.mps_dir, arguments.driver_root
+
+
 async def main(arguments: argparse.Namespace) -> None:
     if sys.version_info < (3, 12):
         # As newer ones do: without a thread for each program that is run.
@@ -93,12 +102,14 @@ async def main(arguments: argparse.Namespace) -> None:
     except asyncio.CancelledError:
         log.info("stopped")
     except ExceptionGroup as group:
-        if group.subgroup(DriverExchangedError) is None:
-            raise
-        raise DriverExchangedError("another GPU driver is loaded than the one this agent began with") from None
+        if group.subgroup(DriverExchangedError):
+            raise DriverExchangedError("another GPU driver is loaded than the one this agent began with") from None
+        if gone := group.subgroup(DirectoryGoneError):
+            raise gone.exceptions[0] from None
+        raise
 
 
-async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it puts everything together)
+async def _agent(arguments: argparse.Namespace) -> None:
     credential = credentials.load(arguments.kubeconfig)
     operations = OperationMeter()
     specs = cdi_specs_of(arguments)
@@ -185,6 +196,7 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
         )
         inspection = Inspection(
             parts_of(server=server, claims=recovery, records=records),
+            mounts=MountedDirectories(_host_directories(arguments, specs)),
             steps=others,
             drift=settler.drift,
             problems=problems.find,
@@ -256,11 +268,7 @@ async def _agent(arguments: argparse.Namespace) -> None:  # noqa: PLR0915 (it pu
                 await start.gpus_known.wait()
                 await watch.run()
 
-            async def inspect() -> None:
-                await start.gpus_known.wait()
-                await inspection.run()
-
-            await _run_together(others, begin, loop.run, writer.run, health_events.run, watch_gpus, inspect)
+            await _run_together(others, begin, loop.run, writer.run, health_events.run, watch_gpus, inspection.run)
 
 
 async def _run_together(steps: Steps, *works: Callable[[], Awaitable[None]]) -> None:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from gpusharing.agent.problems import Problem, Reason, SocketTakenError, not_writable
+from gpusharing.agent.problems import DirectoryGoneError, Problem, Reason, SocketTakenError, not_writable
 from gpusharing.kube.clock import seconds_since_boot
 from gpusharing.kube.retry import Backoff
 from gpusharing.kube.transport import ApiError, UnreachableError
@@ -26,6 +26,8 @@ _BACKOFF: Final = Backoff()
 _PATIENCE: Final = 10.0
 _OVERDUE: Final = 1.0
 _FORESEEN: Final = (ApiError, UnreachableError, HardwareError, OSError)
+# The next process loads the library of another driver, and has the node's directories; this one cannot.
+_ENDS: Final = (DriverExchangedError, DirectoryGoneError)
 # A message that changes each time must not fill the log with tracebacks.
 _TRACEBACKS: Final = 100
 
@@ -191,10 +193,9 @@ class _Step:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        # The next process loads the library of another driver; this one cannot.
         if error is None:
             self._steps.note(self._name, self._about, None)
-        elif isinstance(error, Exception) and not isinstance(error, DriverExchangedError):
+        elif isinstance(error, Exception) and not isinstance(error, _ENDS):
             self._steps.note(self._name, self._about, error)
             return True
         return False

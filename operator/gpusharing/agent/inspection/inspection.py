@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from gpusharing.agent.claims.recovery import ClaimRecovery
+from gpusharing.agent.inspection.mounts import MountedDirectories
 from gpusharing.agent.kubelet.server import PluginServer
 from gpusharing.agent.problems import Problem
 from gpusharing.agent.settling.drift import Drift, Drifted
@@ -45,6 +46,7 @@ class Inspection:
         self,
         parts: Sequence[Part],
         *,
+        mounts: MountedDirectories,
         steps: Steps,
         drift: Drift,
         problems: Callable[[], Sequence[Problem]],
@@ -54,6 +56,7 @@ class Inspection:
         """`problems` are all of the agent's, which change without an event, too; `on_restored` gets a sentence for
         people."""
         self._parts = parts
+        self._mounts = mounts
         self._steps = steps
         self._drift = drift
         self._problems = problems
@@ -73,6 +76,8 @@ class Inspection:
 
     async def look(self) -> None:
         """At the parts whose time has come, and at those that could not be made last time."""
+        # In a directory that the node has no more, nothing is to be made.
+        await asyncio.to_thread(self._mounts.check)
         for part in self._parts:
             await self._look_at(part)
         problems = self._problems()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 _NEW_MOUNT_NAMESPACE = 0x00020000
 _BIND, _AND_ALL_BELOW, _FOLLOW_THE_HOST = 4096, 16384, 1 << 19
+_DETACH = 2
 _CGROUP = "gpusharing"
 DIRECTORY = Path("/mnt")
 """Where the program finds the directory of its daemon."""
@@ -27,6 +28,7 @@ def leave_cgroup(cgroups: Path) -> None:
 
 def enter(root: Path, dev: Path, directory: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
+    root = root.resolve()
 
     def require(result: int, what: str) -> None:
         if result:
@@ -44,6 +46,11 @@ def enter(root: Path, dev: Path, directory: Path) -> None:
     bind(directory, root / DIRECTORY.relative_to("/"))
     if not (root / "proc/self").exists():
         bind(Path("/proc"), root / "proc", _AND_ALL_BELOW)
+    # While a directory that the node has no more is mounted anywhere, the container runtime does not hear of its end.
+    for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
+        point = Path(line.split()[4])
+        if not point.is_relative_to(root) and not root.is_relative_to(point):
+            libc.umount2(os.fsencode(point), _DETACH)
     os.chroot(root)
     os.chdir("/")
 

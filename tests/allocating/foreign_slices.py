@@ -81,7 +81,7 @@ def _pool(random: Random, driver: str, pool: str, where: Json, nodes: list[Json]
     specs = [{"driver": driver, "pool": told, **where, **content} for content in contents]
     if random.random() < 0.08:
         specs.pop(random.randrange(len(specs)))  # still to come
-    if random.random() < 0.08 and specs:
+    if random.random() < 0.2 and specs:
         old = {**specs[-1], "pool": told | {"generation": generation - 1}}
         specs.append(old)
     return specs

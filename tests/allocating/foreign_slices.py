@@ -22,6 +22,13 @@ def pools(random: Random, nodes: list[Json]) -> list[Json]:
             specs += _pool(random, driver, node["metadata"]["name"], {"nodeName": node["metadata"]["name"]}, nodes)
     if random.random() < 0.4:
         specs += _pool(random, random.choice(DRIVERS), "everywhere", _wide(random), nodes)
+    if random.random() < 0.3:
+        # Each slice of it is for another node.
+        for spec in _pool(random, random.choice(DRIVERS), "spread", {}, nodes):
+            where = (
+                {"allNodes": True} if random.random() < 0.2 else {"nodeName": random.choice(nodes)["metadata"]["name"]}
+            )
+            specs.append(spec | where)
     return specs
 
 
@@ -74,7 +81,7 @@ def _pool(random: Random, driver: str, pool: str, where: Json, nodes: list[Json]
     specs = [{"driver": driver, "pool": told, **where, **content} for content in contents]
     if random.random() < 0.08:
         specs.pop(random.randrange(len(specs)))  # still to come
-    if random.random() < 0.08 and specs:
+    if random.random() < 0.2 and specs:
         old = {**specs[-1], "pool": told | {"generation": generation - 1}}
         specs.append(old)
     return specs

@@ -38,11 +38,14 @@ def world(seed: int, number: int, *, nodes: list[Json] | None = None) -> World:
                 allocated[claim] = [_result(ours.specs, pool, held, claim)]
     foreign = foreign_slices.pools(random, nodes)
     specs += foreign
-    if random.random() < 0.2:
+    counting = [spec for spec in foreign if any(one.get("consumesCounters") for one in spec.get("devices", ()))]
+    if counting and random.random() < 0.3:
         # More than their counters allow: a slice may change while its devices are in use.
-        for index, (spec, device) in enumerate(_some(random, _exclusive(foreign))):
-            where = {"driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
-            allocated[f"before-{index}"] = [{"request": "gpu", **where}]
+        spec = random.choice(counting)
+        for device in spec["devices"][random.randint(1, 2) :]:
+            if not device.get("allowMultipleAllocations"):
+                where = {"driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
+                allocated[f"before-{device['name']}"] = [{"request": "gpu", **where}]
     slices = [{"metadata": {"name": f"s{index:03d}"}, "spec": spec} for index, spec in enumerate(specs)]
     random.shuffle(slices)
     return World(nodes, slices, pods.CLASSES, allocated)
@@ -55,19 +58,6 @@ def _node(random: Random, name: str) -> Json:
     if random.random() < 0.8:
         labels["rank"] = random.choice(["1", "2"])
     return {"metadata": {"name": name, "labels": labels}}
-
-
-def _some(random: Random, devices: list[tuple[Json, Json]]) -> list[tuple[Json, Json]]:
-    return random.sample(devices, min(3, len(devices)))
-
-
-def _exclusive(specs: list[Json]) -> list[tuple[Json, Json]]:
-    return [
-        (spec, device)
-        for spec in specs
-        for device in spec.get("devices", ())
-        if not device.get("allowMultipleAllocations")
-    ]
 
 
 def _result(specs: list[Json], pool: str, name: str, claim: str) -> Json:

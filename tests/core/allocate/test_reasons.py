@@ -333,6 +333,12 @@ def test_that_too_few_devices_satisfy_a_constraint_is_seen_without_trying_all_co
     assert found.reasons[0].is_enough
 
 
+def test_that_one_request_cannot_be_satisfied_is_seen_without_trying_all_combinations_of_the_others() -> None:
+    asked = [request(WHOLE, count=14) | {"name": "many"}, request(MPS) | {"name": "none"}]
+    found = on_node(of_kinds(*["Ampere"] * 30), claim(*asked))
+    assert (found.problem, [one.left for one in found.reasons]) == (Problem.NO_DEVICES, [30, 0])
+
+
 def test_too_many_combinations_are_given_up() -> None:
     """Two requests of 15, and a third one that can never be: the first two are tried in all combinations."""
     asked = [request(WHOLE, count=count) | {"name": f"r{count}"} for count in (14, 15, 1)]

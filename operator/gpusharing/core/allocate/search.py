@@ -1,6 +1,7 @@
 """The search for devices on one node: the first solution in the scheduler's own order, by its own rules."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -39,11 +40,20 @@ class GaveUpError(Exception):
     """There are too many combinations to try."""
 
 
+_SUSPICIOUS: Final = 200
+"""After so many tries it is worth looking whether one of the requests cannot be satisfied at all."""
+_MOST_TRIES_ALONE: Final = 1_000
+
+
+class _HopelessError(Exception):
+    """No combination is left that could do."""
+
+
 class Budget:
     """How much may be tried for one pod."""
 
-    def __init__(self) -> None:
-        self._left = _MOST_TRIES
+    def __init__(self, most: int = _MOST_TRIES) -> None:
+        self._left = most
         self._least = 0
 
     def begin_node(self) -> None:
@@ -127,6 +137,7 @@ class Search:
         self._taken = taken
         self._minor = minor
         self._budget = budget
+        self._tries = 0
         self._chosen: list[list[Chosen]] = [[] for _ in asked]
         self._used: dict[Device, set[int]] = {}
         """Devices that are not shared, with the claims (by their number) for which they are chosen."""
@@ -144,12 +155,13 @@ class Search:
             self._requests.append([tuple(self._prepare(one.claim, each) for each in some) for some in one.requests])
             self._check_count(one.claim, self._requests[-1])
             self._constraints.append([constraining(each, self._minor) for each in one.claim.constraints])
-        match self._next_request(0, 0):
-            case _Outcome.DONE:
-                return self._chosen
-            case _Outcome.TOO_MANY:
-                raise StopError(self._asked[0].claim, "", f"more than {MOST_DEVICES} devices")
-        return None
+        try:
+            outcome = self._next_request(0, 0)
+        except _HopelessError:
+            return None
+        if outcome is _Outcome.TOO_MANY:
+            raise StopError(self._asked[0].claim, "", f"more than {MOST_DEVICES} devices")
+        return self._chosen if outcome is _Outcome.DONE else None
 
     def _prepare(self, claim: Claim, question: Question) -> _OnNode:
         wanted = question.wanted
@@ -311,6 +323,9 @@ class Search:
             self._discharge(device, is_charged=is_charged)
             return False
         self._budget.spend()
+        self._tries += 1
+        if self._tries == _SUSPICIOUS and self._is_hopeless():
+            raise _HopelessError
         amounts = None
         if device.is_shared:
             amounts = self._demand(claim, question, device).amounts
@@ -347,6 +362,38 @@ class Search:
         for constraint in self._constraints[number]:
             constraint.remove(wanted)
         self._discharge(device, is_charged=self._charged.pop())
+
+    # --------------------------------------------------------------------------------------------------- no hope
+
+    def _is_hopeless(self) -> bool:
+        """Whether one of the requests could not even be satisfied alone. Kubernetes tries all combinations of the
+        others with it, to the same end, unless it stops on the way: then nothing is said here."""
+        alone = [
+            AskedClaim(replace(one.claim, requests=(request,)), (alternatives,))
+            for one in self._asked
+            for request, alternatives in zip(one.claim.requests, one.requests, strict=True)
+        ]
+        return len(alone) > 1 and not self._may_stop() and any(map(self._is_impossible, alone))
+
+    def _may_stop(self) -> bool:
+        questions = [question for one in self._asked for some in one.requests for question in some]
+        if any(question.wanted.everything for question in questions):
+            return True
+        try:
+            for question in questions:
+                for device in self._pools.devices:
+                    self._is_selected(self._asked[0].claim, question, device)
+                    self._demand(self._asked[0].claim, question, device)
+        except StopError:
+            return True
+        return False
+
+    def _is_impossible(self, alone: AskedClaim) -> bool:
+        budget = Budget(_MOST_TRIES_ALONE)
+        try:
+            return Search(self._pools, [alone], self._taken, minor=self._minor, budget=budget).run() is None
+        except GaveUpError:
+            return False
 
     # -------------------------------------------------------------------------------------------------- counters
 

@@ -52,6 +52,17 @@ async def says(process: Process, *lines: str) -> None:
     await eventually(has_said)
 
 
+async def reports(node: GpuNode, reason: str, *, claims: int, message: str = "") -> None:
+    async def is_reported() -> None:
+        status = (await node.sharing())["status"]
+        [ready] = [one for one in status["conditions"] if one["type"] == "Ready"]
+        assert (ready["status"], ready["reason"]) == ("False", reason)
+        assert message in ready["message"]
+        assert len(status["claims"]) == claims
+
+    await eventually(is_reported)
+
+
 async def ends(process: Process) -> None:
     async def has_ended() -> None:
         assert not process.running
@@ -101,6 +112,7 @@ async def test_everything_is_put_back_and_nothing_stays(installed: ControlPlane)
         assert not node.registration.exists()
         async with cleaning_up(node, "completed") as process:
             await says(process, *in_use)
+            await reports(node, "CleaningUp", claims=2, message=f"claim default/{claims[0].name} {uses}")
             # What nobody holds is put back; who is there is not disturbed.
             await eventually(only_changed_is(node, before, during[1]))
             another = await node.claim(node.whole(0))
@@ -109,6 +121,7 @@ async def test_everything_is_put_back_and_nothing_stays(installed: ControlPlane)
             assert await node.kubelet.unprepare(*claims) == {claim.uid: "" for claim in claims}
             await ends(process)
             assert DONE in process.log.read_text()
+        await reports(node, "CleanedUp", claims=0)
         assert node.sim.gpus() == before
         assert left_on(node) == []
         for _ in range(2):
@@ -133,6 +146,7 @@ async def test_what_cannot_be_put_back_is_named_and_not_forgotten(installed: Con
         first, second = error.splitlines()
         assert first.startswith(f"not cleaned up: {broken} is damaged")
         assert "nvidia-smi" in second
+        await reports(node, "NotCleanedUp", claims=0, message="nvidia-smi")
         node.sim.nvidia_smi.with_name("away").rename(node.sim.nvidia_smi)
         broken.unlink()
         assert clean_up(node) == (0, DONE, "")

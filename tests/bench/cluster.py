@@ -9,6 +9,7 @@ from bench.figures import Figure, p50, ratio
 from gpusharing.api.dra import ResourceSlice
 from gpusharing.kube.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api
+from harness.cluster import Cluster
 from harness.gpu_cluster import GpuCluster
 from harness.workloads import PODS, claim_spec, pod, template, time_slicing
 
@@ -104,7 +105,7 @@ def _is_running(value: Any) -> bool:
     return bool(value.get("status", {}).get("phase") == "Running")
 
 
-async def offered(cluster: GpuCluster, api: Api, *, clients: int) -> None:
+async def offered(cluster: Cluster, api: Api, *, clients: int) -> None:
     await api.create(SHARING_POLICIES, time_slicing("bench", clients=clients))
     await cluster.kubectl("wait", "sharingpolicy/bench", "--for=condition=Ready", "--timeout=30s")
 

@@ -285,7 +285,12 @@ def selecting(**requirement: Any) -> dict[str, Any]:
             id="MIG both ways",
         ),
         pytest.param(mig(profiles=[]), "spec.offers.mig.profiles", "at least 1 items", id="no profiles"),
-        pytest.param(mig(profiles=["1g"]), "spec.offers.mig.profiles[0]", "should match", id="a profile that is none"),
+        pytest.param(
+            mig(profiles=["1g"]),
+            "spec.offers.mig.profiles[0]",
+            'must be a MIG profile such as "1g.10gb": status.gpus[].migProfiles of the NodeSharings lists',
+            id="a profile that is none",
+        ),
         pytest.param(
             mig(profiles=["1g.10gb", "1g.10gb"]), "spec.offers.mig.profiles[1]", "Duplicate value", id="a profile twice"
         ),

@@ -175,7 +175,7 @@ async def test_it_asks_for_nothing_that_it_may_not_have(operator: Operator, they
     await they.make_node("n1")
     await they.apply_policy("audited")
     await eventually(lambda: they.ready_reason("audited"), "WaitingForNodes")
-    await eventually(lambda: they.told("audited"), ["Warning WaitingForNodes"])
+    await eventually(lambda: they.told("audited"), ["Normal WaitingForNodes"])
     asked = [json.loads(line) for line in audit_log.read_text().splitlines()]  # noqa: ASYNC240
     refused = [request["requestURI"] for request in asked if request["responseStatus"]["code"] in {401, 403}]
     assert refused == []

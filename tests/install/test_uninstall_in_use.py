@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from gpusharing import sim
+from harness.eventually import eventually
 from harness.installed_cluster import ROOT, SIMULATED, InstalledCluster
 from install.running import mps_daemons, what_runs
 from install.uninstalling import clean_up, cleanup_says, delete_policies, node_is_restored, nothing_is_left
@@ -36,6 +37,17 @@ async def remedies(user: AnyUser) -> list[str]:
     return found
 
 
+async def node_sharing_says(user: AnyUser, reason: str, *claims: str) -> None:
+    async def says() -> None:
+        status = (await user.get("nodesharing", "node-1"))["status"]
+        (ready,) = (one for one in status["conditions"] if one["type"] == "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", reason)
+        assert [claim for claim in claims if claim not in ready["message"]] == []
+        assert len(status["claims"]) == len(claims)
+
+    await eventually(says)
+
+
 async def test_pods_outlast_it_and_complete_it(cluster: InstalledCluster, tmp_path: Path) -> None:
     user = AnyUser(cluster)
     await use_gpus(cluster, user)
@@ -46,12 +58,14 @@ async def test_pods_outlast_it_and_complete_it(cluster: InstalledCluster, tmp_pa
     await delete_policies(cluster)
     await clean_up(cluster)
     await cleanup_says(cluster, *told)
+    await node_sharing_says(user, "CleaningUp", *told)
     assert await what_runs(user) == running
     assert node.gpus() == gpus
 
     # A pod that ends needs somebody who takes its claim back.
     await user.delete("pods", "--all", "--grace-period=0", "--timeout=60s")
     await node_is_restored(cluster)
+    await node_sharing_says(user, "CleanedUp")
     assert await mps_daemons(user) == frozenset()
     await user.delete("resourceclaimtemplates", "--all")
     await cluster.kubectl("delete", "--kustomize", SIMULATED)

@@ -15,13 +15,12 @@ from agent.on_cluster import Claim, Kubelet
 from harness.archives import write_other_image
 from harness.installed_cluster import AGENT, NAMESPACE, InstalledCluster
 from harness.workloads import claim_spec, pod, template, time_slicing
+from install.churn import RETRIED_WITHIN, come_and_go
 from node.user import SHARED, AnyUser
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
 NEXT: Final = "docker.io/library/gpusharing:next"
-RETRIED_WITHIN: Final = 60.0
-"""Of a pod's start: the agent's, then the kubelet's next sync, on a machine that is busy."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -78,7 +77,7 @@ async def test_agents_are_updated_under_running_pods(
     caller = Caller(Kubelet(socket), Claim(claim["uid"], claim["name"]))
     updated = asyncio.Event()
     async with caller.calling(), asyncio.TaskGroup() as tasks:
-        coming_and_going = tasks.create_task(_come_and_go(user, updated))
+        coming_and_going = tasks.create_task(come_and_go(user, "comes", template="share", until=updated))
         await cluster.kubectl("set", "image", AGENT, f"agent={NEXT}", f"--namespace={NAMESPACE}")
         await cluster.rolled_out()
         updated.set()
@@ -94,18 +93,3 @@ async def test_agents_are_updated_under_running_pods(
     assert stayed["status"]["containerStatuses"][0]["restartCount"] == 0
     await user.delete("pods", "--all", "--grace-period=0")
     await user.nothing_prepared()
-
-
-async def _come_and_go(user: AnyUser, updated: asyncio.Event) -> list[float]:
-    """How long each pod took to start: at least one is on its way at any time, and one comes after the update."""
-    starts: list[float] = []
-    is_last = False
-    while not is_last:
-        is_last = updated.is_set()
-        name = f"comes-{len(starts)}"
-        began = time.monotonic()
-        await user.apply(pod(name, template="share"))
-        await user.wait(f"pod/{name}", "--for=condition=Ready")
-        starts.append(time.monotonic() - began)
-        await user.delete("pod", name, "--wait=false")
-    return starts

@@ -1,7 +1,4 @@
-"""Objects that were stored under the definitions of the first release, under those of today.
-
-first_release/ has these definitions and the objects, with statuses, as they were then.
-"""
+"""Objects that were stored under the definitions of the first release, under those of today."""
 
 import json
 from collections.abc import AsyncIterator
@@ -17,11 +14,10 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
 from manifests.rendering import ROOT, as_list
+from manifests.stored import FIRST_RELEASE, STORED, has_all_of
 
 pytestmark = pytest.mark.cluster
 
-FIRST_RELEASE: Final = Path(__file__).parent / "first_release"
-STORED: Final = json.loads((FIRST_RELEASE / "stored.json").read_text())["items"]
 PLURALS: Final = {definition.kind: definition.name for definition in DEFINITIONS}
 MODELS: Final = {"NodeSharing": NodeSharing, "SharingPolicy": SharingPolicy}
 
@@ -65,15 +61,6 @@ async def test_nothing_is_lost_and_all_of_it_can_be_written_again(server: Contro
         await server.kubectl(
             "patch", *address(found), "--subresource=status", "--type=merge", f"--patch={json.dumps(status)}"
         )
-
-
-def has_all_of(found: Any, given: Any) -> bool:
-    """Beside defaults."""
-    if isinstance(given, dict):
-        return all(name in found and has_all_of(found[name], value) for name, value in given.items())
-    if isinstance(given, list):
-        return len(found) == len(given) and all(map(has_all_of, found, given))
-    return bool(found == given)
 
 
 async def accepts_what_is_new(server: ControlPlane) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harness.controlplane import ControlPlane
+from harness.gpu_cluster import MANIFESTS
 from manifests.rendering import COMPONENTS, OVERLAYS, Objects, kustomized, objects, only, with_all_components
 
 # Those that add objects; the others change those of base.
@@ -65,6 +66,14 @@ async def test_a_simulated_node_is_made_where_the_agent_looks_for_it(toolchain: 
     assert "affinity" not in spec
 
 
+@pytest.mark.parametrize("name", [path.name for path in OVERLAYS])
+async def test_logs_are_the_agents_if_no_container_is_named(toolchain: Path, name: str) -> None:
+    """Of several, kubectl takes the first one and says so each time."""
+    found = only(await overlay(toolchain, name), "DaemonSet", "gpusharing-agent")["spec"]["template"]
+    default = found["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"]
+    assert default in {container["name"] for container in found["spec"]["containers"]} == {"agent"}
+
+
 @pytest.mark.parametrize("name", ["gpu-operator", "openshift"])
 async def test_nvidias_driver_manager_can_send_the_agent_away(toolchain: Path, name: str) -> None:
     spec = await agent(toolchain, name)
@@ -81,6 +90,21 @@ async def test_on_gke_the_priority_classes_are_allowed(toolchain: Path) -> None:
     (scope,) = only(found, "ResourceQuota", "gpusharing-priority-classes")["spec"]["scopeSelector"]["matchExpressions"]
     assert scope["scopeName"] == "PriorityClass"
     assert set(scope["values"]) == used
+
+
+async def test_on_gke_the_state_is_where_programs_run(toolchain: Path) -> None:
+    """The same directory in the container and on the host; everything else as in base."""
+    (container,) = (spec := await agent(toolchain, "gke"))["containers"]
+    base = only(objects(await kustomized(toolchain / "kubectl", MANIFESTS)), "DaemonSet", "gpusharing-agent")
+    (in_base,) = base["spec"]["template"]["spec"]["containers"]
+    there = "/home/kubernetes/bin/gpusharing"
+    assert container["args"] == [one.replace("/var/lib/gpusharing", there) for one in in_base["args"]]
+    (mount,) = (one for one in container["volumeMounts"] if one["name"] == "state")
+    (volume,) = (one for one in spec["volumes"] if one["name"] == "state")
+    assert mount["mountPath"] == volume["hostPath"]["path"] == there
+    assert {one["mountPath"] for one in container["volumeMounts"]} - {there} == {
+        one["mountPath"] for one in in_base["volumeMounts"]
+    } - {"/var/lib/gpusharing"}
 
 
 async def test_on_openshift_each_account_has_its_constraints(toolchain: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gpusharing import sim
 from gpusharing.cli.main import main
+from gpusharing.sim import store
 from gpusharing.sim.errors import SimError
 from gpusharing.sim.installation import install
 
@@ -73,6 +74,16 @@ def test_it_is_not_exchanged_for_another(tmp_path: Path, boot_id: Path) -> None:
     install(directory, GPUS, seed="node-1", cdi_dir=cdi, boot_id_file=boot_id)
     with pytest.raises(SimError, match=r"has the simulated GPUs H100-80GB:2, not L4: to change them, delete"):
         install(directory, "L4", seed="node-1", cdi_dir=cdi, boot_id_file=boot_id)
+
+
+def test_one_that_another_version_has_made_is_named_with_the_remedy(tmp_path: Path, boot_id: Path) -> None:
+    directory, cdi = tmp_path / "node", tmp_path / "cdi"
+    node = install(directory, GPUS, seed="node-1", cdi_dir=cdi, boot_id_file=boot_id)
+    with store.locked(node.state) as state:
+        state.layout += 1
+    remedy = rf"layout version .*: delete all pods that use GPUs of this node, and then the directory {directory}"
+    with pytest.raises(SimError, match=remedy):
+        install(directory, GPUS, seed="node-1", cdi_dir=cdi, boot_id_file=boot_id)
 
 
 def test_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusharing.agent.claims.reading import ClaimRef, PrepareError
+from gpusharing.agent.cleanup_report import DONE, FAILED, WAITING, CleanupReport
 from gpusharing.agent.containers.cdi import CdiDirectory
 from gpusharing.agent.kubelet.health_stream import HealthService
 from gpusharing.agent.kubelet.server import PluginServer, sockets
@@ -21,6 +22,7 @@ from gpusharing.agent.state.files import quarantined
 from gpusharing.agent.state.models import PreparedClaim
 from gpusharing.agent.state.records import Records
 from gpusharing.core.publishing.mig_at_rest import Cut
+from gpusharing.core.text import listed
 from gpusharing.kube.address import Address
 from gpusharing.kube.http_server import Answer, Pages, serving
 from gpusharing.nvidia import hostile_files
@@ -44,11 +46,18 @@ async def clean_up(
     driver: str,
     listen: Address,
     say: Callable[[str], None],
+    report: CleanupReport | None,
 ) -> list[str]:
     """Waits until no claim is prepared, and says which ones are. Returns what is left, and why: then nothing is
     forgotten, and it can be tried again."""
     await hardware.open()
     records = Records(state, proc_root=proc_root, runtime=mps_home)
+
+    async def tell(reason: str, message: str) -> list[str]:
+        """The NodeSharing's problems, if any."""
+        why_not = await report.write(reason, message, claims=records.all_claims) if report else ""
+        return [why_not] if why_not else []
+
     if records.all_claims:
         claims = _Claims(records, cdi)
         service = DraService(claims.refuse, claims.take_back)
@@ -61,6 +70,7 @@ async def clean_up(
                 await server.renew()
                 claims.changed.clear()
                 problems = [*_in_use(records), *await _settled(hardware, records, mps_home)]
+                problems += await tell(WAITING, f"the clean-up of this node waits: {listed(problems, separator='; ')}")
                 for problem in problems:
                     if problem not in said:
                         say(problem)
@@ -70,13 +80,15 @@ async def clean_up(
                         await claims.changed.wait()
             await asyncio.sleep(_ANSWERS_WITHIN)
     left = [
-        f"{file} is damaged, so settings of the GPU or claim of this name may not be restored: check it, then delete "
-        "the file"
+        f"{file} is damaged or written by a newer agent, so settings of the GPU or claim of this name may not be "
+        "restored: check it, then delete the file"
         for file in quarantined(state)
     ]
     left += await _settled(hardware, records, mps_home)
     await hardware.close()
-    if not left:
+    if left:
+        await tell(FAILED, f"the clean-up of this node failed, and is tried again: {listed(left, separator='; ')}")
+    else:
         for uid in cdi.claims():
             cdi.delete(uid)
         cdi.delete_generated()
@@ -84,6 +96,7 @@ async def clean_up(
             socket.unlink(missing_ok=True)
         _empty(mps_home)
         _empty(state)
+        await tell(DONE, "nothing of the agent is left on this node: uninstall it, or let it run as the agent again")
     return left
 
 

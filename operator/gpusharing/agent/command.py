@@ -224,27 +224,29 @@ def _cleanup(arguments: argparse.Namespace) -> int:
     specs = cdi_specs_of(arguments)
     # As above.
     from gpusharing.agent.cleanup import clean_up  # noqa: PLC0415
+    from gpusharing.agent.cleanup_report import reporting  # noqa: PLC0415
+
+    async def clean_up_and_report() -> list[str]:
+        async with reporting(arguments.kubeconfig, arguments.node_name) as report:
+            return await clean_up(
+                hardware_of(arguments, specs),
+                state=arguments.state_dir,
+                mps_home=arguments.mps_dir,
+                proc_root=arguments.proc_root,
+                cdi=CdiDirectory(specs),
+                kubelet_root=arguments.kubelet_root,
+                driver=names.DRIVER,
+                listen=arguments.listen,
+                say=lambda problem: _say(f"not cleaned up yet: {problem}"),
+                report=report,
+            )
 
     try:
         with _only_one(arguments.state_dir):
-            left = asyncio.run(
-                _until_stopped(
-                    clean_up(
-                        hardware_of(arguments, specs),
-                        state=arguments.state_dir,
-                        mps_home=arguments.mps_dir,
-                        proc_root=arguments.proc_root,
-                        cdi=CdiDirectory(specs),
-                        kubelet_root=arguments.kubelet_root,
-                        driver=names.DRIVER,
-                        listen=arguments.listen,
-                        say=lambda problem: _say(f"not cleaned up yet: {problem}"),
-                    )
-                )
-            )
+            left = asyncio.run(_until_stopped(clean_up_and_report()))
     except asyncio.CancelledError:
         left = ["stopped before all claims were released: start it again"]
-    except (AlreadyRunningError, HardwareError, OSError) as error:
+    except (AlreadyRunningError, HardwareError, credentials.CredentialsError, OSError) as error:
         left = [str(error)]
     for problem in left:
         _say(f"not cleaned up: {problem}")

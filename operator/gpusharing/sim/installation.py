@@ -44,7 +44,12 @@ def _found(directory: Path, gpus: str, boot_id: str) -> SimNode:
             f"{directory} has the simulated GPUs {noted['gpus']}, not {gpus}: to change them, delete all pods that use "
             "GPUs of this node, and then the directory"
         )
-    node = SimNode.open(directory)
+    try:
+        node = SimNode.open(directory)
+    except SimError as error:
+        raise SimError(
+            f"{error}: delete all pods that use GPUs of this node, and then the directory {directory}"
+        ) from error
     if noted["bootId"] != boot_id:
         node.reboot()
     return node

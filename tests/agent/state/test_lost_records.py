@@ -135,7 +135,7 @@ async def test_what_nobody_can_find_out_again_is_told(installed: ControlPlane) -
         async def told() -> None:
             status, message = await trusted(node)
             assert status == "False"
-            assert f"damaged and put aside: {aside}; " in message
+            assert f"damaged or written by a newer agent, and put aside: {aside}; " in message
             events = await node.admin.call("GET", "/apis/events.k8s.io/v1/events")
             notes = [one["note"] for one in events["items"] if one["regarding"].get("name") == node.name]
             assert len([note for note in notes if aside in note]) == 1

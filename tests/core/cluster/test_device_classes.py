@@ -176,8 +176,6 @@ def test_those_of_a_policy_that_is_not_in_force_as_it_is_stay_as_they_are(
     "foreign",
     [
         device_class("thirds-timeslicing", "TimeSlicing", of=None),
-        # Made for a policy of the same name, which has gone: it goes as well.
-        device_class("thirds-timeslicing", "TimeSlicing", uid="another"),
         replace(GOOD, metadata=replace(GOOD.metadata, owner_references=())),
     ],
 )
@@ -194,6 +192,16 @@ def test_one_that_is_not_ours_is_left_alone_and_reported(foreign: DeviceClass) -
             ]
         },
     )
+
+
+def test_one_of_a_deleted_policy_of_the_same_name_goes_by_itself() -> None:
+    left = device_class("thirds-timeslicing", "TimeSlicing", uid="another")
+    told = (
+        "device class thirds-timeslicing is left of a deleted policy of this name: Kubernetes deletes it within a "
+        "minute; if it does not, delete the class"
+    )
+    expected = {"thirds": [Complaint(DegradedReason.DEVICE_CLASS_EXISTS, told)]}
+    assert decided(policy("thirds", classes=CREATED), existing=(left,)) == ([], expected)
 
 
 def test_one_of_a_way_that_is_not_offered_any_more_stays_and_is_kept_right() -> None:

@@ -17,8 +17,17 @@ from gpusharing.core.intents import RecordEvent, ReplaceSpec
 NODES = [f"n{number}" for number in range(5)]
 
 
-def condition(type_: str, status: ConditionStatus, reason: str, *, message: str = "", since: str = NOW) -> Condition:
-    return Condition(type=type_, status=status, reason=reason, message=message, last_transition_time=since)
+def condition(
+    type_: str, status: ConditionStatus, reason: str, *, message: str = "", since: str = NOW, generation: int = 1
+) -> Condition:
+    return Condition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+        last_transition_time=since,
+    )
 
 
 TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
@@ -30,7 +39,13 @@ DEGRADED = condition("Degraded", TRUE, "NodesFailing")
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ([], [WAITING], ["Warning WaitingForNodes"]),
+        ([], [WAITING], ["Normal WaitingForNodes"]),
+        ([], [condition("Ready", FALSE, "NoMatchingNodes")], ["Warning NoMatchingNodes"]),
+        # An edit is on its way to the nodes; without one, something is lost.
+        ([READY], [condition("Ready", FALSE, "WaitingForNodes", generation=2)], ["Normal WaitingForNodes"]),
+        ([READY], [WAITING], ["Warning WaitingForNodes"]),
+        ([READY], [condition("Ready", FALSE, "Plan", generation=2)], ["Normal Plan"]),
+        ([READY], [condition("Ready", FALSE, "LostAllGpus", generation=2)], ["Warning LostAllGpus"]),
         ([WAITING], [READY], ["Normal Ready"]),
         ([READY], [READY], []),
         ([WAITING], [condition("Ready", FALSE, "NoMatchingNodes")], []),

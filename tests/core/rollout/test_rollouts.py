@@ -264,7 +264,7 @@ def test_paused_and_planned_change_nothing_and_a_plan_tells_what_would() -> None
             {"uuid": "GPU-n00-1", "from": "a", "to": "a", "effect": "None", "claims": []},
         ],
     }
-    would = "40 GPUs on 20 nodes would change; set rollout.mode to Apply to roll this out"
+    would = "40 GPUs on 20 nodes would change, 20 of them blocked by claims; set rollout.mode to Apply to roll this out"
     assert condition(at, "Progressing") == ("False", "Plan", would)
     assert condition(at, "Ready") == ("False", "Plan", would)
     # What it said comes true.

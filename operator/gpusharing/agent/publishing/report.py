@@ -172,8 +172,8 @@ def _trusted(sharing: NodeSharing, records: Records, gpus: Sequence[GpuStatus], 
     if files := ", ".join(map(str, records.put_aside)):
         reason = "FilesPutAside"
         message = (
-            f"damaged and put aside: {files}; what they said is found out again where that is possible, but not "
-            "what a GPU was set to before: look at the GPU of this name, then delete the file"
+            f"damaged or written by a newer agent, and put aside: {files}; what they said is found out again where "
+            "that is possible, but not what a GPU was set to before: look at the GPU of this name, then delete the file"
         )
     elif records.lost_state:
         unknown = [one for gpu in gpus if (one := _unexplained(gpu, records.journal(gpu.uuid)))]

@@ -111,6 +111,10 @@ class MpsOffer(ApiModel):
 
 # Without backslashes, which mean something else in CEL.
 _MIG_PROFILE = "^[1-9][0-9]*g[.][1-9][0-9]*gb([+-][a-z]+([.][a-z]+)?)?$"
+_PROFILES_ARE_LISTED = "status.gpus[].migProfiles of the NodeSharings lists those of each GPU"
+_IS_MIG_PROFILE = validated(
+    rule(f"self.matches('{_MIG_PROFILE}')", f'must be a MIG profile such as "1g.10gb": {_PROFILES_ARE_LISTED}')
+)
 
 
 class MigOffer(ApiModel):
@@ -123,7 +127,7 @@ class MigOffer(ApiModel):
     )
 
     profiles: Annotated[
-        tuple[Annotated[str, Field(max_length=32, pattern=_MIG_PROFILE)], ...] | None,
+        tuple[Annotated[str, Field(max_length=32, json_schema_extra=_IS_MIG_PROFILE)], ...] | None,
         Field(min_length=1, max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = None
     """MIG profiles that claims can ask for, from 1 to 16 of them. The agent creates an instance when a claim needs it,
@@ -136,7 +140,7 @@ class MigOffer(ApiModel):
             json_schema_extra=validated(
                 rule(
                     f"self.all(profile, profile.matches('{_MIG_PROFILE}'))",
-                    'keys must be MIG profiles such as "1g.10gb"',
+                    f'keys must be MIG profiles such as "1g.10gb": {_PROFILES_ARE_LISTED}',
                 )
             ),
         ),

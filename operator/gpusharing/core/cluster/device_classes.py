@@ -150,6 +150,12 @@ def selector(policy: str, sharing: Sharing, driver: str) -> str:
 
 
 def _not_ours(item: PolicyClass) -> Complaint:
+    if item.before and ownership.is_of_an_earlier(item.before.metadata, item.policy):
+        message = (
+            f"device class {item.name} is left of a deleted policy of this name: Kubernetes deletes it within a "
+            "minute; if it does not, delete the class"
+        )
+        return Complaint(DegradedReason.DEVICE_CLASS_EXISTS, message)
     message = (
         f"device class {item.name} exists and was not made for this policy: delete or rename it, or rename this policy"
     )

@@ -12,6 +12,12 @@ def is_ours(metadata: OwnedMeta, policy: SharingPolicy) -> bool:
     return any(reference.uid == policy.metadata.uid for reference in metadata.owner_references)
 
 
+def is_of_an_earlier(metadata: OwnedMeta, policy: SharingPolicy) -> bool:
+    """Whether it was made for a deleted policy of this name, and the garbage collector has not come yet."""
+    owners = [(reference.kind, reference.name) for reference in metadata.owner_references]
+    return owners == [("SharingPolicy", policy.metadata.name)] and not is_ours(metadata, policy)
+
+
 def metadata(name: str, policy: SharingPolicy, *, namespace: str = "") -> dict[str, Any]:
     owner = {
         "apiVersion": names.API_VERSION,

@@ -10,7 +10,7 @@ from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.core.intents import RecordEvent, ReplaceSpec, Target
-from gpusharing.core.reasons import ConditionType, ProgressingReason
+from gpusharing.core.reasons import ConditionType, ProgressingReason, ReadyReason
 
 _WRONG: Final = {
     (ConditionType.ACCEPTED, ConditionStatus.FALSE),
@@ -19,11 +19,20 @@ _WRONG: Final = {
 }
 
 
+# As long as an edit is coming into force.
+_EXPECTED: Final = {
+    ReadyReason.PAUSED,
+    ReadyReason.PLAN,
+    ReadyReason.WAITING_FOR_GUARDS,
+    ReadyReason.WAITING_FOR_NODES,
+}
+
+
 def status_events(before: SharingPolicy, status: SharingPolicyStatus) -> list[RecordEvent]:
     """Whether the policy is ready, each time that this changes; and what else is wrong, once for each reason."""
     known = {condition.type: condition for condition in before.status.conditions}
     return [
-        _of_condition(before, condition)
+        _of_condition(before, known.get(condition.type), condition)
         for condition in status.conditions
         if _is_news(known.get(condition.type), condition)
     ]
@@ -71,12 +80,18 @@ def _is_news(before: Condition | None, now: Condition) -> bool:
     return is_wrong and (before is None or (before.status, before.reason) != (now.status, now.reason))
 
 
-def _of_condition(policy: SharingPolicy, condition: Condition) -> RecordEvent:
-    is_well = condition.type == ConditionType.READY and condition.status is ConditionStatus.TRUE
+def _is_well(before: Condition | None, now: Condition) -> bool:
+    if now.type != ConditionType.READY or now.status is ConditionStatus.TRUE:
+        return now.type == ConditionType.READY
+    was_edited = before is None or before.observed_generation != now.observed_generation
+    return was_edited and now.reason in _EXPECTED
+
+
+def _of_condition(policy: SharingPolicy, before: Condition | None, condition: Condition) -> RecordEvent:
     return RecordEvent(
         target=Target.SHARING_POLICY,
         about=policy.metadata,
-        warning=not is_well,
+        warning=not _is_well(before, condition),
         reason=condition.reason,
         action="Reconcile",
         note=condition.message,

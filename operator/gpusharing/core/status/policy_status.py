@@ -183,9 +183,10 @@ def _while_suspended(examined: ExaminedPolicy, totals: Totals) -> str:
     do = "set rollout.paused to false" if examined.policy.spec.rollout.paused else "set rollout.mode to Apply"
     if not totals.planned:
         return "nothing would change"
-    gpus = sum(len(one.node.gpus) for one in totals.planned)
-    changes = f"{counted(gpus, 'GPU')} on {counted(len(totals.planned), 'node')} would change"
-    return f"{changes}; {do} to roll this out"
+    gpus = [gpu for one in totals.planned for gpu in one.node.gpus]
+    changes = f"{counted(len(gpus), 'GPU')} on {counted(len(totals.planned), 'node')} would change"
+    blocked = sum(bool(gpu.claims) for gpu in gpus)
+    return f"{changes}, {blocked or 'none'} of them blocked by claims; {do} to roll this out"
 
 
 def _conflicted(totals: Totals) -> Finding:

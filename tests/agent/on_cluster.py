@@ -225,7 +225,6 @@ class GpuNode:
             "sysfs_root": self.sim.sys,
             "proc_root": self.sim.proc,
             "dev_root": self.sim.dev,
-            "idle_wait": "0",
             "listen": "127.0.0.1:0",
             "kubelet_root": self.directory / "kubelet",
             "cdi_dir": self.cdi,
@@ -311,15 +310,13 @@ class GpuNode:
         held = {device["device"] for claim in status.get("claims", ()) for device in claim["settings"]}
         closing = {
             gpu["uuid"]: [
-                entry["device"]
-                for entry in gpu.get("published", ())
-                if "closingSince" in entry and entry["device"] not in held
+                entry for entry in gpu.get("published", ()) if "closingSince" in entry and entry["device"] not in held
             ]
             for gpu in status.get("gpus", ())
         }
         told = (sharing or {}).get("spec", {}).get("gpus", [])
-        gpus = [gpu | {"closeApproved": closing.get(gpu["uuid"], [])} for gpu in told]
-        if any(gpu["closeApproved"] != before.get("closeApproved", []) for gpu, before in zip(gpus, told, strict=True)):
+        gpus = [gpu | _approval(closing.get(gpu["uuid"], [])) for gpu in told]
+        if any(_approval_of(gpu) != _approval_of(before) for gpu, before in zip(gpus, told, strict=True)):
             await self.admin.merge(self.sharing_path, {"spec": {"gpus": gpus}})
 
     # ----------------------------------------------------------------------------------- the scheduler's side
@@ -458,3 +455,14 @@ def _requests(names: Sequence[str]) -> list[dict[str, Any]]:
         else:
             requests[base] = {"name": base, "exactly": {"deviceClassName": DRIVER}}
     return list(requests.values())
+
+
+def _approval(closed: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    return {
+        "closeApproved": [entry["device"] for entry in closed],
+        "closeApprovedSince": [entry["closingSince"] for entry in closed],
+    }
+
+
+def _approval_of(gpu: Mapping[str, Any]) -> list[Any]:
+    return [gpu.get(field, []) for field in _approval([])]

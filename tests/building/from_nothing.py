@@ -13,13 +13,16 @@ from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
+from gpusharing.core.cluster.guards.closing import CLOSING
 from gpusharing.core.cluster.guards.tenants_in_force import tenants_in_force
+from gpusharing.core.decision.fencing import Fencing
 from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propose
 from gpusharing.core.events.waiting_claims import examine_class, explain, policy_of_class, waiting_events
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.policies.policy import ExaminedPolicies, examine
 from gpusharing.core.rollout.budget import held_back, parts
 from gpusharing.core.state.cluster_state import Setup, WaitingGroup
+from gpusharing.core.state.fence import Fence
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.policy_status import policy_status
 from gpusharing.core.status.totals import fold
@@ -40,6 +43,7 @@ class World:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     guards: Mapping[str, ValidatingAdmissionPolicy] = field(default_factory=dict)
     bindings: Mapping[str, ValidatingAdmissionPolicyBinding] = field(default_factory=dict)
+    seen_fence: Fence = field(default_factory=dict)
     quotas: Mapping[Key, ResourceQuota] = field(default_factory=dict)
     taint_rules: Mapping[str, DeviceTaintRule] | None = None
     """None where the API server has no such kind."""
@@ -73,6 +77,8 @@ def decide(world: World, *, now: str) -> list[Intent]:
     waiting_nodes = {
         name: held_back(policies.by_name[name].policy.spec.rollout, nodes) for name, nodes in in_rollouts.items()
     }
+    fencing = Fencing(world.idle_wait)
+    fencing.look(world.guards, world.bindings, world.seen_fence)
     decisions = {
         view.name: decide_node(
             policies,
@@ -81,23 +87,27 @@ def decide(world: World, *, now: str) -> list[Intent]:
             world.setup,
             memos[view.name],
             tenants=tenants,
+            fence=fencing.in_force,
             held_back=frozenset(name for name, nodes in waiting_nodes.items() if view.name in nodes),
             now=now,
         )
         for view in views
     }
+    for name, decision in decisions.items():
+        fencing.put(name, decision.closing)
+    fencing.decide(world.guards, world.bindings, now=now)
     cluster = ClusterDecider().decide(
         Cluster(
             policies=policies.in_order,
             classes=world.classes,
             namespaces=world.namespaces,
-            guards=world.guards,
+            guards={name: guard for name, guard in world.guards.items() if name != CLOSING},
             bindings=world.bindings,
             quotas=world.quotas,
             setup=world.setup,
         )
     )
-    intents: list[Intent] = [*cluster.intents]
+    intents: list[Intent] = [*cluster.intents, *fencing.intents]
     intents += [
         ReplaceSpec(view.sharing, decisions[view.name].spec, decisions[view.name].notices)
         for view in views

@@ -6,12 +6,12 @@ from typing import Any
 
 from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.meta import ObjectMeta
-from gpusharing.core.cluster.guards import allocation, claims, literals, namespaces, pods
+from gpusharing.core.cluster.guards import allocation, claims, closing, literals, namespaces, pods
 from gpusharing.core.cluster.guards.upkeep import Bindings, Guards
 
 
 def installed(*, with_namespaces: bool = False) -> Guards:
-    objects = [claims.claims(), pods.pods(), allocation.allocation()]
+    objects = [claims.claims(), pods.pods(), allocation.allocation(), closing.closing()]
     if with_namespaces:
         objects.append(namespaces.namespaces())
     return {policy["metadata"]["name"]: _kept(policy) for policy, _ in objects}
@@ -32,7 +32,7 @@ def without_variables(guard: ValidatingAdmissionPolicy) -> ValidatingAdmissionPo
 
 
 def bound() -> Bindings:
-    objects = [claims.claims(), pods.pods(), allocation.allocation()]
+    objects = [claims.claims(), pods.pods(), allocation.allocation(), closing.closing()]
     return {
         binding["metadata"]["name"]: ValidatingAdmissionPolicyBinding(
             metadata=ObjectMeta(name=binding["metadata"]["name"], uid="u", resource_version="3"), spec=binding["spec"]

@@ -38,6 +38,8 @@ class Incremental:
             for name, item in after.items():
                 if before.get(name) is not item:
                     put(self.decider.state, item)
+        if at.seen_fence is not self.world.seen_fence:
+            self.decider.state.see_fence(at.seen_fence)
         self.world = at
 
     def decide(self, *, now: str) -> list[Intent]:

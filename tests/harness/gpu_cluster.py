@@ -19,8 +19,6 @@ from harness.scratch import programs_below
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "base"
 NAMESPACE = "gpusharing-system"
 
-# An hour, before what is not offered any more is withdrawn, is too long for tests.
-_NO_WAIT = ("--idle-wait", "0")
 _ANY_PORT = ("--listen", "127.0.0.1:0")
 _RESTARTED = ("sh", Path(__file__).with_name("restarted.sh"))
 # As an image has it: modules are compiled when it is built, not each time a program starts, and nobody trusts the
@@ -100,7 +98,6 @@ class GpuCluster(Cluster):
             "--kubeconfig",
             kubeconfig,
             *_ANY_PORT,
-            *_NO_WAIT,
             log=self.directory / "logs",
             env=_ENVIRONMENT,
             start=_RESTARTED,
@@ -112,7 +109,7 @@ class GpuCluster(Cluster):
         simulated = self.simulated[node.name]
         arguments: list[str | Path] = ["--node-name", node.name, "--kubeconfig", kubeconfig]
         arguments += ["--driver-root", simulated.directory, "--sysfs-root", simulated.sys]
-        arguments += ["--proc-root", simulated.proc, "--dev-root", simulated.dev, *_NO_WAIT, *_ANY_PORT]
+        arguments += ["--proc-root", simulated.proc, "--dev-root", simulated.dev, *_ANY_PORT]
         arguments += ["--kubelet-root", node.kubelet_root, "--cdi-dir", run, "--cdi-dir", etc]
         # On the node, as its pod is: containerd sees the mounts that it makes.
         return node.process(

@@ -20,11 +20,7 @@ from harness.node import node_unavailable_reason
 
 _EXAMPLES = Path("docs/examples")
 
-# The agent withdraws after an hour what is no longer offered, and nobody plays for so long.
-_NO_WAIT = "--idle-wait=0"
-
 _TRY = """A cluster with {gpus} runs. Operator and agent run in it as pods, as manifests/overlays/simulated has them.
-One thing differs: devices that are no longer offered are withdrawn at once ({no_wait}), not after an hour.
 
 Four things to try:
 
@@ -52,21 +48,18 @@ async def local_cluster(directory: Path, gpus: str, archives: Sequence[Path]) ->
         _link(directory / "logs" / cluster.node.name, cluster.node.directory / "logs")
         shutil.copy(cluster.kubeconfig, directory / "kubeconfig")
         try:
-            yield _TRY.format(gpus=gpus, directory=directory, examples=_EXAMPLES, no_wait=_NO_WAIT, namespace=NAMESPACE)
+            yield _TRY.format(gpus=gpus, directory=directory, examples=_EXAMPLES, namespace=NAMESPACE)
         finally:
             (directory / "kubeconfig").unlink()
 
 
 def _kustomization(directory: Path, gpus: str) -> Path:
-    """The manifests for simulated nodes, with these GPUs, and with short waits."""
-    operator_waits = {"op": "add", "path": "/spec/template/spec/containers/0/args", "value": [_NO_WAIT]}
-    agent_waits = {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": _NO_WAIT}
+    """The manifests for simulated nodes, with these GPUs."""
     has_gpus = {"op": "replace", "path": "/spec/template/spec/initContainers/0/args/0", "value": f"--gpus={gpus}"}
-    patches = {"Deployment": [operator_waits], "DaemonSet": [agent_waits, has_gpus]}
     directory.mkdir()
     content = {
         "resources": [os.path.relpath(SIMULATED, directory.resolve())],
-        "patches": [{"target": {"kind": kind}, "patch": json.dumps(patch)} for kind, patch in patches.items()],
+        "patches": [{"target": {"kind": "DaemonSet"}, "patch": json.dumps([has_gpus])}],
     }
     (directory / "kustomization.yaml").write_text(json.dumps(content))
     return directory

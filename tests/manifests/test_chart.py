@@ -106,7 +106,7 @@ async def test_values_reach_the_programs(helm: Path, tmp_path: Path) -> None:
         "operator": {"replicas": 1, "extraArgs": ["--lease-duration=30", "--idle-wait=60"]},
         "agent": {
             "kubeletRoot": "/var/lib/k0s/kubelet",
-            "extraArgs": ["--menus=2", "--idle-wait=60"],
+            "extraArgs": ["--menus=2", "--taken-wait=30"],
             "updateStrategy": {"type": "OnDelete", "rollingUpdate": None},
             "resources": {"limits": {"memory": "1Gi"}},
         },
@@ -124,7 +124,7 @@ async def test_values_reach_the_programs(helm: Path, tmp_path: Path) -> None:
     assert operator["template"]["spec"]["containers"][0]["args"][1:] == ["--lease-duration=30", "--idle-wait=60"]
     assert agent["updateStrategy"] == {"type": "OnDelete"}
     container = agent["template"]["spec"]["containers"][0]
-    assert container["args"][-2:] == ["--menus=2", "--idle-wait=60"]
+    assert container["args"][-2:] == ["--menus=2", "--taken-wait=30"]
     assert container["resources"] == {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     paths = {volume["name"]: volume["hostPath"]["path"] for volume in agent["template"]["spec"]["volumes"]}
@@ -161,7 +161,6 @@ async def test_values_reach_the_programs(helm: Path, tmp_path: Path) -> None:
             "agent.updateStrategy.rollingUpdate.maxSurge: 25% agents more on a node would never become ready",
         ),
         ("agent.extraArgs={--driver-root=/}", "agent.extraArgs: --driver-root is a flag that the chart sets itself"),
-        ("operator.extraArgs={--idle-wait=60}", "--idle-wait must be the same for both programs"),
     ],
 )
 async def test_what_cannot_be_right_is_refused(helm: Path, values: str, says: str) -> None:

@@ -124,14 +124,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="wait before devices are withdrawn that a new claim excludes; longer than the scheduler lags "
         "(default: %(default)s)",
     )
-    offering.add_argument(
-        "--idle-wait",
-        type=float,
-        default=Timing().idle,
-        metavar="SECONDS",
-        help="wait before devices are withdrawn from an idle GPU that no longer offers them; must equal the operator's "
-        "(default: %(default)s)",
-    )
     parser.add_argument(
         "--additional-xids-to-ignore",
         type=xids,

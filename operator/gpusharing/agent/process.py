@@ -120,7 +120,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
         node=arguments.node_name,
         menus=arguments.full_menus,
         waits_for_slots=True,
-        timing=Timing(patience=arguments.taken_wait, taken=arguments.taken_wait, idle=arguments.idle_wait),
+        timing=Timing(patience=arguments.taken_wait, taken=arguments.taken_wait),
     )
     walls = Walls(hardware, records, specs, state=arguments.state_dir, packaged=arguments.wall_program)
     changed = asyncio.Event()

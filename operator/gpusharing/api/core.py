@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic.dataclasses import dataclass
 
-from gpusharing.api.meta import FROZEN_CONFIG, EmptyDict, ObjectMeta, OwnedMeta
+from gpusharing.api.meta import FROZEN_CONFIG, EmptyDict, EmptyTuple, ObjectMeta, OwnedMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
@@ -29,3 +29,10 @@ class ValidatingAdmissionPolicyBinding:
 class NodeWithStatus:
     metadata: OwnedMeta
     status: Annotated[dict[str, Any], EmptyDict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=FROZEN_CONFIG)
+class EndpointSlice:
+    metadata: ObjectMeta
+    endpoints: Annotated[tuple[dict[str, Any], ...], EmptyTuple] = ()
+    ports: Annotated[tuple[dict[str, Any], ...], EmptyTuple] = ()

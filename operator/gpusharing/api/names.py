@@ -33,6 +33,8 @@ CONFLICT_TAINT: Final = f"{GROUP}/conflict"
 # An annotation of NodeSharings: the faults that an administrator has cleared.
 CLEARED_FAULTS: Final = f"{GROUP}/cleared-faults"
 
+CLOSING_GUARD: Final = "gpusharing-closing"
+
 # On objects that the operator makes and takes away again.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 OPERATOR: Final = "gpusharing-operator"

@@ -111,6 +111,17 @@ class Metrics:
             "1 while the cluster's Kubernetes is newer than the newest CEL that this operator knows",
             registry=self._registry,
         )
+        self._closing = Gauge(
+            "gpusharing_closing_guard_entries",
+            "Entries of the closing guard: for devices that are being withdrawn, or that were in the last hour",
+            ["state"],
+            registry=self._registry,
+        )
+        self._closing_age = Gauge(
+            "gpusharing_closing_guard_oldest_seconds",
+            "Age of the oldest entry of the closing guard for devices that are being withdrawn; 0 without one",
+            registry=self._registry,
+        )
         for result in ("succeeded", "failed"):
             self._decisions.labels(result=result)
         for event_result in EventResult:
@@ -154,6 +165,11 @@ class Metrics:
 
     def watch_watches(self, broken_for: Callable[[], Mapping[str, float]]) -> None:
         self._broken_for = broken_for
+
+    def watch_closing(self, closing: Callable[[], int], withdrawn: Callable[[], int], age: Callable[[], float]) -> None:
+        self._closing.labels(state="closing").set_function(closing)
+        self._closing.labels(state="withdrawn").set_function(withdrawn)
+        self._closing_age.set_function(age)
 
     def set_cel_is_older(self, is_older: bool) -> None:
         self._cel_is_older.set(is_older)

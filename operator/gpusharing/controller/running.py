@@ -23,6 +23,7 @@ from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.loop import Backlog, Loop
 from gpusharing.controller.metrics import Metrics
+from gpusharing.controller.seen_guards import SeenGuards
 from gpusharing.controller.watching import audit, deafness, following, guards, listing
 from gpusharing.controller.watching.following import HANDLED, WATCHED
 from gpusharing.controller.watching.store import Store
@@ -30,6 +31,7 @@ from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
 from gpusharing.core.state.cluster_state import Setup
+from gpusharing.core.state.fence import Fence
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
@@ -43,7 +45,12 @@ from gpusharing.kube.watches import DEAF_AFTER, Watches
 log = structlog.get_logger(__name__)
 
 _NAME: Final = "gpusharing-operator"
+_USER_AGENT: Final = f"{_NAME}/{__version__}"
 _LEASE: Final = LeaseName(namespace="gpusharing-system", name=_NAME)
+
+
+_KNOWN: Final = (*WATCHED, *api_server.TAINT_RULES, *guards.KINDS)
+_GUARDS: Final = {kind.model for kind in guards.KINDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,34 +93,35 @@ async def running(options: Options) -> AsyncIterator[Operator]:
             decider.state.put(kind, after)
         elif before is not None:
             decider.state.remove(kind, key_of(before))
+        if kind in _GUARDS:
+            seen.look()
         if decider.state.has_changed:
             backlog.add()
+
+    def on_seen(fence: Fence) -> None:
+        decider.state.see_fence(fence)
+        backlog.add()
 
     def undecided_for() -> float:
         return max(backlog.age, kopfs.age)
 
-    known = (*WATCHED, *api_server.TAINT_RULES, *guards.KINDS)
-    store = Store(known, on_change=on_change, unreadables=metrics.unreadables)
-    user_agent = f"{_NAME}/{__version__}"
+    store = Store(_KNOWN, on_change=on_change, unreadables=metrics.unreadables)
 
     async with open_session(credentials) as electors, AsyncExitStack() as parts:
         # A container that starts again has the name of the one before, which may still be there.
         me = f"{socket.gethostname()}_{secrets.token_hex(4)}"
-        electing = Api(electors, credentials.server, user_agent=user_agent)
+        electing = Api(electors, credentials.server, user_agent=_USER_AGENT)
         elector = Elector(electing, options.lease, me=me, duration=options.lease_duration)
 
         session = await parts.enter_async_context(open_session(credentials, elector.fence))
-        api = Api(session, credentials.server, user_agent=user_agent, unreadables=metrics.unreadables)
+        api = Api(session, credentials.server, user_agent=_USER_AGENT, unreadables=metrics.unreadables)
         recorder = EventRecorder(Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
         writer = Writer(api, store, recorder, metrics, undecided_for=undecided_for)
         loop = Loop(writer, recorder, metrics, backlog)
 
-        metrics.watch_store(WATCHED, store.count)
         metrics.watch_lag(undecided_for)
         metrics.watch_leading(lambda: elector.leads)
-        metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
-        metrics.watch_failing(writer.kinds, writer.failing)
-        metrics.watch_watches(watches.broken_for)
+        _measure(metrics, store, loop, writer, watches)
         pages = endpoints.pages(
             is_alive=lambda: not loop.is_stuck,
             readiness=lambda: _readiness(elector, loop, watches, kopfs),
@@ -135,6 +143,8 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                 has_taint_rules=rules is not None,
             )
         )
+        seen = SeenGuards(api, store, namespace=options.lease.namespace, on_seen=on_seen)
+        metrics.watch_closing(lambda: seen.entries(closing=True), lambda: seen.entries(closing=False), lambda: seen.age)
         async with elector.leading():
             if rules is not None:
                 writer.write_as(Target.DEVICE_TAINT_RULE, rules)
@@ -148,6 +158,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                     recorder.run(),
                     *(following.follow(api, store, kopfs, kind, versions[kind], watches=watches) for kind in watched),
                     *guards.following(api, store, watches),
+                    seen.run(),
                     audit.now_and_then(api, store, watched),
                     deafness.end_when_deaf(watches, kopfs),
                     api_server.end_when_changed(api, server),
@@ -155,6 +166,13 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                 for work in works:
                     parts.push_async_callback(_cancel, tasks.create_task(work))
                 yield Operator(store, kopfs, lambda: loop.is_ready, parts.aclose)
+
+
+def _measure(metrics: Metrics, store: Store, loop: Loop, writer: Writer, watches: Watches) -> None:
+    metrics.watch_store(WATCHED, store.count)
+    metrics.watch_settled(lambda: loop.is_ready and writer.is_settled)
+    metrics.watch_failing(writer.kinds, writer.failing)
+    metrics.watch_watches(watches.broken_for)
 
 
 def _readiness(elector: Elector, loop: Loop, watches: Watches, kopfs: KopfSession) -> Readiness:

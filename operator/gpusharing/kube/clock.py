@@ -12,7 +12,7 @@ def now() -> str:
 
 def now_precisely() -> str:
     """As Kubernetes writes a MicroTime."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return _written_precisely(time.time())
 
 
 def seconds_since_boot() -> float:
@@ -26,6 +26,15 @@ _BOOT: Final = round(time.time() - seconds_since_boot())
 
 def as_moment(since_boot: float) -> str:
     return _written(_BOOT + since_boot)
+
+
+def as_precise_moment(since_boot: float) -> str:
+    """Two moments that differ are written differently, as far as a microsecond can be told."""
+    return _written_precisely(_BOOT + since_boot)
+
+
+def _written_precisely(since_1970: float) -> str:
+    return datetime.fromtimestamp(since_1970, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _written(since_1970: float) -> str:

@@ -146,5 +146,8 @@ ADMISSION_BINDINGS: Final = Kind(
     core.ValidatingAdmissionPolicyBinding,
 )
 DEVICE_TAINT_RULES: Final = Kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", dra.DeviceTaintRule)
+ENDPOINT_SLICES: Final = Kind(
+    "discovery.k8s.io/v1", "EndpointSlice", "endpointslices", core.EndpointSlice, namespaced=True
+)
 LEASES: Final = Kind("coordination.k8s.io/v1", "Lease", "leases", coordination.Lease, namespaced=True)
 DEVICE_TAINT_RULES_BETA: Final = replace(DEVICE_TAINT_RULES, api_version="resource.k8s.io/v1beta2")

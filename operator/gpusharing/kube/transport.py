@@ -6,6 +6,7 @@ import random
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import aiohttp
@@ -132,13 +133,22 @@ class Api:
         *,
         user_agent: str,
         unreadables: Unreadables | None = None,
+        certified_for: str | None = None,
     ) -> None:
+        """`certified_for`: the name in the server's certificate, where it is not the one in its URL."""
         self._session = session
         self._server = server.rstrip("/")
+        self._user_agent = user_agent
+        self._certified_for = certified_for
         self._headers = {"User-Agent": user_agent, "Accept": _JSON}
         self.history = History()
         self.unreadables = unreadables or Unreadables()
         """What lists and watches have skipped."""
+
+    def at(self, server: str) -> "Api":
+        """Another server of the same API: all of them have certificates for the same names."""
+        name = self._certified_for or urlsplit(self._server).hostname
+        return Api(self._session, server, user_agent=self._user_agent, certified_for=name)
 
     async def get_json(self, path: str) -> Any:
         """What is not an object: the version, or what is served."""
@@ -241,6 +251,11 @@ class Api:
     async def create(self, kind: Kind[T], body: Mapping[str, Any], namespace: str = "") -> T:
         # Never sent twice: the first one may have been stored although no answer came.
         return await self._request(kind.decode, "POST", kind.path(namespace=namespace), body=_typed(kind, body))
+
+    async def try_create(self, kind: Kind[Any], body: Mapping[str, Any], namespace: str = "") -> None:
+        """ApiError if it would be refused. Nothing is created."""
+        query = {"dryRun": "All"}
+        await self._request(bytes, "POST", kind.path(namespace=namespace), query, body=_typed(kind, body))
 
     async def replace(self, kind: Kind[T], name: str, body: Mapping[str, Any], namespace: str = "") -> T:
         # Not sent twice either: the second would meet the resourceVersion of the first and fail with a conflict that
@@ -354,6 +369,7 @@ class Api:
                     data=data,
                     headers=headers,
                     timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT),
+                    server_hostname=self._certified_for,
                 ) as response:
                     if response.status < 300:
                         answer = await reading.read(response.content.iter_any(), most)

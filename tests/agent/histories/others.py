@@ -76,19 +76,21 @@ class Others(Kubelet):
         allocated = [one for one in self.server.results() if names.slot_of_device(one.device) == status.slot]
         held = {one.device for one in allocated}
         ended_before = seconds(self.clock.moment()) - IDLE_WAIT
+        approved = [
+            published
+            for published in status.published
+            if published.closing_since is not None
+            and seconds(published.closing_since) <= ended_before
+            and published.device not in held
+        ]
         return GpuSharing(
             uuid=status.uuid,
             policy=PolicyReference(name=self.policy, generation=1) if self.offers else None,
             offers=self.offers,
             restricted=self.restricted and self.offers is not None,
             allocated=tuple(AllocatedDevice(claim="c", device=device) for device in sorted(held)),
-            close_approved=tuple(
-                published.device
-                for published in status.published
-                if published.closing_since is not None
-                and seconds(published.closing_since) <= ended_before
-                and published.device not in held
-            ),
+            close_approved=tuple(closed.device for closed in approved),
+            close_approved_since=tuple(closed.closing_since or "" for closed in approved),
         )
 
     async def kubelet_wipes_slices(self) -> None:

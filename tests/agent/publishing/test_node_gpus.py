@@ -26,6 +26,7 @@ from gpusharing.api.sharing.offers import (
 )
 from gpusharing.core.devices.gpu import Board
 from gpusharing.core.publishing.menu import menu
+from gpusharing.kube.clock import as_precise_moment
 from gpusharing.nvidia.facts import ComputeInstance, GpuInstance, GpuState, MigMode, Span
 
 EVERYTHING = Offers(
@@ -34,7 +35,7 @@ EVERYTHING = Offers(
     mps=MpsOffer(max_clients=4, memory=MpsMemory(default="8Gi"), threads=MpsThreads(default=25)),
     mig=MigOffer(profiles=("1g.10gb",)),
 )
-
+WHOLE_ONLY = Offers(exclusive=ExclusiveOffer())
 
 SUPPORTED = MemoryWallSupport(supported=True)
 
@@ -133,3 +134,38 @@ async def test_walls_come_and_go_with_what_the_driver_can_do(tmp_path: Path) -> 
             needed = support.supported or enforcement is Enforcement.PREFERRED
             assert offered == (["gpu-0-timeslicing"] if needed else [])
             assert gpus.published(uuid).memory_wall == support
+
+
+async def test_an_approval_counts_for_the_closing_that_it_names(tmp_path: Path) -> None:
+    """Not for one that began later: the operator has not looked since."""
+    state = found(enabled=False)
+    uuid = state.board.uuid
+    gpus = NodeGpus(Records(tmp_path), node="n1")
+    gpus.found([state], {uuid: NOT_REPORTED})
+    shared, whole = (
+        GpuSharing(uuid=uuid, policy=reference(policy()), offers=offers)
+        for offers in (Offers(exclusive=ExclusiveOffer(), time_slicing=TimeSlicingOffer(max_clients=4)), WHOLE_ONLY)
+    )
+    gpus.told([shared])
+    await devices(gpus, uuid)
+    gpus.told([whole])
+    await devices(gpus, uuid)
+    first = closing_since(gpus, uuid, at=-2.0)
+    approved = whole.model_copy(update={"close_approved": ("gpu-0-timeslicing",), "close_approved_since": (first,)})
+    # It is offered again in between.
+    gpus.told([shared])
+    await devices(gpus, uuid)
+    gpus.told([whole])
+    await devices(gpus, uuid)
+    second = closing_since(gpus, uuid, at=-1.999)
+    assert second != first
+    gpus.told([approved])
+    assert await devices(gpus, uuid) == ["gpu-0", "gpu-0-timeslicing"]
+    gpus.told([approved.model_copy(update={"close_approved_since": (second,)})])
+    assert await devices(gpus, uuid) == ["gpu-0"]
+
+
+def closing_since(gpus: NodeGpus, uuid: str, *, at: float) -> str:
+    """As it is reported when the API has had the mark since then."""
+    gpus.written(gpus.publications(), now=at)
+    return as_precise_moment(next(entry.closing_since for entry in gpus.entries(uuid) if entry.closing_since))

@@ -145,7 +145,7 @@ class Bed:
             path = f"/api/v1/nodes/{node.name}"
             await self.admin.merge(path, UNTAINTED)
             await self.admin.merge(f"{path}/status", {"status": ready_node(node.name)["status"]})
-            node.agent = node.process(**self._waits)
+            node.agent = node.process(taken_wait=self._waits["taken_wait"])
             async with node.agent.killed_at_end():
                 yield node
 
@@ -207,7 +207,8 @@ class Bed:
 
     async def gets(self, workload: Workload, device: str) -> None:
         async def check() -> None:
-            assert await self.device(workload) == device
+            found = await self.device(workload)
+            assert found == device, found or (await self.admin.call("GET", workload.pod))["status"]
 
         await eventually(check)
 

@@ -116,3 +116,53 @@ SETTINGS: Final = {
     ),
     "everything": Setting(offered=EVERYTHING, claims=(ALL_OF_IT, MPS), losses=0, late=1),
 }
+
+# As above, with the closing guard instead of the long wait.
+FENCED: Final = {
+    "shares for tenants": Setting(
+        offered=ONLY_SHARES,
+        later=(for_tenants(ONLY_SHARES),),
+        claims=(SHARE, SHARE),
+        losses=0,
+        late=1,
+        writes=2,
+        force=False,
+    ),
+    "shares instead of whole": Setting(
+        offered=WHOLE_ONLY, later=(ONLY_SHARES,), claims=(WHOLE, SHARE), losses=0, late=1, writes=2, force=False
+    ),
+    "for tenants, and back": Setting(
+        offered=WHOLE_ONLY,
+        later=(for_tenants(WHOLE_ONLY), WHOLE_ONLY),
+        claims=(WHOLE, WHOLE),
+        losses=0,
+        late=1,
+        writes=3,
+        servers=1,
+        calm=True,
+        born=True,
+        force=False,
+    ),
+    "for tenants, back and again": Setting(
+        offered=WHOLE_ONLY,
+        later=(for_tenants(WHOLE_ONLY), WHOLE_ONLY, for_tenants(WHOLE_ONLY)),
+        claims=(WHOLE, WHOLE),
+        losses=0,
+        late=1,
+        writes=2,
+        servers=1,
+        calm=True,
+        born=True,
+        force=False,
+    ),
+    "somebody deletes the guard": Setting(
+        offered=WHOLE_ONLY,
+        later=(for_tenants(WHOLE_ONLY),),
+        claims=(WHOLE, WHOLE),
+        losses=0,
+        late=1,
+        writes=2,
+        deleted=True,
+        force=False,
+    ),
+}

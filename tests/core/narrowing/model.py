@@ -9,12 +9,14 @@ its disk. Only time is abstract: the agent may find a wait over whenever the env
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from core.narrowing.agents import NOW, TIMING, Agent
+from core.narrowing.operators import Approved, Guard, Operator, Records, Report, refuses
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.core.devices.counters import fit, supply
@@ -24,11 +26,14 @@ from gpusharing.core.devices.options import Option
 from gpusharing.core.publishing.entries import Entry, Standing
 from gpusharing.core.publishing.menu import Menu, menu
 from gpusharing.core.publishing.narrowing import GpuView, Holder, Publication
+from gpusharing.core.state.fence import covers
 
 POLICY: Final = "p"
 NODE: Final = "n1"
 
-NEW, ON_ITS_WAY, ALLOCATED, GONE = range(4)
+UNBORN, NEW, ON_ITS_WAY, UNANSWERED, ALLOCATED, GONE = range(6)
+_HELD: Final = frozenset({UNANSWERED, ALLOCATED})
+"""The API has it, whether or not the scheduler has heard that."""
 
 
 class Claim(NamedTuple):
@@ -38,6 +43,8 @@ class Claim(NamedTuple):
     """Its pod is."""
     prepared: str | None = None
     """The device that the node prepared for it, whatever has become of the claim."""
+    newer_than: frozenset[str] = frozenset()
+    """Records of the guard that do not concern it, as it was created later than they say: by their `since`."""
 
 
 class Noted(NamedTuple):
@@ -47,6 +54,8 @@ class Noted(NamedTuple):
     closing: bool = False
     in_api: bool = False
     """The API has had the mark, and had it ever since."""
+    number: int = 0
+    """Of the closings that the API has had, which this is."""
 
 
 class Disk(NamedTuple):
@@ -63,6 +72,29 @@ Slices = tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]
 """By pool: devices, and whether they are closing. A slice that is not there has no place here."""
 
 
+class Fenced(NamedTuple):
+    """What stands around the closing guard."""
+
+    written: Records | None = ()
+    """In the guard as it is stored; None: somebody has deleted it."""
+    servers: tuple[Records | None, ...] = ((), ())
+    """As each API server goes by it."""
+    report: Report | None = None
+    """What the operator has heard of the agent last."""
+    seen: Records = ()
+    """What the operator has seen to hold."""
+    known: frozenset[str] | None = None
+    """Devices that were held when it read the claims after that."""
+    approved: Approved = frozenset()
+    """In the spec, perhaps of long ago."""
+    relied_on: bool = False
+    """Whether anything was ever approved."""
+    writes: int = 0
+    """So often the guard was written."""
+    closings: int = 0
+    """So often something began to close."""
+
+
 class State(NamedTuple):
     claims: tuple[Claim, ...]
     disk: Disk | None
@@ -75,6 +107,8 @@ class State(NamedTuple):
     """So often the disk may still be lost, or the slice be wiped."""
     policy: int = 0
     """Which of the setting's offers are wanted now; before the first of them the operator has not spoken."""
+    fenced: Fenced | None = None
+    """None: the operator waits until nothing can be on its way any more."""
 
 
 Step = tuple[str, State]
@@ -99,6 +133,16 @@ class Setting:
     losses: int = 1
     late: int = 2
     """So many slices may be on their way."""
+    writes: int = 0
+    """So often the operator may write the closing guard; 0: it does without."""
+    servers: int = 2
+    """API servers."""
+    calm: bool = False
+    """Every answer comes, operator and pods live: so that longer stories can be gone through."""
+    deleted: bool = False
+    """Whether somebody deletes the guard."""
+    born: bool = False
+    """Whether claims are created at any time, not all at the beginning."""
 
     def __post_init__(self) -> None:
         if list(self.claims) != sorted(self.claims):
@@ -157,6 +201,18 @@ def without_pool(device: str) -> str:
     return device.rpartition("/")[2]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Weather:
+    """What is done in a wrong order, so that the model must find it."""
+
+    asks_one_server: bool = False
+    """The guard is taken to hold as soon as one API server says so."""
+    reads_claims_first: bool = False
+    """Claims are read at any time, also before the guard holds."""
+    approvals_last: bool = False
+    """What was approved once may be withdrawn whenever it closes."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """What it is time for when the agent looks."""
@@ -165,6 +221,8 @@ class Clock:
     """Whether nothing begins to close yet."""
     waited: Mapping[str, float]
     """For how long the API has had the mark of a closing device."""
+    approved: frozenset[str]
+    """What the operator lets be withdrawn."""
 
 
 @dataclass(frozen=True)
@@ -176,9 +234,26 @@ class Finding:
     """All sets of devices that were ever in the API."""
 
 
-def explore(setting: Setting, agent: Agent, *, at_most: int = 2_000_000) -> Finding:
-    world = _World(setting, agent)
-    start = State(tuple(Claim() for _ in setting.claims), None, (), (), (), setting.losses, -setting.silent)
+def explore(
+    setting: Setting,
+    agent: Agent,
+    *,
+    operator: type[Operator] = Operator,
+    weather: Weather = Weather(),
+    at_most: int = 2_000_000,
+) -> Finding:
+    world = _World(setting, agent, operator((setting.offered, *setting.later)), weather)
+    claims = tuple(Claim(UNBORN if setting.born else NEW) for _ in setting.claims)
+    start = State(
+        claims,
+        None,
+        (),
+        (),
+        (),
+        setting.losses,
+        -setting.silent,
+        Fenced(servers=((),) * setting.servers) if setting.writes else None,
+    )
     came_from: dict[State, Step | None] = {start: None}
     queue = deque([start])
     while queue:
@@ -206,16 +281,21 @@ def _way(came_from: dict[State, Step | None], state: State) -> tuple[str, ...]:
 
 
 class _World:
-    def __init__(self, setting: Setting, agent: Agent) -> None:
+    def __init__(self, setting: Setting, agent: Agent, operator: Operator, weather: Weather) -> None:
         self.setting = setting
         self.agent = agent
+        self.operator = operator
+        self.weather = weather
+        self.guards: dict[tuple[object, ...], Records] = {}
+        self.approvals: dict[tuple[object, ...], Approved] = {}
         self.rounds: dict[tuple[object, ...], tuple[Disk | None, ...]] = {}
         self.fitting: dict[tuple[str, ...], bool] = {}
 
     # ------------------------------------------------------------------------------------------ what must not be
 
     def is_wrong(self, state: State) -> bool:
-        held = self._held(state.claims)
+        # Beside the guard a decision may be on its way to what is used otherwise by now: it is refused.
+        held = self._held(state.claims, _HELD if state.fenced else _HELD | {ON_ITS_WAY})
         if len({pool_of(device) for device in held}) > 1 or sum(bool(devices) for _, devices in state.api) > 1:
             return True
         for device in set(held):
@@ -223,11 +303,11 @@ class _World:
                 return True
         return not self._fit(held)
 
-    def _held(self, claims: tuple[Claim, ...]) -> list[str]:
+    def _held(self, claims: tuple[Claim, ...], phases: AbstractSet[int] = _HELD | {ON_ITS_WAY}) -> list[str]:
         return [
             claim.device
             for index, claim in enumerate(claims)
-            if claim.device and claim.phase in {ON_ITS_WAY, ALLOCATED} and not self.setting.is_admin(index)
+            if claim.device and claim.phase in phases and not self.setting.is_admin(index)
         ]
 
     def _fit(self, devices: list[str]) -> bool:
@@ -247,11 +327,14 @@ class _World:
 
     def steps(self, state: State) -> Iterator[Step]:
         for index, wants in enumerate(self.setting.claims):
-            for event, following in (*self._scheduler(state, index), *self._pod(state, index)):
+            pods = () if self.setting.calm else self._pod(state, index)
+            for event, following in (*self._scheduler(state, index), *pods):
                 yield f"{wants} {event}", following
         if state.pending:
             yield "the scheduler sees a slice", state._replace(seen=state.pending[0], pending=state.pending[1:])
         yield from self._writes(state)
+        if state.fenced:
+            yield from self._guard(state, state.fenced)
         for disk in self._rounds(state):
             if disk != state.disk:
                 yield f"agent: {_told(disk)}", state._replace(disk=disk)
@@ -266,15 +349,43 @@ class _World:
 
     def _scheduler(self, state: State, index: int) -> Iterator[Step]:
         claim = state.claims[index]
-        if claim.phase == NEW and claim.alive and state.seen:
+        if claim.phase == UNBORN:
+            yield "is created", _with(state, index, claim._replace(phase=NEW, newer_than=self._over(state)))
+        # What it has written without an answer, it hears of before it decides again.
+        is_known = all(other.phase != UNANSWERED for other in state.claims)
+        if claim.phase == NEW and claim.alive and state.seen and is_known:
             for device in self.setting.devices(index):
                 if self._can_allocate(state, device, admin=self.setting.is_admin(index)):
                     new = claim._replace(phase=ON_ITS_WAY, device=device)
                     yield f"gets {device}", _with(state, index, new)
         if claim.phase == ON_ITS_WAY:
-            yield "is written", _with(state, index, claim._replace(phase=ALLOCATED))
+            if self._is_let_in(state, claim):
+                yield "is written", _with(state, index, claim._replace(phase=ALLOCATED))
+                if state.fenced and not self.setting.calm:
+                    yield "is written, answered 504", _with(state, index, claim._replace(phase=UNANSWERED))
             failed = claim._replace(phase=NEW if claim.alive else GONE, device=None)
             yield "cannot be written", _with(state, index, failed)
+
+        if claim.phase == UNANSWERED:
+            yield "is heard of", _with(state, index, claim._replace(phase=ALLOCATED))
+
+    def _is_let_in(self, state: State, claim: Claim) -> bool:
+        """By any of the API servers."""
+        if state.fenced is None or claim.device is None:
+            return True
+        device, newer_than = claim.device, claim.newer_than
+        return any(server is None or not refuses(server, device, newer_than) for server in state.fenced.servers)
+
+    def _over(self, state: State) -> frozenset[str]:
+        """Records that a claim is newer than which is created now: the scheduler has seen all that they are about."""
+        records = state.fenced.written if state.fenced else None
+        unseen = self._unseen(state)
+        return frozenset(
+            one.since
+            for pool, one in records or ()
+            if not one.is_to_all
+            and not any(pool_of(device) == pool and covers(one.items, without_pool(device)) for device in unseen)
+        )
 
     def _can_allocate(self, state: State, device: str, *, admin: bool) -> bool:
         """As kube-scheduler 1.37 does, on the slice that it has seen and the allocations that there are."""
@@ -341,10 +452,19 @@ class _World:
             entries=tuple(entry._replace(in_api=entry.closing) for entry in disk.entries),
             vacated=disk.vacated or not disk.entries,
         )
+        begins = answered.entries != disk.entries and state.fenced is not None
+        fenced = state.fenced
+        if fenced and begins:
+            number = fenced.closings + 1
+            entries = zip(disk.entries, answered.entries, strict=True)
+            numbered = tuple(
+                now if before.in_api or not now.in_api else now._replace(number=number) for before, now in entries
+            )
+            answered, fenced = answered._replace(entries=numbered), fenced._replace(closings=number)
         there = dict(state.api)
         if wanted == there:
             if answered != disk:
-                yield "the agent sees its slice in the API", state._replace(disk=answered)
+                yield "the agent sees its slice in the API", state._replace(disk=answered, fenced=fenced)
             return
         if len(state.pending) >= self.setting.late:
             return
@@ -357,8 +477,9 @@ class _World:
             api = tuple(sorted(now_there.items()))
             stored = state._replace(api=api, pending=(*state.pending, api))
             if now_there == wanted:
-                yield f"slice of {pool} written", stored._replace(disk=answered)
-            yield f"slice of {pool} written, answer lost", stored
+                yield f"slice of {pool} written", stored._replace(disk=answered, fenced=fenced)
+            if not (now_there == wanted and self.setting.calm):
+                yield f"slice of {pool} written, answer lost", stored
 
     def _rounds(self, state: State) -> tuple[Disk | None, ...]:
         """What the agent may make of it, depending on whose turn it is to have the menu and what it is time for."""
@@ -373,15 +494,25 @@ class _World:
         unseen = closing & self._unseen(state)
         on_its_way = closing & self._in_phase(state, ON_ITS_WAY)
         held = frozenset(map(without_pool, self._in_phase(state, ALLOCATED)))
-        key = (state.policy, state.disk, prepared, known, unseen, on_its_way, held)
+        # After the longest wait, or by the guard; of a device only for the closing in which it is.
+        waited = frozenset(map(without_pool, closing - unseen - on_its_way)) - held
+        numbers = {entry.device: entry.number for entry in noted if entry.in_api}
+        approved = frozenset(
+            device
+            for device, number in (state.fenced.approved if state.fenced else ())
+            if device in numbers and (numbers[device] == number or self.weather.approvals_last)
+        )
+        key = (state.policy, state.disk, prepared, known, unseen, on_its_way, held, approved)
         if key not in self.rounds:
+            taken = dict.fromkeys(closing - unseen, TIMING.taken)
             clocks = [
-                Clock(patient=True, waited={}),
-                Clock(patient=False, waited={}),
-                Clock(patient=False, waited=dict.fromkeys(closing - unseen, TIMING.taken)),
-                # What was on its way to a device when it began to close has arrived by then.
-                Clock(patient=False, waited=dict.fromkeys(closing - unseen - on_its_way, TIMING.idle)),
+                Clock(patient=True, waited={}, approved=approved),
+                Clock(patient=False, waited={}, approved=approved),
+                Clock(patient=False, waited=taken, approved=approved),
             ]
+            if not state.fenced:
+                # What was on its way to a device when it began to close has arrived by then.
+                clocks.append(Clock(patient=False, waited=taken, approved=waited))
             truths = {
                 Holder(str(index), without_pool(device), admin=self.setting.is_admin(index)): truth
                 for index, device, truth in prepared
@@ -397,15 +528,75 @@ class _World:
                 found=frozenset(map(without_pool, known)),
                 found_in=next((pool_of(device) for device in (*known, *(one for _, one, _ in prepared))), None),
                 prepared=tuple(truths),
-                close_approved=frozenset(self.setting.options) - held,
             )
-            found = {
-                self._round(replace(view, published=_publication(state.disk, clock)), truths, clock, menus)
-                for menus in (0, 1)
-                for clock in clocks
-            }
-            self.rounds[key] = tuple(found)
+            found = {self._round(view, state.disk, truths, clock, menus) for menus in (0, 1) for clock in clocks}
+            self.rounds[key] = tuple(_numbered(disk, state.disk) for disk in found)
         return self.rounds[key]
+
+    # ------------------------------------------------------------------------------------- the operator, the guard
+
+    def _guard(self, state: State, fenced: Fenced) -> Iterator[Step]:
+        def after(**changes: Any) -> State:
+            return state._replace(fenced=fenced._replace(**changes))
+
+        report = _report(state.disk)
+        if report is not None and report != fenced.report:
+            yield "the operator hears the agent", after(report=report)
+        if fenced.report is not None and state.policy >= 0:
+            yield from self._operator(state, fenced, fenced.report, after)
+        for index, server in enumerate(fenced.servers):
+            if server != fenced.written:
+                servers = (*fenced.servers[:index], fenced.written, *fenced.servers[index + 1 :])
+                yield f"server {index} takes the guard over", after(servers=tuple(sorted(servers, key=str)))
+        if not self.setting.calm and (fenced.seen or fenced.known is not None):
+            yield "another operator leads", after(seen=(), known=None, report=None)
+        # Whoever deletes it while what was approved rests on it lets in what it is to refuse: the node refuses that.
+        if self.setting.deleted and fenced.written and not fenced.relied_on:
+            yield "somebody deletes the guard", after(written=None)
+
+    def _operator(self, state: State, fenced: Fenced, report: Report, after: Callable[..., State]) -> Iterator[Step]:
+        written, writes = fenced.written, fenced.writes + 1
+        if written is not None and writes <= self.setting.writes:
+            for late in (False, True):
+                if late and self._is_awaited(state, written):
+                    continue
+                records = self._written(written, report, state.policy, writes, late)
+                if records != written:
+                    yield f"the guard is written: {records}", after(written=records, writes=writes)
+        count = sum(server == written for server in fenced.servers)
+        if written and written != fenced.seen and count >= (1 if self.weather.asks_one_server else len(fenced.servers)):
+            known = fenced.known if self.weather.reads_claims_first else self._known(state)
+            if known is not None:
+                yield "the operator sees the guard hold", after(seen=written, known=known)
+        if self.weather.reads_claims_first and fenced.known != self._known(state):
+            yield "the operator reads the claims", after(known=self._known(state))
+        if fenced.known is not None:
+            held = fenced.known if self.weather.reads_claims_first else self._known(state)
+            key = (report, state.policy, fenced.seen, written, held)
+            if key not in self.approvals:
+                self.approvals[key] = self.operator.approves(report, state.policy, Guard(fenced.seen, written), held)
+            if self.approvals[key] != fenced.approved:
+                yield (
+                    f"the operator approves {sorted(self.approvals[key])}",
+                    after(approved=self.approvals[key], relied_on=fenced.relied_on or bool(self.approvals[key])),
+                )
+
+    def _written(self, written: Records, report: Report, policy: int, writes: int, late: bool) -> Records:
+        key = (written, report, policy, writes, late)
+        if key not in self.guards:
+            self.guards[key] = self.operator.guard(written, report, policy, write=writes, late=late)
+        return self.guards[key]
+
+    def _is_awaited(self, state: State, records: Records) -> bool:
+        """Whether something is still on its way, or may still be decided, that the guard is to refuse."""
+        unseen = {device for device in self._unseen(state) if refuses(records, device, frozenset())}
+        return bool(unseen) or any(
+            claim.phase == ON_ITS_WAY and claim.device and refuses(records, claim.device, frozenset())
+            for claim in state.claims
+        )
+
+    def _known(self, state: State) -> frozenset[str]:
+        return frozenset(map(without_pool, self._in_phase(state, ALLOCATED) | self._in_phase(state, UNANSWERED)))
 
     def _in_phase(self, state: State, phase: int) -> frozenset[str]:
         return frozenset(
@@ -424,7 +615,8 @@ class _World:
             if not closing
         )
 
-    def _round(self, view: GpuView, truths: Mapping[Holder, bool], clock: Clock, menus: int) -> Disk:
+    def _round(self, view: GpuView, disk: Disk | None, truths: Mapping[Holder, bool], clock: Clock, menus: int) -> Disk:
+        view = replace(view, published=_publication(disk, clock), close_approved=clock.approved)
         answers: dict[Holder, bool] = {}
         timing = replace(TIMING, patience=math.inf if clock.patient else 0)
         plan = self.agent(view, menus, timing, answers)
@@ -477,6 +669,23 @@ def _noted(entry: Entry) -> Noted:
         closing=entry.standing is not Standing.OPEN,
         in_api=entry.closing_since is not None,
     )
+
+
+def _numbered(disk: Disk | None, before: Disk | None) -> Disk | None:
+    """With the numbers of closings that last."""
+    if disk is None or before is None:
+        return disk
+    numbers = {entry.device: entry.number for entry in before.entries if entry.in_api}
+    entries = tuple(
+        entry._replace(number=numbers.get(entry.device, 0)) if entry.in_api else entry for entry in disk.entries
+    )
+    return disk._replace(entries=entries)
+
+
+def _report(disk: Disk | None) -> Report | None:
+    if disk is None or disk.withheld:
+        return None
+    return Report(disk.pool, tuple((entry.device, entry.number if entry.in_api else None) for entry in disk.entries))
 
 
 def _told(disk: Disk | None) -> str:

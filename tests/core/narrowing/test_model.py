@@ -1,11 +1,13 @@
 """No order of events puts two ways or two pools on one GPU; and where the rules are broken, the same model says so."""
 
+from typing import Any
+
 import pytest
 
-from core.narrowing import agents
+from core.narrowing import agents, operators
 from core.narrowing.agents import Agent
-from core.narrowing.cases import SETTINGS
-from core.narrowing.model import explore
+from core.narrowing.cases import FENCED, SETTINGS
+from core.narrowing.model import Weather, explore
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -49,3 +51,31 @@ def test_an_impatient_agent_is_found_out(monkeypatch: pytest.MonkeyPatch) -> Non
     """One that does not wait until the scheduler must have seen what is closing."""
     monkeypatch.setattr("core.narrowing.model._World._unseen", lambda *_: frozenset())
     assert explore(SETTINGS["shares and whole"], agents.real, at_most=200_000).way is not None
+
+
+@pytest.mark.parametrize("name", FENCED)
+def test_no_order_of_events_gets_past_the_closing_guard(name: str) -> None:
+    """API servers go by an older guard, an operator is lost, allocations are stored without an answer."""
+    finding = explore(FENCED[name], agents.real, at_most=300_000)
+    assert finding.way is None
+    assert finding.states > 10_000
+    # Each setting gets to where it leads, before any long wait is over.
+    menu = {f"{FENCED[name].pools[-1]}/{option.device}" for option in FENCED[name].menus[-1]}
+    assert menu in finding.published
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("shares for tenants", {"operator": operators.OpensWhatWasWithdrawn}),
+        ("somebody deletes the guard", {"operator": operators.BelievesAGuardThatIsGone}),
+        ("shares instead of whole", {"weather": Weather(asks_one_server=True)}),
+        ("shares instead of whole", {"weather": Weather(reads_claims_first=True)}),
+        ("for tenants, back and again", {"weather": Weather(approvals_last=True)}),
+    ],
+    ids=["opens at once", "believes what is gone", "asks one server", "reads claims first", "approves for good"],
+)
+def test_a_naive_operator_is_found_out(name: str, wrong: dict[str, Any]) -> None:
+    finding = explore(FENCED[name], agents.real, at_most=300_000, **wrong)
+    print(f"{finding.states} states: {' > '.join(finding.way or ())}")
+    assert finding.way is not None

@@ -232,7 +232,7 @@ def closed_by_approval(gpus: Node) -> None:
     gpus.wait(HOUR)
 
 
-def test_idle_gpus_close_after_an_hour_and_with_approval_only() -> None:
+def test_idle_gpus_close_with_approval_only() -> None:
     gpus = node(*(beside(SHARES, slot) for slot in range(3)))
     everything = [listed(f"gpu-{slot}", f"gpu-{slot}-timeslicing") for slot in range(3)]
     # Nobody knew what was published before.
@@ -255,14 +255,19 @@ def test_idle_gpus_close_after_an_hour_and_with_approval_only() -> None:
     ]
 
 
-def test_an_approval_does_not_shorten_the_hour() -> None:
+def test_what_is_approved_goes_at_once_whoever_holds_the_gpu() -> None:
     gpus = node(SHARES, beside(SHARES, 1))
-    gpus.approved = {"gpu-1-timeslicing"}
     gpus.wait(MINUTE)
-    gpus.wait(HOUR - 1)
-    assert gpus.published(1) == "gpu-1, gpu-1-timeslicing closing"
-    gpus.wait(1)
+    gpus.approved = {"gpu-1-timeslicing"}
+    gpus.look()
     assert gpus.published(1) == "gpu-1"
+    taken = node(SHARES)
+    taken.prepare("gpu-0-timeslicing")
+    taken.wait(MINUTE)
+    assert taken.published() == "gpu-0 closing, gpu-0-timeslicing"
+    taken.approved = {"gpu-0"}
+    taken.look()
+    assert taken.published() == "gpu-0-timeslicing"
 
 
 def test_the_next_idle_gpu_gets_the_menu_when_one_is_taken() -> None:
@@ -307,13 +312,12 @@ def test_what_is_offered_in_addition_appears_at_once() -> None:
     assert gpu.published() == listed(*(option.device for option in menu(EVERYTHING)))
 
 
-def test_what_is_not_offered_any_more_closes_at_once_and_stays_an_hour() -> None:
+def test_what_is_not_offered_any_more_closes_at_once_and_stays_until_that_is_approved() -> None:
     gpu = node(SHARES)
     gpu.gpus = [WHOLE_ONLY]
     gpu.look()
     assert gpu.published() == listed(WHOLE, f"{SHARE} closing")
-    gpu.approved = {SHARE}
-    gpu.wait(HOUR - 1)
+    gpu.wait(HOUR)
     assert gpu.published() == listed(WHOLE, f"{SHARE} closing")
     # It is offered again: open as before.
     gpu.gpus = [SHARES]
@@ -321,7 +325,8 @@ def test_what_is_not_offered_any_more_closes_at_once_and_stays_an_hour() -> None
     assert gpu.published() == listed(WHOLE, SHARE)
     gpu.gpus = [WHOLE_ONLY]
     gpu.look()
-    gpu.wait(HOUR)
+    gpu.approved = {SHARE}
+    gpu.look()
     assert gpu.published() == WHOLE
 
 
@@ -601,7 +606,9 @@ def test_whatever_happened_what_is_published_is_not_written_again(
         happen(some, event, data)
     # A claim that was found to have lost its device is asked about anew: that is a change of what is known.
     some.gone.clear()
-    some.look()
+    # It closes, is withdrawn if that is approved, has gone, and appears where it belongs.
+    for _ in range(4):
+        some.look()
     before = dict(some.publications)
     some.look()
     assert some.publications == before

@@ -8,11 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from building import EXCLUSIVE, NOW, claim, node_sharing, policy, result, time_slicing, world
+from building import (
+    EXCLUSIVE,
+    LATER,
+    NOW,
+    claim,
+    gpu_status,
+    node_sharing,
+    policy,
+    reference,
+    result,
+    time_slicing,
+    world,
+)
 from building.cluster import agents_act, apply, pods_are_evicted, with_policies
 from building.from_nothing import World, decide
 from gpusharing.api.meta import Condition, ConditionStatus, key_of
+from gpusharing.api.sharing.gpu_models import GpuModel
+from gpusharing.api.sharing.gpu_status import MigMode, PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.offers import MigOffer, Offers
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.core.intents import PatchStatus
@@ -316,3 +331,67 @@ def test_never_more_than_are_allowed_whatever_happens_first(data: st.DataObject,
             break
     assert begun(at) == NODES
     assert decide(at, now=NOW) == []
+
+
+CUT = policy("a", offers=Offers(mig=MigOffer(profiles=("1g.10gb",))), rollout=Rollout(max_unavailable=1))
+
+
+def ampere(name: str, *published: str, since: str | None = None, cut: bool = False) -> NodeSharing:
+    """A node of which the GPU has to be reset before it can be cut."""
+    status = gpu_status(0, node=name).model_copy(
+        update={
+            "mig_profiles": ("1g.10gb",),
+            "mig_mode": MigMode(enabled=cut, found=False),
+            "pool": name,
+            "published": tuple(PublishedDevice(device=device, closing_since=since) for device in published),
+            "policy": reference(CUT) if cut else None,
+        }
+    )
+    sharing = node_sharing(name, gpus=[status])
+    models = (GpuModel(model=status.model, switch_resets=True, profiles=()),)
+    return sharing.model_copy(update={"status": sharing.status.model_copy(update={"models": models})})
+
+
+def reports(at: World, sharing: NodeSharing) -> World:
+    before = at.node_sharings[sharing.metadata.name]
+    return replace(
+        at,
+        node_sharings={**at.node_sharings, before.metadata.name: before.model_copy(update={"status": sharing.status})},
+    )
+
+
+def withdrawing(at: World) -> list[str]:
+    return [name for name, one in at.node_sharings.items() if any(gpu.close_approved for gpu in one.spec.gpus)]
+
+
+def changing(at: World) -> int | None:
+    nodes = status(at).nodes
+    return nodes and nodes.changing
+
+
+def test_all_nodes_close_idle_gpus_at_once_and_only_as_many_as_are_allowed_are_reset() -> None:
+    names = ["n1", "n2", "n3"]
+    at = world(policies=[CUT], node_sharings=[ampere(name, "gpu-0") for name in names])
+    at = decided(at)
+    assert [gpu.offers for one in at.node_sharings.values() for gpu in one.spec.gpus] == [CUT.spec.offers] * 3
+    for name in names:
+        at = reports(at, ampere(name, "gpu-0", since=NOW))
+    at = apply(at, decide(at, now=NOW))
+    assert withdrawing(at) == []
+    # Nobody is disturbed yet, so nobody takes a place.
+    assert changing(at) == 0
+    at = apply(at, decide(at, now=LATER))
+    assert withdrawing(at) == ["n1"]
+    # While it is reset, the others wait; then it is the next one's turn.
+    at = reports(at, ampere("n1"))
+    at = apply(at, decide(at, now=LATER))
+    assert changing(at) == 1
+    assert withdrawing(at) == []
+    assert {late.node: late.reason for late in status(at).lagging} == {
+        "n1": LagReason.WAITING_FOR_AGENT,
+        "n2": LagReason.HELD_BACK,
+        "n3": LagReason.HELD_BACK,
+    }
+    at = reports(at, ampere("n1", "gpu-0-mig-1g10gb-19-0", cut=True))
+    at = apply(at, decide(at, now=LATER))
+    assert withdrawing(at) == ["n2"]

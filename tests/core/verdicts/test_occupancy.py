@@ -19,7 +19,7 @@ SHARE = "gpu-0-timeslicing"
 def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = (), now: str = LATER) -> GpuSharing:
     status = gpu_status(0).model_copy(update={"published": published})
     view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
-    [gpu] = with_occupancy([decided(0)], view.gpus, idle_wait=IDLE_WAIT, now=now)
+    [gpu] = with_occupancy([decided(0)], view.gpus, fence={}, idle_wait=IDLE_WAIT, now=now)
     return gpu
 
 

@@ -23,6 +23,7 @@ from gpusharing.core.publishing.entries import Entry
 from gpusharing.core.publishing.menu import menu
 from gpusharing.core.publishing.mig_at_rest import Cut
 from gpusharing.core.publishing.narrowing import Answers, GpuPlan, GpuView, Holder, Publication, Timing, narrow, written
+from gpusharing.kube.clock import as_precise_moment
 from gpusharing.nvidia.facts import GpuState
 
 log = structlog.get_logger(__name__)
@@ -259,7 +260,16 @@ class NodeGpus:
             found_in=next(iter((*found.values(), *held_in)), None),
             prepared=tuple(self._holders(uuid)),
             allocated=frozenset(device.device for device in decided.allocated),
-            close_approved=frozenset(decided.close_approved),
+            close_approved=self._approved(uuid, decided),
+        )
+
+    def _approved(self, uuid: str, decided: GpuSharing) -> frozenset[str]:
+        """Devices that may be withdrawn. What closes again needs an approval again."""
+        since = {entry.device: entry.closing_since for entry in self.entries(uuid) if entry.closing_since is not None}
+        return frozenset(
+            device
+            for device, approved in zip(decided.close_approved, decided.close_approved_since, strict=False)
+            if device in since and as_precise_moment(since[device]) == approved
         )
 
     def _pool_of(self, decided: GpuSharing | None) -> str:

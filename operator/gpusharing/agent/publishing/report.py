@@ -31,7 +31,7 @@ from gpusharing.core.publishing.attributes import board_attributes
 from gpusharing.core.publishing.entries import Entry
 from gpusharing.core.publishing.gpu_health import Effect, Finding
 from gpusharing.core.text import listed
-from gpusharing.kube.clock import as_moment
+from gpusharing.kube.clock import as_precise_moment
 
 
 class Described(NamedTuple):
@@ -105,6 +105,7 @@ def _gpu_status(offered: OfferedGpu, gpus: NodeGpus, settings: GpuSettings, cond
         time_slice=settings.time_slice,
         compute_mode=settings.compute_mode,
         memory_wall=offered.memory_wall,
+        pool=gpus.pool(offered.gpu.uuid),
         published=tuple(_published(entry) for entry in gpus.entries(offered.gpu.uuid)),
         conditions=conditions,
     )
@@ -125,7 +126,7 @@ def _held(uuid: str, unallocated: UnallocatedClaims, before: Iterable[Condition]
 
 def _published(entry: Entry) -> PublishedDevice:
     since = entry.closing_since
-    return PublishedDevice(device=entry.device, closing_since=None if since is None else as_moment(since))
+    return PublishedDevice(device=entry.device, closing_since=None if since is None else as_precise_moment(since))
 
 
 def _instance(gpu: Gpu, instance: MigInstance) -> MigInstanceStatus:

@@ -140,6 +140,8 @@ class GpuStatus(Numerous):
     """The compute mode of this GPU."""
     memory_wall: MemoryWallSupport = NOT_REPORTED
     """Whether the driver can limit the memory of each container on this GPU."""
+    pool: Annotated[str | None, Field(max_length=317)] = None
+    """The pool in which the devices of this GPU are published. Absent: an older agent does not report it."""
     published: Annotated[tuple[PublishedDevice, ...], Field(max_length=256)] = ()
     """The devices of this GPU in the ResourceSlices of the node."""
     conditions: Conditions = ()

@@ -49,8 +49,8 @@ class RefusalReason(StrEnum):
 
 
 IDLE_WAIT: Final = 3600.0
-"""Seconds for which an idle GPU's device has to be closing before the operator may approve and the agent may withdraw
-it."""
+"""Seconds after which no decision of a scheduler can be on its way any more: so long a device has to be closing before
+it may be withdrawn, or the closing guard refuses it."""
 
 
 class Refusal(Numerous):
@@ -101,6 +101,9 @@ class GpuSharing(Numerous):
     """The devices of this GPU that the scheduler has allocated, prepared or not."""
     close_approved: tuple[str, ...] = ()
     """Closing devices that are not allocated, and that the agent may withdraw now."""
+    close_approved_since: tuple[str, ...] = ()
+    """For each device of closeApproved, the closingSince for which it is approved. The agent ignores an approval for
+    any other."""
 
     @property
     def restricted_to(self) -> str | None:

@@ -7,7 +7,9 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.controller.watching.store import Store
-from gpusharing.core.cluster.guards.upkeep import KEPT, REQUIRED
+from gpusharing.core.cluster.guards.closing import CLOSING
+from gpusharing.core.cluster.guards.namespaces import NAMESPACES
+from gpusharing.core.cluster.guards.upkeep import REQUIRED
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES, Kind
 from gpusharing.kube.reflector import Reflector
 from gpusharing.kube.transport import Api, ApiError
@@ -18,7 +20,10 @@ log = structlog.get_logger(__name__)
 KINDS: Final[tuple[Kind[Any], ...]] = (ADMISSION_POLICIES, ADMISSION_BINDINGS)
 
 # Each binding has the name of the guard that it puts in force.
-_NAMES: Final = {ADMISSION_POLICIES: KEPT, ADMISSION_BINDINGS: REQUIRED}
+_NAMES: Final = {
+    ADMISSION_POLICIES: (*REQUIRED, CLOSING, NAMESPACES),
+    ADMISSION_BINDINGS: (*REQUIRED, CLOSING),
+}
 _ABSENT: Final = {403, 404}
 
 

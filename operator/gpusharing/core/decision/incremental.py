@@ -19,8 +19,11 @@ from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, Sharing
 from gpusharing.core.claims.allocation import policies_of
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.cluster.decided import ClusterDecision
+from gpusharing.core.cluster.guards.closing import CLOSING
 from gpusharing.core.cluster.guards.tenants_in_force import TenantsInForce, tenants_in_force
+from gpusharing.core.cluster.guards.upkeep import Bindings, Guards
 from gpusharing.core.decision.failures import Failure, Failures
+from gpusharing.core.decision.fencing import Fencing
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
 from gpusharing.core.decision.waiting import WaitingClaims
 from gpusharing.core.events.waiting_claims import ClassState, examine_class
@@ -62,6 +65,7 @@ class Decider:
         """By policy, the nodes on which it may not begin yet."""
         self._moments: list[tuple[float, str]] = []
         """When time alone changes the decision on a node."""
+        self._fencing = Fencing(setup.idle_wait)
         self._cluster_decider = ClusterDecider()
         self._cluster = ClusterDecision()
         self._unfolded: set[str] = set()
@@ -77,6 +81,7 @@ class Decider:
         """All writes that are decided and not seen in the API yet."""
         return [
             *self._cluster.intents,
+            *self._fencing.intents,
             *(self._specs[name] for name in sorted(self._specs)),
             *(intent for name in sorted(self._taint_rules) for intent in self._taint_rules[name]),
             *(self._statuses[name] for name in sorted(self._statuses)),
@@ -102,7 +107,8 @@ class Decider:
 
     def next_in(self, *, now: str) -> float | None:
         """In how many seconds time alone may change the decision."""
-        return max(0.0, self._moments[0][0] - seconds(now)) if self._moments else None
+        moments = [self._fencing.until, self._moments[0][0] if self._moments else None]
+        return min((max(0.0, moment - seconds(now)) for moment in moments if moment is not None), default=None)
 
     def steps(self, *, now: str) -> Iterator[None]:
         """Decides on what has changed, in steps of a few milliseconds; between two of them other work may run."""
@@ -122,6 +128,9 @@ class Decider:
         affected = self._update_tenants() if edited or changes.cluster else set()
         concerned = yield from self._concerned(edited, affected)
         due = changes.nodes | self._due(now) | concerned
+        if changes.cluster or changes.fence or changes.renewed:
+            guarded = self._fencing.look(*self._guards, self.state.seen_fence)
+            due |= self._nodes.keys() if guarded is None else guarded & self._nodes.keys()
         moved = {examined.name for examined in edited}
         for name in sorted(due):
             moved |= self._propose(name)
@@ -137,6 +146,7 @@ class Decider:
         if edited or changes.cluster or self._has_renewed(changes):
             self._decide_cluster()
             self._waiting.forget_classes()
+        self._fencing.decide(*self._guards, now=now)
         self._unfolded |= changes.policies
         self._waiting.add_changes(changes.waiting)
 
@@ -233,6 +243,10 @@ class Decider:
             due.add(heapq.heappop(self._moments)[1])
         return due & self._nodes.keys()
 
+    @property
+    def _guards(self) -> tuple[Guards, Bindings]:
+        return self.state.by_name(ValidatingAdmissionPolicy), self.state.by_name(ValidatingAdmissionPolicyBinding)
+
     def _update_tenants(self) -> set[str]:
         """The policies with other tenants than before."""
         guards = self.state.by_name(ValidatingAdmissionPolicy)
@@ -297,6 +311,7 @@ class Decider:
         node = self._nodes.get(name)
         if node is None:
             if self.state.view(name) is None:
+                self._fencing.put(name, {})
                 self._forget(name)
             return set()
         asking = node.proposal.rollout.asking
@@ -308,6 +323,7 @@ class Decider:
                 self._setup,
                 node.memo,
                 tenants=self._tenants,
+                fence=self._fencing.in_force,
                 held_back=frozenset(policy for policy in asking if name in self._held_back.get(policy, ())),
                 now=now,
             )
@@ -319,6 +335,7 @@ class Decider:
         _put(self._taint_rules, name, decision.taint_rules)
         if decision.until is not None and decision.until != until:
             heapq.heappush(self._moments, (decision.until, name))
+        self._fencing.put(name, decision.closing)
         self._contribute(name, decision.contributions)
         return set()
 
@@ -362,7 +379,7 @@ class Decider:
                     policies=self._policies.in_order,
                     classes=self.state.by_name(DeviceClass),
                     namespaces=self.state.by_name(Namespace),
-                    guards=self.state.by_name(ValidatingAdmissionPolicy),
+                    guards={name: guard for name, guard in self._guards[0].items() if name != CLOSING},
                     bindings=self.state.by_name(ValidatingAdmissionPolicyBinding),
                     quotas=self.state.all(ResourceQuota),
                     setup=self._setup,

@@ -4,7 +4,7 @@ Between the halves, `gpusharing.core.rollout.budget` looks at all nodes: on how 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from gpusharing.api.names import Sharing
@@ -25,10 +25,11 @@ from gpusharing.core.policies.selection import Selection, Selector
 from gpusharing.core.rollout.gpu_change import ChangeMemo, NodeRollout, node_rollout
 from gpusharing.core.rollout.plan import NodePlan, applied, node_plan
 from gpusharing.core.state.cluster_state import Setup
+from gpusharing.core.state.fence import Closing, Fence
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.contribution import Contribution, ContributionMemo, DecidedNode, contributions
 from gpusharing.core.verdicts.conflicts import losses
-from gpusharing.core.verdicts.occupancy import OccupancyMemo, next_approval, with_occupancy
+from gpusharing.core.verdicts.occupancy import OccupancyMemo, closing_pools, next_approval, with_occupancy
 from gpusharing.core.verdicts.spec_size import fitted
 from gpusharing.core.verdicts.taint_rules import rule_intents
 from gpusharing.core.verdicts.tenancy import Registry
@@ -78,6 +79,8 @@ class NodeDecision:
     """To the statuses of policies."""
     until: float | None
     """The moment, in seconds since 1970, from which time alone makes it another one; None if it does not."""
+    closing: Closing = field(default_factory=dict)
+    """What the closing guard has to know of the node's pools."""
     taint_rules: Sequence[Intent] = ()
     """Those to be made and to be taken away."""
     notices: tuple[RecordEvent, ...] = ()
@@ -121,14 +124,25 @@ def decide_node(
     memo: NodeMemo,
     *,
     tenants: TenantsInForce,
+    fence: Fence | None,
     held_back: Collection[str],
     now: str,
 ) -> NodeDecision:
-    """`held_back`: policies that may not begin here yet."""
+    """`fence`: what the closing guard refuses for sure; None: it is missing. `held_back`: policies that may not begin
+    here yet."""
     wanted, written = proposal.wanted, view.sharing.spec
     admitted = proposal.rollout.admitted(held_back)
     gpus = (
-        *with_occupancy(admitted, view.gpus, written.gpus, idle_wait=setup.idle_wait, now=now, memo=memo.occupancy),
+        *with_occupancy(
+            admitted,
+            view.gpus,
+            written.gpus,
+            fence=fence or {},
+            withheld=proposal.rollout.withheld(held_back),
+            idle_wait=setup.idle_wait,
+            now=now,
+            memo=memo.occupancy,
+        ),
         *_missing(view),
     )
     lost = losses(view)
@@ -145,18 +159,20 @@ def decide_node(
         selected_by=wanted.selected_by,
         selections=wanted.selections,
         plans=_plans(policies, view, wanted, gpus) if wanted.if_applied else {},
+        unguarded_wait=setup.idle_wait if fence is None else None,
     )
     return NodeDecision(
         spec=spec,
         contributions=contributions(policies.by_name, view, decided, memo.parts),
         until=next_approval(view.sharing.status.gpus, idle_wait=setup.idle_wait, now=now),
+        closing=closing_pools(admitted, view.gpus),
         notices=notices(view, spec, policies.readable),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}),
     )
 
 
 def _without_holders(things: tuple[GpuSharing]) -> GpuSharing:
-    return things[0].model_copy(update={"allocated": (), "close_approved": ()})
+    return things[0].model_copy(update={"allocated": (), "close_approved": (), "close_approved_since": ()})
 
 
 def _wanted(case: _Case, selector: Selector) -> Wanted:
@@ -231,6 +247,6 @@ def _missing(view: NodeView) -> tuple[GpuSharing, ...]:
     """GPUs that were shared and that the agent does not report: when they come back they are what they were."""
     missing = [gpu for gpu in view.sharing.spec.gpus if gpu.policy and gpu.uuid not in view.gpus]
     return tuple(
-        gpu.model_copy(update={"losers": (), "close_approved": ()})
+        gpu.model_copy(update={"losers": (), "close_approved": (), "close_approved_since": ()})
         for gpu in missing[: max(0, _MOST_GPUS - len(view.gpus))]
     )

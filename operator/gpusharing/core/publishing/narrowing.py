@@ -6,8 +6,8 @@ API and agent see each other late; these rules keep two ways off one GPU all the
 
 1. Adding is free, dropping takes two steps. A device that should not be there is first marked as closing and stays,
    with counters, until the mark has been in the API for longer than the scheduler can be late. Then it goes: on a GPU
-   that is taken, when a look at the API shows that the claim still holds what excludes the device; on an idle one when
-   the operator says that nobody holds it.
+   that is taken, when a look at the API shows that the claim still holds what excludes the device. At any time when
+   the operator approves: nobody holds the device, and nobody can get it any more.
 2. So what is released only gets more devices, with counters; what is too much then closes as above.
 3. What is published is on disk before it is written. Where nobody knows what was published, everything is.
 4. A GPU is in one pool at a time. Where it belongs into another one, all of it closes as above, and it appears there
@@ -26,7 +26,6 @@ from pydantic.dataclasses import dataclass as record
 
 from gpusharing.api import names
 from gpusharing.api.meta import FROZEN_CONFIG, EmptyTuple
-from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.devices.options import Option, can_be_held_together, of_device
 from gpusharing.core.publishing.entries import Entry, Standing
@@ -41,8 +40,6 @@ class Timing:
     """So long nothing is written because of a claim that may leave again soon."""
     taken: float = 60
     """Longer than slices reach the scheduler late."""
-    idle: float = IDLE_WAIT
-    """Longer than a decision of the scheduler can be on its way. Nobody waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ class GpuView:
     allocated: frozenset[str] = frozenset()
     """Devices that the operator has seen allocated."""
     close_approved: frozenset[str] = frozenset()
-    """Devices of which the operator says that they may be withdrawn."""
+    """Devices that the operator lets be withdrawn, since they began to close the last time."""
 
     @property
     def is_moving(self) -> bool:
@@ -302,11 +299,10 @@ class _Planning:
             return entry.device not in self.view.allocated
         if entry.closing_since is None:
             return False
+        if entry.device in self.view.close_approved:
+            return entry.device not in self.view.allocated
         in_the_way = self._holders_that_exclude(entry.device)
-        if not in_the_way:
-            is_over = self._is_over(entry.closing_since + self.timing.idle)
-            return is_over and entry.device in self.view.close_approved and entry.device not in self.view.allocated
-        if not self._is_over(entry.closing_since + self.timing.taken):
+        if not in_the_way or not self._is_over(entry.closing_since + self.timing.taken):
             return False
         unanswered = tuple(holder for holder in in_the_way if holder not in self.answers)
         self.confirm += tuple(holder for holder in unanswered if holder not in self.confirm)

@@ -14,7 +14,13 @@ from gpusharing.api.sharing.rollout import Disruption
 from gpusharing.core.claims.allocation import display_name
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import ExaminedPolicy
-from gpusharing.core.rollout.gpu_progress import blocking_holds, failure, has_to_be_repartitioned, is_offered_again
+from gpusharing.core.rollout.gpu_progress import (
+    blocking_holds,
+    failure,
+    has_to_be_repartitioned,
+    is_offered_again,
+    waits_for_withdrawal,
+)
 from gpusharing.core.state.node_view import GpuView
 
 EVICT: Final = Drain(mode="Evict")
@@ -36,6 +42,8 @@ class GpuChange:
     """The policy whose rollout it is: it wins the GPU, or had it, if no policy wins it."""
     changing: str | None = None
     """The policy for which pods are being evicted, or the GPU is being repartitioned."""
+    closes_first: bool = False
+    """Whether devices have to be withdrawn before the GPU can be reset: that disturbs nobody yet."""
     failing: str | None = None
     """The policy for which the GPU fails."""
     gpu: GpuView
@@ -47,6 +55,11 @@ class GpuChange:
         if self.before is None:
             return self.after.drain is None
         return _is_same(self.before, self.after)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is about to disturb somebody, or to take the GPU away."""
+        return self.closes_first or (self.effect in _COSTS and not self.is_applied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +78,13 @@ class NodeRollout:
     def admitted(self, held_back: Collection[str]) -> tuple[GpuSharing, ...]:
         """The entries to write now, while these policies may not start a change."""
         return tuple(_admitted(change, held_back) for change in self.changes)
+
+    def withheld(self, held_back: Collection[str]) -> frozenset[str]:
+        """By uuid, GPUs that may not be reset while these policies may not start a change: nothing of them may be
+        withdrawn."""
+        return frozenset(
+            change.after.uuid for change in self.changes if change.closes_first and change.policy in held_back
+        )
 
 
 class _Case(NamedTuple):
@@ -93,7 +113,7 @@ def node_rollout(
         for gpu in wanted
     }
     changes = tuple((memo or Memo()).map(_change, cases))
-    asking = {change.policy for change in changes if change.effect in _COSTS and not change.is_applied}
+    asking = {change.policy for change in changes if change.asks}
     return NodeRollout(
         changes=changes,
         asking=frozenset(policy for policy in asking if policy),
@@ -128,6 +148,7 @@ def _change(case: _Case) -> GpuChange:
         policy=examined.name if examined else None,
         changing=owner if standing and is_changing(standing, gpu) else None,
         gpu=gpu,
+        closes_first=not claims and waits_for_withdrawal(after, gpu),
         failing=owner if standing and counts_as_unavailable(standing, after, gpu) else None,
     )
 
@@ -182,7 +203,10 @@ def _undrained(entry: GpuSharing) -> GpuSharing:
 
 def is_changing(entry: GpuSharing, gpu: GpuView) -> bool:
     """Whether pods are being evicted, or the GPU is being repartitioned."""
-    return entry.drain is not None or (has_to_be_repartitioned(entry, gpu) and not blocking_holds(entry, gpu))
+    if entry.drain is not None:
+        return True
+    is_next = has_to_be_repartitioned(entry, gpu) and not blocking_holds(entry, gpu)
+    return is_next and not waits_for_withdrawal(entry, gpu)
 
 
 def counts_as_unavailable(entry: GpuSharing, wanted: GpuSharing, gpu: GpuView) -> bool:
@@ -205,7 +229,7 @@ def _admitted(change: GpuChange, held_back: Collection[str]) -> GpuSharing:
         return _undrained(change.after) if change.policy in held_back else change.after
     if change.effect is Effect.UNCHANGED_UNTIL_IDLE:
         return _undrained(_unchanged(change.before, change.after))
-    if change.policy in held_back:
+    if change.policy in held_back and not change.closes_first:
         return _unchanged(change.before, change.after)
     return change.after
 

@@ -3,11 +3,12 @@
 It is read from the API and the agent's report alone, so a new leader finds the same.
 """
 
+from gpusharing.api import names
 from gpusharing.api.sharing.gpu_status import HEALTHY, GpuStatus, Reason
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.policies.is_offered import is_offered, lacks_instances
-from gpusharing.core.state.node_view import GpuView, Hold
+from gpusharing.core.state.node_view import GpuView, Hold, Place
 
 
 def blocking_holds(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
@@ -21,6 +22,15 @@ def has_to_be_repartitioned(entry: GpuSharing, gpu: GpuView) -> bool:
     if mig is not None and mig.layout is not None and lacks_instances(mig.layout, gpu.status):
         return True
     return _has_to_be_reset(entry, gpu)
+
+
+def waits_for_withdrawal(entry: GpuSharing, gpu: GpuView) -> bool:
+    """Whether the GPU has to be reset, and cannot be yet: devices that it no longer offers are still published."""
+    if not _has_to_be_reset(entry, gpu):
+        return False
+    pool = gpu.status.pool or names.pool(gpu.node, restricted_to=entry.restricted_to)
+    places = [Place(pool, published.device) for published in gpu.status.published]
+    return not all(is_offered(place, entry, gpu.status, gpu.models) for place in places)
 
 
 def failure(gpu: GpuStatus) -> str | None:

@@ -17,6 +17,7 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
+from gpusharing.core.state.fence import Fence
 from gpusharing.core.state.node_view import NodeView
 
 T = TypeVar("T")
@@ -51,11 +52,13 @@ class Changes:
     """Whether a class, namespace, quota or guard says something else."""
     renewed: set[str] = field(default_factory=set)
     """By uid, classes, quotas and guards of which only the version changed: writes that name the old one would fail."""
+    fence: bool = False
+    """Whether something else was seen of the closing guard."""
     waiting: dict[WaitingGroup, set[Key]] = field(default_factory=lambda: defaultdict(set))
     """Claims that began or ended to wait."""
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.policies or self.cluster or self.renewed or self.waiting)
+        return bool(self.nodes or self.policies or self.cluster or self.fence or self.renewed or self.waiting)
 
 
 class ClusterState:
@@ -69,6 +72,8 @@ class ClusterState:
         """By node; only our own."""
         self._waiting: defaultdict[WaitingGroup, dict[Key, ResourceClaim]] = defaultdict(dict)
         self._changes = Changes()
+        self.seen_fence: Fence = {}
+        """What the closing guard was seen to refuse on all API servers, before the newest claims were read."""
         self._replace: Mapping[type, Callable[[Any, Any], None]] = {
             SharingPolicy: self._replace_policy,
             NodeSharing: self._replace_node_sharing,
@@ -107,6 +112,10 @@ class ClusterState:
         if before is not None:
             self._replace[kind](before, None)
 
+    def see_fence(self, fence: Fence) -> None:
+        self.seen_fence = fence
+        self._changes.fence = True
+
     @property
     def has_changed(self) -> bool:
         return bool(self._changes)
@@ -122,6 +131,7 @@ class ClusterState:
         now.nodes |= changes.nodes
         now.policies |= changes.policies
         now.cluster |= changes.cluster
+        now.fence |= changes.fence
         now.renewed |= changes.renewed
         for group, keys in changes.waiting.items():
             now.waiting[group] |= keys

@@ -87,6 +87,8 @@ class DecidedNode:
     """Policies that select the node."""
     selections: Mapping[str, Selection]
     plans: Mapping[str, NodePlan]
+    unguarded_wait: float | None = None
+    """The seconds for which a device closes that nobody holds; None: the closing guard makes it short."""
 
 
 class _Case(NamedTuple):
@@ -192,6 +194,7 @@ def _contribution(
             waiting=[gpu.case.change for gpu in gpus if gpu.waiting and gpu.case.change.policy == policy],
             held=policy in decided.held_back,
             not_ready_since=view.not_ready_since,
+            unguarded_wait=decided.unguarded_wait,
         ),
         held_back=policy in decided.held_back,
         changing=any(gpu.changing for gpu in won),

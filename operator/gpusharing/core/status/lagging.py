@@ -3,13 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from gpusharing.api import names
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
+from gpusharing.core.intents import Target
 from gpusharing.core.rollout.gpu_change import GpuChange
 from gpusharing.core.rollout.gpu_progress import blocking_holds, can_be_taken, failure, has_to_be_repartitioned
 from gpusharing.core.state.node_view import GpuView
 from gpusharing.core.text import listed
+from gpusharing.core.timestamps import moment, seconds
 
 
 class Late(NamedTuple):
@@ -26,11 +29,13 @@ def lagging(
     waiting: Sequence[GpuChange],
     held: bool,
     not_ready_since: str | None = None,
+    unguarded_wait: float | None = None,
 ) -> LaggingNode | None:
-    """`late`: those that it has. `waiting`: those that stay as they were. `held`: whether it may not begin here yet."""
+    """`late`: those that it has. `waiting`: those that stay as they were. `held`: whether it may not begin here yet.
+    `unguarded_wait`: the seconds for which a device closes that nobody holds; None: the closing guard shortens it."""
     found = _waiting(waiting, held=held)
     if found is None and late:
-        found = _not_ready(not_ready_since) if not_ready_since else _late(late)
+        found = _not_ready(not_ready_since) if not_ready_since else _late(late, unguarded_wait)
     return LaggingNode(node=node, reason=found[0], message=found[1]) if found else None
 
 
@@ -63,7 +68,7 @@ def _not_ready(since: str) -> _Found:
     return LagReason.NODE_NOT_READY, message
 
 
-def _late(late: Sequence[Late]) -> _Found:
+def _late(late: Sequence[Late], unguarded_wait: float | None) -> _Found:
     """By the weightiest reason that there is on any of them."""
     failures = [f"{one.decided.uuid}: {why}" for one in late if (why := failure(one.gpu.status))]
     if failures:
@@ -73,10 +78,8 @@ def _late(late: Sequence[Late]) -> _Found:
     return (
         _those(late, LagReason.EVICTING, _is_evicting, "in use; the pods that block the change are being evicted")
         or _those(late, LagReason.IN_USE, _is_in_use, "in use; the change takes effect when the last claim is released")
-        or _those(
-            late, LagReason.REPARTITIONING, lambda one: has_to_be_repartitioned(*one), "being repartitioned or reset"
-        )
-        or _those(late, LagReason.WITHDRAWING, lambda _: True, "devices that are no longer offered are being withdrawn")
+        or _those(late, LagReason.REPARTITIONING, _is_being_repartitioned, "being repartitioned or reset")
+        or _those(late, LagReason.WITHDRAWING, lambda _: True, _withdrawing(late, unguarded_wait))
     )
 
 
@@ -90,6 +93,27 @@ def _has_acted(entry: GpuSharing, gpu: GpuView) -> bool:
     published = gpu.status.published
     leaves = bool(published) and all(device.closing_since is not None for device in published)
     return leaves or gpu.status.policy == entry.policy
+
+
+def _is_being_repartitioned(one: Late) -> bool:
+    return has_to_be_repartitioned(*one) and not _closing_since(one)
+
+
+def _withdrawing(late: Sequence[Late], unguarded_wait: float | None) -> str:
+    what = "devices that are no longer offered are being withdrawn"
+    moments = sorted(seconds(since) for one in late for since in _closing_since(one))
+    if not moments:
+        return what
+    if unguarded_wait is None:
+        return f"{what} since {moment(moments[0])}, which takes less than 20 s as a rule"
+    return (
+        f"{what} since {moment(moments[0])}, until {moment(moments[-1] + unguarded_wait)}: that takes so long because "
+        f"{Target.ADMISSION_POLICY} {names.CLOSING_GUARD} or its binding is missing or changed; apply manifests/base"
+    )
+
+
+def _closing_since(one: Late) -> list[str]:
+    return [device.closing_since for device in one.gpu.status.published if device.closing_since is not None]
 
 
 def _is_evicting(one: Late) -> bool:

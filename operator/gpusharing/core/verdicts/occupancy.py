@@ -1,12 +1,16 @@
 """What the API says is allocated of a GPU, and which of its closing devices nobody can hold any more."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from gpusharing.api.sharing.gpu_status import GpuStatus
+from gpusharing.api import names
+from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
 from gpusharing.api.sharing.node_spec import AllocatedDevice, GpuSharing
 from gpusharing.core.memo import Memo
-from gpusharing.core.state.node_view import GpuView, Hold
+from gpusharing.core.policies.is_offered import is_offered
+from gpusharing.core.state.fence import Closing, Fence, PoolReport, as_items, is_closed_to_all
+from gpusharing.core.state.node_view import GpuView, Hold, Place
 from gpusharing.core.timestamps import seconds
 
 
@@ -17,7 +21,7 @@ class _Case(NamedTuple):
     written: GpuSharing | None
     """As it was written last."""
     holds: tuple[Hold, ...]
-    close_approved: tuple[str, ...]
+    close_approved: tuple[PublishedDevice, ...]
 
 
 OccupancyMemo: TypeAlias = Memo[_Case, GpuSharing]
@@ -28,17 +32,21 @@ def with_occupancy(
     views: Mapping[str, GpuView],
     written: Iterable[GpuSharing] = (),
     *,
+    fence: Fence,
+    withheld: Collection[str] = (),
     idle_wait: float,
     now: str,
     memo: OccupancyMemo | None = None,
 ) -> tuple[GpuSharing, ...]:
-    """`views`: of the same GPUs, by uuid. `written`: entries as they were written last."""
+    """`views`: of the same GPUs, by uuid. `written`: entries as they were written last. `fence`: what was in
+    force on all API servers before the claims were read. `withheld`: GPUs of which nothing may be withdrawn yet."""
     closing_until = seconds(now) - idle_wait
     last = {gpu.uuid: gpu for gpu in written}
-    cases = {
-        gpu.uuid: _Case(gpu, last.get(gpu.uuid), views[gpu.uuid].holds, _close_approved(views[gpu.uuid], closing_until))
-        for gpu in gpus
-    }
+    cases: dict[str, _Case] = {}
+    for gpu in gpus:
+        view = views[gpu.uuid]
+        approved = () if gpu.uuid in withheld else _close_approved(view, fence, closing_until)
+        cases[gpu.uuid] = _Case(gpu, last.get(gpu.uuid), view.holds, approved)
     return tuple((memo or Memo()).map(_occupied, cases))
 
 
@@ -46,7 +54,11 @@ def _occupied(case: _Case) -> GpuSharing:
     allocated = (
         AllocatedDevice(claim=hold.uid, device=hold.result.device, share_id=hold.result.share_id) for hold in case.holds
     )
-    held = {"allocated": tuple(sorted(allocated, key=_order)), "close_approved": case.close_approved}
+    held = {
+        "allocated": tuple(sorted(allocated, key=_order)),
+        "close_approved": tuple(published.device for published in case.close_approved),
+        "close_approved_since": tuple(published.closing_since for published in case.close_approved),
+    }
     entry = case.gpu.model_copy(update=held)
     # The same object as long as it says the same: comparing is faster then.
     return case.written if entry == case.written else entry
@@ -67,12 +79,44 @@ def _order(device: AllocatedDevice) -> tuple[str, str, str]:
     return device.claim, device.device, device.share_id or ""
 
 
-def _close_approved(gpu: GpuView, closing_until: float) -> tuple[str, ...]:
-    """Only after the whole wait: a decision of the scheduler that was on its way is among the allocated by then."""
+def closing_pools(gpus: Iterable[GpuSharing], views: Mapping[str, GpuView]) -> Closing:
+    """What is closing, and what of that the closing guard should refuse: devices that are not offered any more. The
+    others close so that the scheduler has less to look at, for which nobody waits."""
+    by_pool: defaultdict[str, list[PoolReport]] = defaultdict(list)
+    for entry in gpus:
+        view = views[entry.uuid]
+        pool = view.status.pool
+        if pool is not None and (closing := _closing(view.status)):
+            items = as_items(
+                [device for device in closing if not is_offered(Place(pool, device), entry, view.status, view.models)],
+                leaves_pool=pool != names.pool(view.node, restricted_to=entry.restricted_to),
+                cuts=entry.offers is not None and entry.offers.mig is not None,
+            )
+            published = {device.device for device in view.status.published}
+            by_pool[pool].append(PoolReport(frozenset(items), closing, frozenset(published - closing)))
+    return {pool: PoolReport(*map(_union, zip(*reports, strict=True))) for pool, reports in by_pool.items()}
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)
+
+
+def _closing(status: GpuStatus) -> frozenset[str]:
+    return frozenset(published.device for published in status.published if published.closing_since is not None)
+
+
+def _close_approved(gpu: GpuView, fence: Fence, closing_until: float) -> tuple[PublishedDevice, ...]:
+    """Nobody holds them, and nobody can get them any more: the closing guard refuses it, or a decision of the scheduler
+    that was on its way is among the allocated by now."""
+    pool = gpu.status.pool
     closed = [
-        published.device
+        published
         for published in gpu.status.published
-        if published.closing_since is not None and seconds(published.closing_since) <= closing_until
+        if published.closing_since is not None
+        and (
+            seconds(published.closing_since) <= closing_until
+            or (pool is not None and is_closed_to_all(fence, pool, published.device))
+        )
     ]
     held = {hold.result.device for hold in gpu.holds} if closed else ()
-    return tuple([device for device in closed if device not in held])
+    return tuple([published for published in closed if published.device not in held])

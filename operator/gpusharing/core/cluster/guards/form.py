@@ -1,7 +1,7 @@
 """What all guards have in common, as Kubernetes objects."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 from gpusharing.core.cluster.guards.checks import Check
 
@@ -36,6 +36,55 @@ REQUESTS: Final = (
     "variables.devices.requests.map(r, "
     "has(r.exactly) ? [r.exactly] : has(r.firstAvailable) ? r.firstAvailable : []).flatten()"
 )
+
+
+PROBES: Final = "coordination.k8s.io"
+"""The group of the Leases by which is seen whether a guard holds: nothing else is made of them."""
+
+
+def probe(guard: str) -> str:
+    """The name of a Lease that this guard refuses, saying which revision of its literals it goes by."""
+    return f"{guard}-probe"
+
+
+REVISION: Final = "revision"
+_OF_REVISION: Final = "holds as of revision "
+
+
+def seen_revision(message: str) -> str | None:
+    """The revision that a refusal of a probe speaks of; None: it was refused by something else."""
+    _, found, revision = message.rpartition(_OF_REVISION)
+    return revision if found else None
+
+
+class Parts(TypedDict):
+    """What `guard` is made of."""
+
+    rules: Sequence[Object]
+    condition: tuple[str, str]
+    variables: Mapping[str, str]
+    validations: Sequence[Validation]
+
+
+def seen_to_hold(
+    name: str,
+    *,
+    rules: Sequence[Object],
+    condition: tuple[str, str],
+    variables: Mapping[str, str],
+    validations: Sequence[Validation],
+) -> Parts:
+    """The parts of a guard of which a dry run can tell whether it holds, and which literals it goes by."""
+    is_probe = "request.resource.resource == 'leases'"
+    return Parts(
+        rules=[*rules, rule(PROBES, ["CREATE"], "leases")],
+        condition=(condition[0], f"{is_probe} ? object.metadata.name == '{probe(name)}' : ({condition[1]})"),
+        variables={REVISION: "''", **variables},
+        validations=[
+            forbidden(f"!({is_probe})", f"'{name} {_OF_REVISION}' + variables.{REVISION}"),
+            *({**validation, "expression": f"{is_probe} || {validation['expression']}"} for validation in validations),
+        ],
+    )
 
 
 def rule(group: str, operations: Sequence[str], *resources: str) -> Object:

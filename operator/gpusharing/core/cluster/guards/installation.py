@@ -6,12 +6,16 @@ from functools import cache
 from typing import Any, Final
 
 from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
-from gpusharing.core.cluster.guards import allocation, claims, namespaces, pods
-from gpusharing.core.cluster.guards.form import GENERATED
+from gpusharing.core.cluster.guards import allocation, claims, closing, namespaces, pods
+from gpusharing.core.cluster.guards.form import GENERATED, REVISION
+
+_WRITTEN: Final = {*GENERATED, REVISION, closing.CLOSED}
+"""Variables of which the expressions are the operator's."""
 
 _MADE = {
     allocation.ALLOCATION: allocation.allocation,
     claims.CLAIMS: claims.claims,
+    closing.CLOSING: closing.closing,
     pods.PODS: pods.pods,
     namespaces.NAMESPACES: namespaces.namespaces,
 }
@@ -41,7 +45,7 @@ def _installed_binding(name: str) -> Any:
 
 def _without_literals(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     variables = [
-        {**variable, "expression": ""} if variable.get("name") in GENERATED else variable
+        {**variable, "expression": ""} if variable.get("name") in _WRITTEN else variable
         for variable in spec.get("variables") or ()
     ]
     return {**spec, "variables": variables}

@@ -32,9 +32,6 @@ _VARIABLES: Final = {
     NAMESPACES: {GENERATED.tenants},
 }
 
-KEPT: Final = tuple(_VARIABLES)
-"""The guards whose literals the operator writes."""
-
 # Characters of one variable. CEL reads at most 100,000, and a guard with more is refused as a whole: it would go on
 # letting in everybody whom a policy has dropped since.
 MOST_OF_ONE_POLICY: Final = 4_096

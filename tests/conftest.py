@@ -27,16 +27,22 @@ def pytest_collection() -> Generator[None, Any, Any]:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first, so that at the end no worker is left with one of them alone; those that compute
-    come in turns with those that mostly wait."""
+    come in turns with those that mostly wait. Of these, those that need images come last, which are built meanwhile."""
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.location[0], []).append(item)
-    kinds: dict[str, list[list[pytest.Item]]] = {"node": [], "slow": [], "cluster": [], "": []}
+    kinds: dict[str, list[list[pytest.Item]]] = {"node": [], "slow": [], "image": [], "cluster": [], "": []}
     for file in files.values():
         marks = {mark.name for item in file for mark in item.iter_markers()}
         kinds[next(kind for kind in kinds if not kind or kind in marks)].append(file)
-    in_turns = chain.from_iterable(zip_longest(kinds["slow"], kinds["node"] + kinds["cluster"], fillvalue=[]))
+    computing = sorted(kinds["slow"] + kinds["image"], key=_needs_images)
+    waiting = sorted(kinds["node"] + kinds["cluster"], key=_needs_images)
+    in_turns = chain.from_iterable(zip_longest(computing, waiting, fillvalue=[]))
     items[:] = chain.from_iterable([*in_turns, *kinds[""]])
+
+
+def _needs_images(file: list[pytest.Item]) -> bool:
+    return any({"images", "build_images"} & set(getattr(item, "fixturenames", ())) for item in file)
 
 
 def pytest_configure() -> None:

@@ -67,7 +67,9 @@ async def they(cluster: ControlPlane) -> AsyncIterator[Everybody]:
         await they.clean_up()
         await they.api.merge_patch(NAMESPACES, "default", {"metadata": {"labels": {"team": None}}})
         # Nobody collects what belonged to the policies, and what the situations have made stands beside it.
-        await cluster.kubectl("delete", "resourcequotas", "--all")
+        for quota in (await they.api.list(RESOURCE_QUOTAS))[0]:
+            metadata = quota.metadata
+            await they.api.delete(RESOURCE_QUOTAS, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
         for class_ in (await they.api.list(DEVICE_CLASSES))[0]:
             if not class_.metadata.name.endswith("nvidia.com"):
                 await they.api.delete(DEVICE_CLASSES, class_.metadata.name, uid=class_.metadata.uid)

@@ -33,7 +33,11 @@ _PROGRAMS_OF_NODES = {"busybox": "busybox-static", "ip": "iproute2", "nft": "nft
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Builds and installs before the first test: ten minutes are more than a test's timeout."""
+    """Builds and installs before the first test: ten minutes are more than a test's timeout.
+
+    Images, which a change of the sources makes old, are built by one worker while the others begin with tests that need
+    none (`conftest.py`).
+    """
     fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if session.config.option.collectonly:
         return
@@ -56,10 +60,15 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "images": build_images,
     }
     for name, build in builds.items():
-        if name in fixtures:
+        if name in fixtures and (name != "images" or _is_first_worker()):
             capture = session.config.pluginmanager.getplugin("capturemanager")
             with capture.global_and_fixture_disabled():
                 build()
+
+
+def _is_first_worker() -> bool:
+    """Also where there are no workers."""
+    return os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -290,13 +290,22 @@ class _World:
         self.approvals: dict[tuple[object, ...], Approved] = {}
         self.rounds: dict[tuple[object, ...], tuple[Disk | None, ...]] = {}
         self.fitting: dict[tuple[str, ...], bool] = {}
+        # Many states have the same claims.
+        self.clashing: dict[tuple[tuple[Claim, ...], bool], bool] = {}
+        self.in_order: dict[tuple[Claim, ...], tuple[Claim, ...]] = {}
 
     # ------------------------------------------------------------------------------------------ what must not be
 
     def is_wrong(self, state: State) -> bool:
-        # Beside the guard a decision may be on its way to what is used otherwise by now: it is refused.
-        held = self._held(state.claims, _HELD if state.fenced else _HELD | {ON_ITS_WAY})
-        if len({pool_of(device) for device in held}) > 1 or sum(bool(devices) for _, devices in state.api) > 1:
+        known = state.claims, state.fenced
+        if known not in self.clashing:
+            # Beside the guard a decision may be on its way to what is used otherwise by now: it is refused.
+            held = self._held(state.claims, _HELD if state.fenced else _HELD | {ON_ITS_WAY})
+            self.clashing[known] = self._clash(held)
+        return self.clashing[known] or sum(bool(devices) for _, devices in state.api) > 1
+
+    def _clash(self, held: list[str]) -> bool:
+        if len({pool_of(device) for device in held}) > 1:
             return True
         for device in set(held):
             if held.count(device) > (self.setting.shares if self.setting.is_shared(device) else 1):
@@ -320,10 +329,11 @@ class _World:
 
     def alike(self, state: State) -> State:
         """Claims that want the same can stand for each other."""
-        order = sorted(
-            range(len(state.claims)), key=lambda index: (self.setting.claims[index], _rank(state.claims[index]))
-        )
-        return state._replace(claims=tuple(state.claims[index] for index in order))
+        claims = state.claims
+        if claims not in self.in_order:
+            order = sorted(range(len(claims)), key=lambda index: (self.setting.claims[index], _rank(claims[index])))
+            self.in_order[claims] = tuple(claims[index] for index in order)
+        return state if self.in_order[claims] == claims else state._replace(claims=self.in_order[claims])
 
     def steps(self, state: State) -> Iterator[Step]:
         for index, wants in enumerate(self.setting.claims):

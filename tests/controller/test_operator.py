@@ -390,6 +390,7 @@ async def test_a_conflict_is_left_to_the_next_decision(
         await eventually(results, expected(conflict=1, written=1))
         assert await they.winners("n1") == ["shared"]
         await eventually(lambda: they.ready_reason("shared"), "WaitingForNodes")
+        await listing.prime(api, store, WATCHED)
         writer.want(decide(snapshot(store), now="2026-11-18T13:00:00Z"))
         assert writer.is_settled
         task.cancel()

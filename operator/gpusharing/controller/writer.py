@@ -305,8 +305,8 @@ class Writer:
         match intent:
             case ReplaceSpec(before=before, spec=spec):
                 body = {"metadata": before.metadata.for_update(), "spec": spec.to_json()}
-                sharing = await self._api.replace(NODE_SHARINGS, before.metadata.name, body)
-                self._store.apply_written(NODE_SHARINGS, sharing.made_of(spec, before.status))
+                # Of thousands of nodes at once: what became of them is read once, as the watch tells it.
+                await self._api.put(NODE_SHARINGS, before.metadata.name, body)
                 self._record(_events(intent))
             case PatchStatus(before=before, status=status):
                 patch = {

@@ -247,6 +247,11 @@ class Api:
         # nobody caused.
         return await self._request(kind.decode, "PUT", kind.path(name, namespace), body=_typed(kind, body))
 
+    async def put(self, kind: Kind[Any], name: str, body: Mapping[str, Any]) -> None:
+        """Replaces an object of which the watch tells what has become of it: the answer has its metadata only."""
+        accept = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+        await self._request(bytes, "PUT", kind.path(name), body=_typed(kind, body), accept=accept)
+
     async def merge_patch(
         self, kind: Kind[T], name: str, patch: Mapping[str, Any], *, namespace: str = "", subresource: str = ""
     ) -> T:

@@ -89,7 +89,7 @@ async def _until_written(operator: Operator, crowd: Crowd, change: Awaitable[obj
     await change
     async with asyncio.timeout(300):
         while await _written(operator, "ReplaceSpec") < written + crowd.nodes:  # noqa: ASYNC110 (only there it is said)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
 
 async def _sharings(admin: Admin) -> dict[str, Any]:

@@ -129,7 +129,8 @@ class Hammer:
             if "not found" in error or "has no device" in error:
                 # Deleted by force meanwhile.
                 return False
-            assert "is prepared for claim" in error, error
+            # The GPU is another claim's still, or its shares are of claims that were deleted while they are prepared.
+            assert "is prepared for claim" in error or "is left by prepared claims" in error, error
             others = {held.claim for held in self.bed.allocations.on(place)} - {workload.name}
             if place in self.bed.allocations.ill and any(f"/{other} " in error for other in others):
                 # There is nobody yet who evicts it.

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from allocating.worlds import Json
+
+_DEFAULTED: Final = ("count", "allocationMode", "operator")
+"""What the API server would put there again."""
 
 StillDiffers = Callable[[Json], bool]
 
@@ -49,6 +52,7 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     )
     if path:
         for key, _ in reversed(items):
-            yield (*path, key)
+            if key not in _DEFAULTED:
+                yield (*path, key)
     for key, within in items:
         yield from _paths(within, (*path, key))

@@ -120,7 +120,7 @@ def _write(item: PolicyClass, driver: str, *, may_create: bool) -> Intent | None
         return Create(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, body=body)
     before = item.before.spec
     is_right = (
-        ownership.is_labelled(item.before.metadata, item.policy)
+        ownership.is_marked(item.before.metadata, item.policy)
         and list(before.selectors) == spec["selectors"]
         and not before.config
         and before.extended_resource_name == item.resource
@@ -128,7 +128,7 @@ def _write(item: PolicyClass, driver: str, *, may_create: bool) -> Intent | None
     if is_right:
         return None
     body = {
-        "metadata": {"labels": {names.POLICY_LABEL: item.policy.metadata.name}},
+        "metadata": ownership.marks(item.before.metadata, item.policy),
         "spec": {"config": None, "extendedResourceName": None} | spec,
     }
     return Patch(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, before=item.before.metadata, body=body)

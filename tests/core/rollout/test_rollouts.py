@@ -366,7 +366,7 @@ def withdrawing(at: World) -> list[str]:
 
 def changing(at: World) -> int | None:
     nodes = status(at).nodes
-    return nodes and nodes.changing
+    return nodes.changing if nodes else None
 
 
 def test_all_nodes_close_idle_gpus_at_once_and_only_as_many_as_are_allowed_are_reset() -> None:

@@ -219,6 +219,7 @@ SITUATIONS: Final[Mapping[tuple[ConditionType, str], Callable[[Everybody], Await
         (ConditionType.READY, ReadyReason.NO_MATCHING_NODES): nothing,
         (ConditionType.READY, ReadyReason.NO_MATCHING_GPUS): selects_no_gpu,
         (ConditionType.READY, ReadyReason.LOST_ALL_GPUS): outranked,
+        (ConditionType.READY, ReadyReason.NOTHING_OFFERED): of_h100s({"mig": {"profiles": ["9g.90gb"]}}),
         (ConditionType.READY, ReadyReason.WAITING_FOR_GUARDS): no_guards,
         (ConditionType.READY, ReadyReason.WAITING_FOR_NODES): waiting,
         (ConditionType.PROGRESSING, ProgressingReason.COMPLETE): in_force,

@@ -17,7 +17,10 @@ from aiohttp.test_utils import TestServer
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import open_session
 from harness.controlplane import ControlPlane
+from harness.kubeconfig import write_kubeconfig
+from harness.loopback import free_ports
 from harness.processes import Process
+from harness.readiness import answers
 
 _FORWARDED: Final = ("Accept", "Content-Type", "User-Agent")
 _USER: Final = "system:kube-scheduler"
@@ -61,6 +64,12 @@ class Lateness:
             receiving.cancel()
 
 
+@dataclass(frozen=True)
+class HeldAllocation:
+    is_decided: asyncio.Event = field(default_factory=asyncio.Event)
+    may_go: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class SchedulerProxy:
     """Stands between the scheduler and the API server."""
 
@@ -70,6 +79,7 @@ class SchedulerProxy:
         self.unanswered: set[str] = set()
         """Claims of which the scheduler did not hear that their allocation was stored."""
         self._next_unanswered: asyncio.Event | None = None
+        self._next_held: HeldAllocation | None = None
         self._stack = AsyncExitStack()
         self._session: aiohttp.ClientSession
         self._target: str
@@ -98,6 +108,11 @@ class SchedulerProxy:
         self._next_unanswered = asyncio.Event()
         return self._next_unanswered
 
+    def hold_next_allocation(self) -> "HeldAllocation":
+        """It is decided, and on its way for as long as the test wants."""
+        self._next_held = HeldAllocation()
+        return self._next_held
+
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         headers = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
         # One client holds a dozen watches, which end when it wants.
@@ -108,6 +123,10 @@ class SchedulerProxy:
             self._next_unanswered = None
             self.unanswered.add(request.path.split("/")[-2])
             self.claims.hold()
+        if self._next_held and self._is_allocation(request):
+            held, self._next_held = self._next_held, None
+            held.is_decided.set()
+            await held.may_go.wait()
         async with self._session.request(
             request.method, self._target + request.path_qs, headers=headers, data=body, timeout=timeout
         ) as answer:
@@ -141,11 +160,33 @@ def _gateway_timeout() -> web.Response:
 class LateControlPlane(ControlPlane):
     """Its fixtures and tests need one event loop: the proxy runs in it."""
 
+    with_second_apiserver: bool = False
+    """To which the scheduler writes; everybody else talks to the first."""
+
     proxy: SchedulerProxy = field(init=False)
 
     async def _start(self, stack: AsyncExitStack) -> None:
         self.proxy = await stack.enter_async_context(SchedulerProxy())
         await super()._start(stack)
+        if self.with_second_apiserver:
+            await self._lead_to_second(stack)
+
+    async def _lead_to_second(self, stack: AsyncExitStack) -> None:
+        (port,) = free_ports(self.address, 1)
+        url = f"https://{self.address}:{port}"
+        second = Process(
+            [
+                f"--secure-port={port}" if str(flag).startswith("--secure-port=") else flag
+                for flag in self.apiserver.argv
+            ],
+            log=self.directory / "logs" / "second-kube-apiserver.log",
+            ready=lambda: answers(f"{url}/readyz", ca=self.ca.certificate),
+            stop_within=8,
+        )
+        await stack.enter_async_context(second.killed_at_end())
+        certificate = await self.ca.client(_USER)
+        path = self.directory / "second.kubeconfig"
+        await self.proxy.lead_to(write_kubeconfig(path, server=url, ca=self.ca.certificate, user=certificate))
 
     async def _scheduler(self, port: int) -> Process:
         await self.proxy.lead_to(await self.user_kubeconfig(_USER))

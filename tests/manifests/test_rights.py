@@ -34,6 +34,7 @@ MORE_QUOTAS: Final = "/api/v1/namespaces/kube-public/resourcequotas"
 GUARDS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+ENDPOINTS: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 TAINT_RULES: Final = "/apis/resource.k8s.io/v1/devicetaintrules"
 EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
@@ -279,6 +280,11 @@ OPERATOR = (
     Row("the lease to go", "DELETE", f"{LEASES}/gpusharing-operator", None, 403, "cannot delete"),
     Row("a lease elsewhere", "POST", LEASES.replace(NAMESPACE, "kube-system"), lease(), 403, "cannot create"),
     Row("all leases", "GET", LEASES, None, 403, "cannot list"),
+    Row("a probe of a guard", "POST", f"{LEASES}?dryRun=All", lease("gpusharing-closing-probe"), 403, "holds"),
+    Row("the closing guard anew", "PATCH", f"{GUARDS}/gpusharing-closing", LABEL, 200),
+    # This control plane writes none.
+    Row("the API servers' addresses", "GET", f"{ENDPOINTS}/kubernetes", None, 404),
+    Row("the addresses of another service", "GET", f"{ENDPOINTS}/other", None, 403, "cannot get"),
     Row("an eviction", "POST", TAINT_RULES, taint_rule(), 201),
     Row("an eviction of tenants", "POST", TAINT_RULES, taint_rule(pool="node-1/search"), 201),
     Row("an eviction without its label", "POST", TAINT_RULES, taint_rule(ours=False), 403, "managed-by"),

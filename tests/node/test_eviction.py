@@ -40,6 +40,13 @@ async def decide(user: User, **changes: Any) -> None:
     await user.cluster.kubectl("patch", "nodesharing", "node-1", "--type=merge", f"--patch={patch}")
 
 
+async def approval(user: User, device: str) -> dict[str, list[str]]:
+    """That it may be withdrawn, now that it is closing."""
+    gpus = (await user.get("nodesharing", "node-1"))["status"]["gpus"]
+    (since,) = (one["closingSince"] for gpu in gpus for one in gpu["published"] if one["device"] == device)
+    return {"closeApproved": [device], "closeApprovedSince": [since]}
+
+
 async def names(user: User) -> set[str]:
     return {item["metadata"]["name"] for item in (await user.get("pods", "--selector=app=test"))["items"]}
 
@@ -118,7 +125,7 @@ async def test_who_is_in_the_way_is_evicted_by_claim_and_toleration(user: User) 
     (result,) = (await user.claim_of(await user.get("pod", "whole")))["status"]["allocation"]["devices"]["results"]
     assert result["device"] == "gpu-0"
     await user.delete("pod", "whole")
-    await decide(user, allocated=[], closeApproved=["gpu-0-timeslicing"])
+    await decide(user, allocated=[], **await approval(user, "gpu-0-timeslicing"))
     await user.published("gpu-0", "gpu-1-timeslicing")
     assert all(found == [] for found in (await taints(user)).values())
     assert await container(user, "other") == undisturbed["other"]

@@ -27,6 +27,7 @@ class ReadyReason(StrEnum):
     NO_MATCHING_NODES = "NoMatchingNodes"
     NO_MATCHING_GPUS = "NoMatchingGpus"
     LOST_ALL_GPUS = "LostAllGpus"
+    NOTHING_OFFERED = "NothingOffered"
     WAITING_FOR_GUARDS = "WaitingForGuards"
     WAITING_FOR_NODES = "WaitingForNodes"
 

@@ -82,8 +82,17 @@ class Workload:
 class Bed:
     """A control plane with the operator; agents come and go with their nodes."""
 
-    def __init__(self, *, taken_wait: float = 2, idle_wait: float = 3, emulated_version: str | None = None) -> None:
-        self.control_plane = LateControlPlane(emulated_version=emulated_version)
+    def __init__(
+        self,
+        *,
+        taken_wait: float = 2,
+        idle_wait: float = 3,
+        emulated_version: str | None = None,
+        with_second_apiserver: bool = False,
+    ) -> None:
+        self.control_plane = LateControlPlane(
+            emulated_version=emulated_version, with_second_apiserver=with_second_apiserver
+        )
         self.admin = Admin(self.control_plane)
         self.allocations: Allocations
         self.bound: defaultdict[str, asyncio.Future[str]] = defaultdict(asyncio.Future)

@@ -176,6 +176,8 @@ def test_those_of_a_policy_that_is_not_in_force_as_it_is_stay_as_they_are(
     "foreign",
     [
         device_class("thirds-timeslicing", "TimeSlicing", of=None),
+        # A policy of another name is no predecessor.
+        device_class("thirds-timeslicing", "TimeSlicing", of="fourths"),
         replace(GOOD, metadata=replace(GOOD.metadata, owner_references=())),
     ],
 )
@@ -194,14 +196,18 @@ def test_one_that_is_not_ours_is_left_alone_and_reported(foreign: DeviceClass) -
     )
 
 
-def test_one_of_a_deleted_policy_of_the_same_name_goes_by_itself() -> None:
+def test_what_a_deleted_policy_of_this_name_has_left_is_taken_over() -> None:
+    """Before the garbage collector comes."""
     left = device_class("thirds-timeslicing", "TimeSlicing", uid="another")
-    told = (
-        "device class thirds-timeslicing is left of a deleted policy of this name: Kubernetes deletes it within a "
-        "minute; if it does not, delete the class"
-    )
-    expected = {"thirds": [Complaint(DegradedReason.DEVICE_CLASS_EXISTS, told)]}
-    assert decided(policy("thirds", classes=CREATED), existing=(left,)) == ([], expected)
+    intents, complaints = decided(policy("thirds", classes=CREATED), existing=(left,))
+    assert complaints == {}
+    [intent] = intents
+    assert isinstance(intent, Patch)
+    assert intent.before == left.metadata
+    assert intent.body["metadata"] == {
+        "labels": {"gpusharing.dev/policy": "thirds"},
+        "ownerReferences": [owner("thirds")],
+    }
 
 
 def test_one_of_a_way_that_is_not_offered_any_more_stays_and_is_kept_right() -> None:

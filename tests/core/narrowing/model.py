@@ -522,7 +522,8 @@ class _World:
             ]
             if not state.fenced:
                 # What was on its way to a device when it began to close has arrived by then.
-                clocks.append(Clock(patient=False, waited=taken, approved=waited))
+                arrived = dict.fromkeys(closing - unseen - on_its_way, TIMING.taken)
+                clocks.append(Clock(patient=False, waited=arrived, approved=waited))
             truths = {
                 Holder(str(index), without_pool(device), admin=self.setting.is_admin(index)): truth
                 for index, device, truth in prepared

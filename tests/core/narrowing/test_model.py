@@ -15,7 +15,7 @@ def test_no_order_of_events_puts_two_ways_or_pools_on_one_gpu(name: str) -> None
     finding = explore(SETTINGS[name], agents.real, at_most=200_000)
     assert finding.way is None
     # A model in which little can happen would not say much, nor would an agent that never narrows.
-    assert finding.states > 2_000
+    assert finding.states > 1_500
     assert min(len(devices) for devices in finding.published) < len(SETTINGS[name].options)
 
 

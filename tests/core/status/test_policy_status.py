@@ -494,25 +494,29 @@ MIG_UNKNOWN = MigOffer(profiles=("9g.90gb",))
     [
         pytest.param(
             Offers(mig=MIG_UNKNOWN),
-            "in force on 4 GPUs of 2 nodes, but no offer fits 4 of them: see condition Degraded",
+            (
+                "False",
+                "NothingOffered",
+                "no offer of this policy fits any of the 4 GPUs that it won: see condition Degraded",
+            ),
             0,
             id="the only offer",
         ),
         pytest.param(
             Offers(mig=MIG_UNKNOWN, time_slicing=TimeSlicingOffer(max_clients=2)),
-            "in force on 4 GPUs of 2 nodes",
+            ("True", "Ready", "in force on 4 GPUs of 2 nodes"),
             8,
             id="one of two",
         ),
     ],
 )
-def test_offers_that_do_not_fit(offers: Offers, ready: str, most: int) -> None:
+def test_offers_that_do_not_fit(offers: Offers, ready: tuple[str, str, str], most: int) -> None:
     wrong = policy("thirds", generation=3, offers=offers)
     at = world(policies=[wrong], node_sharings=[can_be_cut(node_sharing(name, gpus=2)) for name in ("n1", "n2")])
     status = status_of("thirds", agents_act(apply(at, decide(at, now=NOW))))
     assert status.clients == ClientCount(current=0, max=most)
     found = conditions(status)
-    assert found["Ready"] == ("True", "Ready", ready)
+    assert found["Ready"] == ready
     # The cause once, not for each GPU.
     assert found["Degraded"] == (
         "True",

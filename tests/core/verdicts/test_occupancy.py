@@ -9,9 +9,10 @@ from gpusharing.api.sharing.gpu_status import MemoryWallSupport, PublishedDevice
 from gpusharing.api.sharing.node_spec import IDLE_WAIT, GpuSharing
 from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
+from gpusharing.core.state.fence import TO_ALL, Closed, Fence
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds
-from gpusharing.core.verdicts.occupancy import next_approval, with_occupancy
+from gpusharing.core.verdicts.occupancy import closing_pools, next_approval, with_occupancy
 
 SHARE = "gpu-0-timeslicing"
 
@@ -87,6 +88,53 @@ def test_when_the_operator_has_to_look_again(since: list[str | None], expected: 
     status = gpu_status(0).model_copy(update={"published": published})
     moment = next_approval([gpu_status(1), status], idle_wait=IDLE_WAIT, now=NOW)
     assert (moment and moment - seconds(NOW)) == expected
+
+
+def pools(
+    *published: PublishedDevice, pool: str | None = "n1", offers: Offers | None = None, restricted: bool = False
+) -> dict[str, tuple[set[str], set[str], set[str]]]:
+    """What the closing guard has to know: by pool, what to close, what is closing, what is open."""
+    status = gpu_status(0).model_copy(update={"published": published, "pool": pool})
+    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=())
+    entry = decided(0, policy(offers=offers or Offers(exclusive=ExclusiveOffer())))
+    found = closing_pools([entry.model_copy(update={"restricted": restricted})], view.gpus)
+    return {name: (set(one.to_close), set(one.closing), set(one.open)) for name, one in found.items()}
+
+
+def test_what_the_closing_guard_is_to_refuse() -> None:
+    share, whole, part = closing(SHARE, NOW), closing("gpu-0", NOW), closing("gpu-0-mig-1g10gb-19-6", NOW)
+    assert pools(share, closing("gpu-0", None)) == {"n1": ({SHARE}, {SHARE}, {"gpu-0"})}
+    # It is offered, and closes so that the scheduler has less to look at.
+    assert pools(whole) == {"n1": (set(), {"gpu-0"}, set())}
+    assert pools(whole, share, restricted=True) == {"n1": ({"0"}, {"gpu-0", SHARE}, set())}
+    assert pools(part)["n1"][0] == {"gpu-0-mig"}
+    # An older agent does not say where it publishes; another one speaks of another node, or of another's GPU.
+    assert pools(share, pool=None) == {}
+    assert pools(share, pool="n2") == {}
+    assert pools(closing("gpu-1-timeslicing", NOW)) == {}
+
+
+FENCED = {"n1": (Closed(NOW, TO_ALL, (SHARE,)),)}
+
+
+@pytest.mark.parametrize(
+    ("fence", "held", "approved"),
+    [
+        pytest.param(FENCED, False, True, id="closed to all"),
+        pytest.param(FENCED, True, False, id="somebody holds it"),
+        pytest.param({"n2": FENCED["n1"]}, False, False, id="another pool"),
+        pytest.param({"n1": (Closed(NOW, LATER, (SHARE,)),)}, False, False, id="closed to older claims only"),
+        pytest.param({}, False, False, id="not closed yet"),
+    ],
+)
+def test_behind_the_guard_it_may_be_withdrawn_at_once(fence: Fence, held: bool, approved: bool) -> None:
+    published = (closing(SHARE, "2026-11-18T12:00:00.5Z"),)
+    status = gpu_status(0).model_copy(update={"published": published, "pool": "n1"})
+    claims = (claim("a", result(SHARE)),) if held else ()
+    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
+    [gpu] = with_occupancy([decided(0)], view.gpus, fence=fence, idle_wait=IDLE_WAIT, now=NOW)
+    assert gpu.close_approved == ((SHARE,) if approved else ())
+    assert gpu.close_approved_since == (("2026-11-18T12:00:00.5Z",) if approved else ())
 
 
 def test_offers_are_resolved_for_each_gpu_and_the_policy_says_what_was_refused() -> None:

@@ -120,7 +120,7 @@ def _write(item: PolicyClass, driver: str, *, may_create: bool) -> Intent | None
         return Create(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, body=body)
     before = item.before.spec
     is_right = (
-        ownership.is_labelled(item.before.metadata, item.policy)
+        ownership.is_marked(item.before.metadata, item.policy)
         and list(before.selectors) == spec["selectors"]
         and not before.config
         and before.extended_resource_name == item.resource
@@ -128,7 +128,7 @@ def _write(item: PolicyClass, driver: str, *, may_create: bool) -> Intent | None
     if is_right:
         return None
     body = {
-        "metadata": {"labels": {names.POLICY_LABEL: item.policy.metadata.name}},
+        "metadata": ownership.marks(item.before.metadata, item.policy),
         "spec": {"config": None, "extendedResourceName": None} | spec,
     }
     return Patch(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, before=item.before.metadata, body=body)
@@ -150,12 +150,6 @@ def selector(policy: str, sharing: Sharing, driver: str) -> str:
 
 
 def _not_ours(item: PolicyClass) -> Complaint:
-    if item.before and ownership.is_of_an_earlier(item.before.metadata, item.policy):
-        message = (
-            f"device class {item.name} is left of a deleted policy of this name: Kubernetes deletes it within a "
-            "minute; if it does not, delete the class"
-        )
-        return Complaint(DegradedReason.DEVICE_CLASS_EXISTS, message)
     message = (
         f"device class {item.name} exists and was not made for this policy: delete or rename it, or rename this policy"
     )

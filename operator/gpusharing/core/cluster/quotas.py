@@ -108,7 +108,7 @@ def _in_namespace(things: _InNamespace) -> _Found:
                 intents.append(_create(namespace, policy, hard))
             elif not ownership.is_ours(quota.metadata, policy):
                 not_ours.append(policy.metadata.name)
-            elif not (_says(quota, hard) and ownership.is_labelled(quota.metadata, policy)):
+            elif not (_says(quota, hard) and ownership.is_marked(quota.metadata, policy)):
                 intents.append(_repair(quota, policy, hard))
         else:
             intents += [
@@ -155,12 +155,11 @@ def _create(namespace: Namespace, policy: SharingPolicy, hard: Mapping[str, str]
 
 def _repair(quota: ResourceQuota, policy: SharingPolicy, hard: Mapping[str, str]) -> Patch:
     spec = dict.fromkeys(quota.spec) | {"hard": dict.fromkeys(quota.spec.get("hard") or {}) | dict(hard)}
-    labels = {names.POLICY_LABEL: policy.metadata.name}
     return Patch(
         target=Target.RESOURCE_QUOTA,
         stage=Stage.CLASSES,
         before=quota.metadata,
-        body={"metadata": {"labels": labels}, "spec": spec},
+        body={"metadata": ownership.marks(quota.metadata, policy), "spec": spec},
     )
 
 

@@ -116,16 +116,8 @@ def _ready(examined: ExaminedPolicy, totals: Totals, *, guards_pending: bool) ->
     if totals.planned:
         is_paused = examined.policy.spec.rollout.paused
         return not_ready(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _while_suspended(examined, totals))
-    if not totals.won and not totals.coming and not totals.lost:
-        return not_ready(
-            ReadyReason.NO_MATCHING_GPUS,
-            f"no GPU on {nodes} of spec.nodes matches spec.gpus.selectors: {_why_nothing_matches(totals)}",
-        )
-    if not totals.won and not totals.coming:
-        return not_ready(
-            ReadyReason.LOST_ALL_GPUS,
-            f"other policies won every GPU that this policy selects ({len(totals.lost)}): see condition Conflicted",
-        )
+    if without := _without_gpus(totals, nodes):
+        return not_ready(*without)
     if guards_pending:
         return not_ready(
             ReadyReason.WAITING_FOR_GUARDS,
@@ -140,6 +132,28 @@ def _ready(examined: ExaminedPolicy, totals: Totals, *, guards_pending: bool) ->
     if totals.without_offers:
         message += f", but no offer fits {totals.without_offers} of them: see condition Degraded"
     return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
+
+
+def _without_gpus(totals: Totals, nodes: str) -> tuple[ReadyReason, str] | None:
+    """Why nobody can get a GPU by this policy."""
+    if totals.coming:
+        return None
+    if not totals.won and not totals.lost:
+        return (
+            ReadyReason.NO_MATCHING_GPUS,
+            f"no GPU on {nodes} of spec.nodes matches spec.gpus.selectors: {_why_nothing_matches(totals)}",
+        )
+    if not totals.won:
+        return (
+            ReadyReason.LOST_ALL_GPUS,
+            f"other policies won every GPU that this policy selects ({len(totals.lost)}): see condition Conflicted",
+        )
+    if totals.won == totals.without_offers:
+        return (
+            ReadyReason.NOTHING_OFFERED,
+            f"no offer of this policy fits any of the {counted(totals.won, 'GPU')} that it won: see condition Degraded",
+        )
+    return None
 
 
 def _why_nothing_matches(totals: Totals) -> str:

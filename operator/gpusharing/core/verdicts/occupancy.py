@@ -86,7 +86,8 @@ def closing_pools(gpus: Iterable[GpuSharing], views: Mapping[str, GpuView]) -> C
     for entry in gpus:
         view = views[entry.uuid]
         pool = view.status.pool
-        if pool is not None and (closing := _closing(view.status)):
+        # An agent speaks of its own node alone.
+        if pool is not None and names.node_of_pool(pool) == view.node and (closing := _closing(view.status)):
             items = as_items(
                 [device for device in closing if not is_offered(Place(pool, device), entry, view.status, view.models)],
                 leaves_pool=pool != names.pool(view.node, restricted_to=entry.restricted_to),
@@ -102,7 +103,11 @@ def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
 
 
 def _closing(status: GpuStatus) -> frozenset[str]:
-    return frozenset(published.device for published in status.published if published.closing_since is not None)
+    return frozenset(
+        published.device
+        for published in status.published
+        if published.closing_since is not None and names.slot_of_device(published.device) == status.slot
+    )
 
 
 def _close_approved(gpu: GpuView, fence: Fence, closing_until: float) -> tuple[PublishedDevice, ...]:

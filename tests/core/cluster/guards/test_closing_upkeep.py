@@ -167,3 +167,10 @@ def test_what_somebody_has_taken_out_is_put_in_again() -> None:
     assert again.fence["n2"] == [Closed(after(2), TO_ALL, ("0",))]
     late = update_fence(closing(), emptied, bound(), again.fence, idle_wait=WAIT, now=after(WAIT + 1))
     assert "n1" not in late.fence
+
+
+def test_one_pool_does_not_use_up_the_room_of_others() -> None:
+    guard = Guard()
+    many = " ".join(f"gpu-0-mig-of-a-long-name-{number}-0" for number in range(400))
+    guard.update(NOW, n1=many, n2="0")
+    assert set(guard.fence) == {"n2"}

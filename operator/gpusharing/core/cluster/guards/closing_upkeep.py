@@ -19,6 +19,9 @@ from gpusharing.core.timestamps import moment, seconds
 LATEST_SLICES: Final = 60.0
 """Seconds by which the scheduler hears of slices late, and clocks differ."""
 
+MOST_OF_ONE_POOL: Final = 8_192
+"""Characters: an agent may report what it wants, and is not to use up the room of others."""
+
 _NOTHING: Final = PoolReport(frozenset(), frozenset(), frozenset())
 _RECORDS: Final = pydantic.TypeAdapter(list[list[str]])
 
@@ -102,7 +105,7 @@ def _with_new(kept: Mapping[str, list[Closed]], closing: Closing, now: str) -> d
         known = {item for one in fence.get(pool, ()) if one.is_to_all for item in one.items}
         if new := tuple(sorted(closing[pool].to_close - known)):
             record = Closed(now, TO_ALL, new)
-            if size + _room(pool, record) <= MOST_TOGETHER:
+            if _size({pool: [record]}) <= MOST_OF_ONE_POOL and size + _room(pool, record) <= MOST_TOGETHER:
                 size += _room(pool, record)
                 fence[pool] = [*fence.get(pool, ()), record]
     return fence

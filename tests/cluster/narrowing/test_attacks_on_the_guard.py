@@ -1,0 +1,130 @@
+"""What the closing guard is for, on the real scheduler, which writes to another API server than everybody else: a
+decision of before must not be stored once the GPU is offered otherwise."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from agent.on_cluster import RESOURCE, GpuNode
+from cluster.narrowing.bed import EXCLUSIVE, WHOLE, Bed, Wish, Workload
+from gpusharing.api.sharing.node_spec import IDLE_WAIT
+from gpusharing.core.cluster.guards.closing import CLOSING
+from harness.eventually import eventually
+from harness.workloads import policy
+
+pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
+
+TENANTS: Final = {"team": "search"}
+GUARD: Final = f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{CLOSING}"
+POLICIES: Final = "/apis/gpusharing.dev/v1alpha1/sharingpolicies"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def a_bed(toolchain: object) -> AsyncIterator[Bed]:
+    async with Bed(taken_wait=60, idle_wait=IDLE_WAIT, with_second_apiserver=True) as bed:
+        await bed.admin.merge("/api/v1/namespaces/default", {"metadata": {"labels": TENANTS}})
+        await bed.device_class("foreign", 'device.attributes["gpu.nvidia.com"].type == "gpu"')
+        yield bed
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def bed(a_bed: Bed) -> AsyncIterator[Bed]:
+    yield a_bed
+    a_bed.proxy.slices.release()
+    a_bed.allocations.wrong.clear()
+    await a_bed.admin.call("DELETE", f"{POLICIES}/reserved", absent=True)
+    for kind in ("/api/v1/namespaces/default/pods", f"{RESOURCE}/namespaces/default/resourceclaims"):
+        await a_bed.admin.call("DELETE", kind, {"gracePeriodSeconds": 0})
+
+
+async def reserve(bed: Bed) -> Workload:
+    """The GPU for tenants, and one of them who wants it."""
+    tenants = {"namespaces": {"matchLabels": dict(TENANTS)}}
+    await bed.admin.call("POST", POLICIES, policy("reserved", offers=EXCLUSIVE, tenants=tenants))
+    return await bed.start(Wish("reserved-exclusive"))
+
+
+async def is_open_to_all(node: GpuNode) -> None:
+    async def check() -> None:
+        devices = await node.devices_by_pool()
+        assert [name for name in devices if "taints" not in devices[name]] == [f"{node.name}/gpu-0"]
+
+    await eventually(check)
+
+
+def seen_revisions(bed: Bed) -> set[str]:
+    """Of the guard, those that the operator has seen to hold."""
+    log = bed.control_plane.directory / "logs" / "operator.log"
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    return {str(line["revision"]) for line in lines if line["event"] == "closing guard in force"}
+
+
+async def is_told_why(bed: Bed, workload: Workload) -> None:
+    async def check() -> None:
+        pod: Any = await bed.admin.call("GET", workload.pod)
+        messages = [condition.get("message", "") for condition in pod["status"].get("conditions", ())]
+        assert any("is being withdrawn" in message for message in messages), messages
+
+    await eventually(check)
+
+
+async def test_a_decision_that_was_on_its_way_is_refused_when_it_comes(bed: Bed) -> None:
+    async with bed.node() as node:
+        await is_open_to_all(node)
+        held = bed.proxy.hold_next_allocation()
+        early = await bed.start(WHOLE)
+        await held.is_decided.wait()
+        tenant = await reserve(bed)
+        await bed.gets(tenant, "gpu-0")
+        held.may_go.set()
+        await is_told_why(bed, early)
+        assert await bed.device(early) is None
+        assert bed.allocations.wrong == []
+
+
+async def test_a_scheduler_that_hears_of_slices_late_is_refused(bed: Bed) -> None:
+    async with bed.node() as node:
+        await is_open_to_all(node)
+        # It has to have seen the GPU.
+        first = await bed.start(WHOLE)
+        await bed.gets(first, "gpu-0")
+        await bed.ends(first)
+        bed.proxy.slices.hold()
+        tenant = await reserve(bed)
+
+        async def has_moved() -> None:
+            devices = await node.devices_by_pool()
+            assert [name for name in devices if "taints" not in devices[name]] == [f"{node.name}/reserved/gpu-0"]
+
+        await eventually(has_moved)
+        late = await bed.start(WHOLE)
+        await is_told_why(bed, late)
+        bed.proxy.slices.release()
+        await bed.gets(tenant, "gpu-0")
+        assert await bed.device(late) is None
+        assert bed.allocations.wrong == []
+
+
+async def test_what_tolerates_everything_does_not_get_what_is_closing(bed: Bed) -> None:
+    async with bed.node() as node:
+        await is_open_to_all(node)
+        holder = await bed.start(WHOLE)
+        await bed.runs(holder, "gpu-0", on=node)
+        tenant = await reserve(bed)
+
+        async def is_closed() -> None:
+            guard = await bed.admin.call("GET", GUARD)
+            (closed,) = [one["expression"] for one in guard["spec"]["variables"] if one["name"] == "closed"]
+            (revision,) = [one["expression"] for one in guard["spec"]["variables"] if one["name"] == "revision"]
+            assert f'"{node.name}": ' in closed
+            assert revision.strip("'") in seen_revisions(bed)
+
+        await eventually(is_closed)
+        tolerant = await bed.start(Wish("foreign", tolerates=True))
+        await bed.ends(holder, on=node)
+        await bed.gets(tenant, "gpu-0")
+        assert await bed.device(tolerant) is None
+        assert bed.allocations.wrong == []

@@ -54,6 +54,9 @@ _TEMPLATES: Final = {
         switch=("  extendedResourceName: nvidia.com/gpu\n", "extendedResource.nvidiaComGpu"),
     ),
     "guards.yaml": _Template("manifests/base/guards.yaml", has_variables=True),
+    "guards-closing.yaml": _Template(
+        "manifests/components/closing-guard/guards.yaml", only_if="guards.closing.enabled", has_variables=True
+    ),
     "guards-namespaces.yaml": _Template(
         "manifests/components/namespaces/guards.yaml", only_if="guards.namespaces.enabled", has_variables=True
     ),

@@ -28,14 +28,16 @@ from gpusharing.kube.kinds import EVENTS, NODE_SHARINGS, NODES, RESOURCE_CLAIMS,
 from gpusharing.kube.transport import Api, open_session
 from harness.controlplane import ControlPlane
 from harness.eventually import PATIENCE
-from harness.gpu_cluster import MANIFESTS, NAMESPACE
+from harness.gpu_cluster import CLOSING_GUARD, MANIFESTS, NAMESPACE
 from harness.loopback import free_ports
 from harness.processes import Process
 from harness.readiness import answers
 
 
-async def install(control_plane: ControlPlane) -> None:
+async def install(control_plane: ControlPlane, *, closing_guard: bool = False) -> None:
     await control_plane.kubectl("apply", "--kustomize", MANIFESTS)
+    if closing_guard:
+        await control_plane.kubectl("apply", "--filename", CLOSING_GUARD)
     await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
 
 

@@ -20,8 +20,8 @@ from harness.node import node_unavailable_reason
 
 _EXAMPLES = Path("docs/examples")
 
-# People play with the same GPUs from minute to minute, and behind the closing guard claims of the minute after a
-# withdrawal do not get a device that comes back within an hour.
+# People play with the same GPUs from minute to minute. The component closing-guard is not for that: claims of the
+# minute after a withdrawal do not get a device that comes back within an hour.
 _NO_WAIT = "--idle-wait=0"
 
 _TRY = """A cluster with {gpus} runs. Operator and agent run in it as pods, as manifests/overlays/simulated has them.

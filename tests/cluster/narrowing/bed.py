@@ -89,7 +89,9 @@ class Bed:
         idle_wait: float = 3,
         emulated_version: str | None = None,
         with_second_apiserver: bool = False,
+        closing_guard: bool = False,
     ) -> None:
+        self._closing_guard = closing_guard
         self.control_plane = LateControlPlane(
             emulated_version=emulated_version, with_second_apiserver=with_second_apiserver
         )
@@ -105,7 +107,7 @@ class Bed:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.control_plane)
             await stack.enter_async_context(self.admin)
-            await install(self.control_plane)
+            await install(self.control_plane, closing_guard=self._closing_guard)
             await stack.enter_async_context((await self._operator()).killed_at_end())
             credentials = await client_credentials.load(self.control_plane.kubeconfig)
             session = await stack.enter_async_context(open_session(credentials))

@@ -15,7 +15,7 @@ from gpusharing.core.cluster.guards.form import REVISION, probe, seen_revision
 from gpusharing.core.state.fence import TO_ALL
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
-from harness.gpu_cluster import MANIFESTS
+from harness.gpu_cluster import CLOSING_GUARD
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 
@@ -76,7 +76,7 @@ class Guard:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def guard(toolchain: object) -> AsyncIterator[Guard]:
     async with ControlPlane() as control_plane, Admin(control_plane) as admin:
-        await control_plane.kubectl("apply", "--filename", str(MANIFESTS / "guards.yaml"))
+        await control_plane.kubectl("apply", "--filename", CLOSING_GUARD)
         yield Guard(admin)
 
 

@@ -25,7 +25,7 @@ GOAL: Final = 10.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def a_bed(toolchain: object) -> AsyncIterator[Bed]:
-    async with Bed(taken_wait=60, idle_wait=IDLE_WAIT) as bed:
+    async with Bed(taken_wait=60, idle_wait=IDLE_WAIT, closing_guard=True) as bed:
         await bed.admin.merge("/api/v1/namespaces/default", {"metadata": {"labels": TENANTS}})
         yield bed
 
@@ -115,7 +115,7 @@ async def test_without_the_guard_it_waits_and_the_policy_says_until_when(bed: Be
             policy = await bed.admin.call("GET", "/apis/gpusharing.dev/v1alpha1/sharingpolicies/shared")
             (lagging,) = policy["status"]["lagging"]
             assert lagging["reason"] == "Withdrawing"
-            assert "gpusharing-closing or its binding is missing or changed; apply manifests/base" in lagging["message"]
+            assert "gpusharing-closing or its binding is missing or changed; see docs/tenants.md" in lagging["message"]
             assert "until 20" in lagging["message"]
 
         await eventually(says)

@@ -297,7 +297,7 @@ class _World:
     # ------------------------------------------------------------------------------------------ what must not be
 
     def is_wrong(self, state: State) -> bool:
-        known = state.claims, state.fenced
+        known = state.claims, state.fenced is not None
         if known not in self.clashing:
             # Beside the guard a decision may be on its way to what is used otherwise by now: it is refused.
             held = self._held(state.claims, _HELD if state.fenced else _HELD | {ON_ITS_WAY})

@@ -215,8 +215,8 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                     "WaitingForNodes",
                     ("not in force on 1 of 1 node yet: n1: GPU-n1-1: devices that are no longer offered "
                     "are being withdrawn since 2026-11-18T12:00:00Z, until 2026-11-18T13:00:00Z: that takes so long "
-                    "because ValidatingAdmissionPolicy gpusharing-closing or its binding is missing or changed; apply "
-                    "manifests/base"),
+                    "because ValidatingAdmissionPolicy gpusharing-closing or its binding is missing or changed; see "
+                    "docs/tenants.md#when-gpus-change-hands"),
                 ),
                 nodes=(1, 0),
                 gpus=(2, 0),
@@ -242,8 +242,8 @@ def unseen(sharing: NodeSharing) -> NodeSharing:
                     "WaitingForNodes",
                     ("not in force on 1 of 1 node yet: n1: GPU-n1-0: devices that are no longer offered "
                     "are being withdrawn since 2026-11-18T12:00:00Z, until 2026-11-18T13:00:00Z: that takes so long "
-                    "because ValidatingAdmissionPolicy gpusharing-closing or its binding is missing or changed; apply "
-                    "manifests/base"),
+                    "because ValidatingAdmissionPolicy gpusharing-closing or its binding is missing or changed; see "
+                    "docs/tenants.md#when-gpus-change-hands"),
                 ),
                 nodes=(1, 0),
                 gpus=(1, 0),

@@ -108,7 +108,8 @@ def _withdrawing(late: Sequence[Late], unguarded_wait: float | None) -> str:
         return f"{what} since {moment(moments[0])}, which takes less than 20 s as a rule"
     return (
         f"{what} since {moment(moments[0])}, until {moment(moments[-1] + unguarded_wait)}: that takes so long because "
-        f"{Target.ADMISSION_POLICY} {names.CLOSING_GUARD} or its binding is missing or changed; apply manifests/base"
+        f"{Target.ADMISSION_POLICY} {names.CLOSING_GUARD} or its binding is missing or changed; see "
+        "docs/tenants.md#when-gpus-change-hands"
     )
 
 

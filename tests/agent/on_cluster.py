@@ -347,11 +347,12 @@ class GpuNode:
         assert len(homes) == len({slot for slot, _ in homes}), found.keys()
         return found
 
-    async def offers(self, *names: str, draining: str = "", closing: str = "") -> dict[str, Any]:
+    async def offers(self, *names: str, draining: str = "", closing: str = "", approved: bool = True) -> dict[str, Any]:
         """Waits until exactly these devices are offered, and untainted but for those that leave."""
 
         async def check() -> None:
-            await self.approve_closing()
+            if approved:
+                await self.approve_closing()
             devices = await self.devices()
             leaving = {draining: "gpusharing.dev/draining", closing: "gpusharing.dev/closing"}
             leaving.pop("", None)

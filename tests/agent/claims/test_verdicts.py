@@ -261,5 +261,6 @@ async def test_a_claim_that_has_a_device_of_the_same_name_elsewhere_holds_nothin
             # As after a force delete: the claim is the same, and the kubelet has not heard of it.
             await node.deallocate(claim)
             await node.allocate(claim, node.whole(0, pool="elsewhere"))
-            await node.offers("gpu-0", closing="gpu-0-timeslicing")
-            await node.offers("gpu-0", "gpu-0-timeslicing")
+            # The operator, which would approve the withdrawal at once, has not heard of it either.
+            await node.offers("gpu-0", closing="gpu-0-timeslicing", approved=False)
+            await node.offers("gpu-0", "gpu-0-timeslicing", approved=False)

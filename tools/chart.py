@@ -24,7 +24,8 @@ _CRD_METADATA: Final = f"""  {{{{- if .Values.crds.keep }}}}
 
 
 # As guards are generated: empty, where the operator writes.
-_VARIABLE: Final = re.compile(r"^  - name: (\w+)\n    expression: '\{\}'$", re.MULTILINE)
+_VARIABLE: Final = re.compile(r"^  - name: (\w+)\n    expression: '(\{\}|'{4})'$", re.MULTILINE)
+"""An empty map or text."""
 _GUARD: Final = re.compile(r"^  name: (\S+)$", re.MULTILINE)
 
 
@@ -114,7 +115,8 @@ def _templated(template: _Template, text: str) -> str:
 
 def _written(variable: re.Match[str]) -> str:
     guard = _GUARD.findall(variable.string, 0, variable.start())[-1]
-    value = f'{{{{ include "gpu-sharing.written" (list "{guard}" "{variable[1]}") }}}}'
+    empty = variable[2].replace("''", "'")
+    value = f'{{{{ include "gpu-sharing.written" (list "{guard}" "{variable[1]}" "{empty}") }}}}'
     return f"  - name: {variable[1]}\n    expression: {value}"
 
 

@@ -18,7 +18,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion }}
 {{- define "gpu-sharing.written" -}}
 {{- $guard := index . 0 }}
 {{- $name := index . 1 }}
-{{- $expression := "{}" }}
+{{- $expression := index . 2 }}
 {{- $found := lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" $guard }}
 {{- range dig "spec" "variables" list $found }}
 {{- if eq .name $name }}

@@ -115,10 +115,11 @@ async def test_without_the_guard_it_waits_and_the_policy_says_until_when(bed: Be
 
         async def says() -> None:
             policy = await bed.admin.call("GET", "/apis/gpusharing.dev/v1alpha1/sharingpolicies/shared")
-            (lagging,) = policy["status"]["lagging"]
-            assert lagging["reason"] == "Withdrawing"
-            assert "gpusharing-closing or its binding is missing or changed; see docs/tenants.md" in lagging["message"]
-            assert "until 20" in lagging["message"]
+            lagging = policy["status"]["lagging"]
+            assert [one["reason"] for one in lagging] == ["Withdrawing"]
+            message = lagging[0]["message"]
+            assert "gpusharing-closing or its binding is missing or changed; see docs/tenants.md" in message
+            assert "until 20" in message
 
         await eventually(says)
         tenants = await bed.start(TENANTS_WHOLE)

@@ -15,7 +15,7 @@ import pytest_asyncio
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import open_session
 from harness.controlplane import ControlPlane
-from harness.gpu_cluster import CLOSING_GUARD, NAMESPACE
+from harness.gpu_cluster import NAMESPACE
 
 pytestmark = pytest.mark.cluster
 
@@ -356,7 +356,6 @@ async def inhabited(installed: ControlPlane) -> ControlPlane:
             "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
         },
     ]
-    await installed.kubectl("apply", "--filename", CLOSING_GUARD)
     await _create(installed, objects)
     # What is owned by something that is not there is collected as garbage.
     uid = await installed.kubectl("get", "sharingpolicy", "one", "--output=jsonpath={.metadata.uid}")

@@ -26,6 +26,7 @@ async def test_everything_is_accepted_and_no_expression_is_doubted(installed: Co
         "gpusharing-agent-events",
         "gpusharing-allocation",
         "gpusharing-claims",
+        "gpusharing-closing",
         "gpusharing-kubelets",
         "gpusharing-operator",
         "gpusharing-operator-events",

@@ -14,6 +14,9 @@ from gpusharing.sim.faults import CallFails
 
 Smi = Callable[..., "subprocess.CompletedProcess[str]"]
 
+NOBODY = 2**22 + 1
+"""No process of this machine: Linux counts to 2**22."""
+
 
 def test_list(node: sim.SimNode, smi: Smi) -> None:
     first, second, third = (gpu.uuid for gpu in node.gpus())
@@ -175,16 +178,16 @@ def test_several_gpus_by_their_names(node: sim.SimNode, smi: Smi) -> None:
 def test_query_of_processes(node: sim.SimNode, smi: Smi) -> None:
     first, second, _ = (gpu.uuid for gpu in node.gpus())
     with cuda.running(node, cuda.Options(gpu="1", memory="1G")) as process:
-        node.start_process(first, 4711, 512 << 20, sim.ProcessKind.MPS_CLIENT)
-        node.start_process(first, 4712, 256 << 20, sim.ProcessKind.GRAPHICS)
+        node.start_process(first, NOBODY, 512 << 20, sim.ProcessKind.MPS_CLIENT)
+        node.start_process(first, NOBODY + 1, 256 << 20, sim.ProcessKind.GRAPHICS)
         result = smi("--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv")
     assert result.stdout.splitlines() == [
         "gpu_uuid, pid, process_name, used_memory [MiB]",
-        f"{first}, 4711, [Not Found], 512 MiB",
+        f"{first}, {NOBODY}, [Not Found], 512 MiB",
         f"{second}, {process.pid}, {node.directory}/bin/cuda-process, 1024 MiB",
     ]
     result = smi("--query-compute-apps=pid", "--format=csv,noheader")
-    assert result.stdout == "4711\n"
+    assert result.stdout == f"{NOBODY}\n"
     assert smi("--query-compute-apps=index", "--format=csv").returncode == 2
 
 

@@ -3,15 +3,12 @@ what differs.
 """
 
 import argparse
-import ctypes
 import json
-import multiprocessing
-import signal
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -20,6 +17,7 @@ from allocating.comparison import GAVE_UP, Ours, difference, theirs
 from allocating.oracle_process import AllocatorOracle
 from allocating.shrinking import shrink
 from allocating.worlds import Json, World, world
+from harness.shares import each_by_itself, shares
 
 MINORS: Final = (37, 36)
 PODS: Final = 16
@@ -27,7 +25,6 @@ PODS: Final = 16
 
 _SHARE: Final = 50
 _MOST_SHRUNK: Final = 5
-_PR_SET_PDEATHSIG: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +59,13 @@ class Findings:
 
 
 def fuzz(seed: int, clusters: int) -> Findings:
-    shares = [(seed, range(start, min(start + _SHARE, clusters))) for start in range(0, clusters, _SHARE)]
     findings = Findings()
-    # Spawned rather than forked: the oracles of this process are none of the children's business.
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(mp_context=spawned, initializer=_die_with_parent) as pool:
-        for found in pool.map(_compare_share, shares):
-            findings.add(found)
+    for found in each_by_itself(partial(_compare_share, seed), shares(clusters, size=_SHARE)):
+        findings.add(found)
     return findings
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _compare_share(share: tuple[int, range]) -> Findings:
-    seed, numbers = share
+def _compare_share(seed: int, numbers: range) -> Findings:
     findings = Findings()
     for minor in MINORS:
         with AllocatorOracle(minor) as oracle:

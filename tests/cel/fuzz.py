@@ -4,16 +4,13 @@ A pre-release of Kubernetes is asked as well. What it does in another way is no 
 """
 
 import argparse
-import ctypes
 import json
-import multiprocessing
-import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice, zip_longest
 
 from cel.comparison import OVER_OUR_LIMIT, Comparison, difference
@@ -21,6 +18,7 @@ from cel.generator.cases import Case, case, costly_case, is_told, telling_case
 from cel.generator.text import Piece
 from cel.oracle_process import Device, Kubernetes, Verdict
 from cel.shrinking import shrink
+from harness.shares import each_by_itself, shares
 from harness.toolchain import next_kubernetes
 
 _RELEASES: Mapping[Kubernetes, int] = {37: 1, 36: 4}
@@ -33,7 +31,6 @@ _EVERY_MEASURED = 4  # of the batches
 _BATCH = 500
 _SHARE = 5_000
 _MOST_SHRUNK = 20
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +72,13 @@ def _named(kubernetes: Kubernetes) -> str:
 
 
 def fuzz(seed: int, count: int, versions: Mapping[Kubernetes, int] = _RELEASES) -> Findings:
-    shares = [(versions, seed, range(start, min(start + _SHARE, count))) for start in range(0, count, _SHARE)]
     findings = Findings()
-    # Spawned rather than forked: the oracles of this process are none of the children's business.
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(mp_context=spawned, initializer=_die_with_parent) as pool:
-        for found in pool.map(_compare_share, shares):
-            findings.add(found)
+    for found in each_by_itself(partial(_compare_share, versions, seed), shares(count, size=_SHARE)):
+        findings.add(found)
     return findings
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _compare_share(share: tuple[Mapping[Kubernetes, int], int, range]) -> Findings:
-    versions, seed, numbers = share
+def _compare_share(versions: Mapping[Kubernetes, int], seed: int, numbers: range) -> Findings:
     findings = Findings()
     for kubernetes, every in versions.items():
         with Comparison(kubernetes) as comparison:

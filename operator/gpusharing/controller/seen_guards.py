@@ -13,12 +13,14 @@ from typing import Final
 
 import structlog
 
+from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.api.meta import Identity
 from gpusharing.controller.watching.listing import read_again
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.cluster.guards import closing_upkeep
 from gpusharing.core.cluster.guards.closing import CLOSING
 from gpusharing.core.cluster.guards.form import probe, seen_revision
+from gpusharing.core.memo import Memo
 from gpusharing.core.state.fence import Closed, Fence
 from gpusharing.core.timestamps import seconds
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES, ENDPOINT_SLICES, LEASES, RESOURCE_CLAIMS
@@ -45,6 +47,7 @@ class SeenGuards:
         self._namespace = namespace
         self._on_seen = on_seen
         self._changed = asyncio.Event()
+        self._written: Memo[tuple[ValidatingAdmissionPolicy], closing_upkeep.Written] = Memo()
 
     def look(self) -> None:
         """A guard or its binding has changed."""
@@ -63,7 +66,10 @@ class SeenGuards:
     @property
     def _records(self) -> list[Closed]:
         guard = self._store.get(ADMISSION_POLICIES, CLOSING)
-        return [one for records in closing_upkeep.read(guard).fence.values() for one in records] if guard else []
+        return [one for records in self._read(guard).fence.values() for one in records] if guard else []
+
+    def _read(self, guard: ValidatingAdmissionPolicy) -> closing_upkeep.Written:
+        return self._written.one(lambda things: closing_upkeep.read(*things), (guard,))
 
     async def run(self) -> None:
         """Without end."""
@@ -76,7 +82,7 @@ class SeenGuards:
             versions = tuple(one and one.metadata for one in (guard, binding))
             if guard is None or binding is None or versions == seen:
                 continue
-            written = closing_upkeep.read(guard)
+            written = self._read(guard)
             if written.revision and await self._holds_everywhere(CLOSING, written.revision):
                 await patiently(self._know_claims)
                 log.info("closing guard in force", revision=written.revision, pools=len(written.fence))

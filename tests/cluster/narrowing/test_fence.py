@@ -1,5 +1,5 @@
-"""Changes of idle GPUs with the real defaults: they are in force in seconds, as the closing guard keeps off what is
-still on its way. `pytest -s` prints the figures of docs/performance.md."""
+"""Changes of idle GPUs with the component closing-guard and all waits at their defaults: they are in force in seconds,
+as the guard keeps off what is still on its way. `pytest -s` prints the figures of docs/performance.md."""
 
 import time
 from collections.abc import AsyncIterator

@@ -21,11 +21,13 @@ from gpusharing.core.events.waiting_claims import examine_class, explain, policy
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec
 from gpusharing.core.policies.policy import ExaminedPolicies, examine
 from gpusharing.core.rollout.budget import held_back, parts
+from gpusharing.core.state.accounts import Accounts
 from gpusharing.core.state.cluster_state import Setup, WaitingGroup
 from gpusharing.core.state.fence import Fence
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.policy_status import policy_status
 from gpusharing.core.status.totals import fold
+from gpusharing.core.verdicts.quota import Counting, Excess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
     waiting_nodes = {
         name: held_back(policies.by_name[name].policy.spec.rollout, nodes) for name, nodes in in_rollouts.items()
     }
+    beyond_quota = _beyond_quota(world, policies)
     fencing = Fencing(world.idle_wait)
     fencing.look(world.guards, world.bindings, world.seen_fence)
     decisions = {
@@ -87,6 +90,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
             world.setup,
             memos[view.name],
             tenants=tenants,
+            beyond_quota=beyond_quota,
             fence=fencing.in_force,
             held_back=frozenset(name for name, nodes in waiting_nodes.items() if view.name in nodes),
             now=now,
@@ -148,6 +152,17 @@ def events(world: World, *, now: str) -> list[RecordEvent]:
                 state = examine_class(group.device_class, examined, status)
                 why = explain(group, state, world.namespaces.get(group.namespace))
                 found += waiting_events(claim, why) if why else ()
+    return found
+
+
+def _beyond_quota(world: World, policies: ExaminedPolicies) -> Excess:
+    accounts = Accounts(world.driver)
+    for claim in world.claims.values():
+        accounts.replace(None, claim)
+    counting = Counting(accounts, {("", name): sharing for name, sharing in world.node_sharings.items()}, world.driver)
+    found: dict[str, str] = {}
+    for account in accounts:
+        found |= counting.excess(account, policies.quota_of(account.policy))
     return found
 
 

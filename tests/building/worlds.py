@@ -65,7 +65,8 @@ EVERYONE, TEAM_X, TEAM_Y = (
     Tenants(namespaces=LabelSelector(match_labels=labels)) for labels in ({}, {"team": "x"}, {"team": "y"})
 )
 LIMITED = Tenants(namespaces=TEAM_X.namespaces, quota=Quota(time_slicing=1000, mps=0), allow=Allowance(max_shares=2))
-tenants = st.sampled_from([EVERYONE, EVERYONE, TEAM_X, TEAM_Y, LIMITED])
+FEW = Tenants(namespaces=TEAM_X.namespaces, quota=Quota(exclusive=1, time_slicing=1))
+tenants = st.sampled_from([EVERYONE, EVERYONE, TEAM_X, TEAM_Y, LIMITED, FEW])
 rollouts = st.builds(
     Rollout,
     disruption=st.sampled_from(Disruption),

@@ -31,6 +31,7 @@ from gpusharing.kube.kinds import (
     SHARING_POLICIES,
     Kind,
 )
+from gpusharing.kube.transport import ApiError
 from harness.controlplane import ControlPlane
 from harness.gpu_cluster import NAMESPACE
 
@@ -291,6 +292,41 @@ async def test_claims_are_told_what_a_policy_does_not_give_them_any_more(operato
     await they.agent_acts("n1")
     await eventually(lambda: they.told("wants-all"), ["Warning ModeNotOffered"])
     await eventually(lambda: they.told("wants-a-share"), ["Warning NotATenant"])
+
+
+@pytest.mark.cluster
+async def test_claims_of_before_the_quota_count(operator: Operator, they: Everybody) -> None:
+    """Kubernetes does not count them. On two nodes; the first to go makes room."""
+    await they.api.merge_patch(NAMESPACES, "default", {"metadata": {"labels": {"team": "search"}}})
+    for name in ("older", "younger"):
+        await they.make_claim(name)
+    for node in ("n1", "n2"):
+        await they.make_node(node)
+    await they.apply_policy("few", offers={"exclusive": {}}, tenants=SEARCH | {"quota": {"exclusive": 1}})
+
+    async def verdicts() -> dict[str, str]:
+        entries = [entry for node in ("n1", "n2") for entry in (await they.sharing(node)).spec.claims]
+        return {entry.claim: entry.reason or entry.verdict for entry in entries}
+
+    async def is_allocated(name: str, node: str) -> bool:
+        try:
+            await they.allocate(name, device="gpu-0", node=f"{node}/few")
+        except ApiError as error:
+            if "this guard does not know (yet)" not in error.message:
+                raise
+            return False
+        return True
+
+    await eventually(lambda: is_allocated("older", "n1"), expected=True)
+    await eventually(verdicts, {"default/older": "Allowed"})
+    await they.allocate("younger", device="gpu-0", node="n2/few")
+    why = (
+        "SharingPolicy few: spec.tenants.quota.exclusive permits namespace default 1, and older claims have them; "
+        "delete ResourceClaim younger in namespace default"
+    )
+    await eventually(verdicts, {"default/older": "Allowed", "default/younger": why})
+    await they.leave("older")
+    await eventually(verdicts, {"default/younger": "Allowed"})
 
 
 # ------------------------------------------------------------------------------------------------------- rollouts
@@ -566,10 +602,9 @@ async def test_nobody_holds_up_the_end_of_a_policy(cluster: ControlPlane, operat
         await they.apply_policy("q")
         await eventually(lambda: they.winners("n1"), ["q"])
     finally:
-        for object_ in ("configmap/clings", "sharingpolicy/p"):
-            patch = '{"metadata": {"finalizers": null}}'
-            await cluster.kubectl("patch", object_, "--type=merge", f"--patch={patch}")
-        await cluster.kubectl("delete", "--ignore-not-found", "configmap/clings", "sharingpolicy/p")
+        patch = '{"metadata": {"finalizers": null}}'
+        await cluster.kubectl("patch", "configmap/clings", "--type=merge", f"--patch={patch}")
+        await cluster.kubectl("wait", "sharingpolicy/p", "--for=delete", "--timeout=60s")
 
 
 @pytest.mark.cluster

@@ -27,8 +27,10 @@ from building import (
 )
 from building.cluster import agents_act, apply, with_claims, with_policies
 from building.from_nothing import World, decide, events
+from building.guards import bound, installed
 from building.incremental import Incremental, by_object, fold
 from building.worlds import (
+    FEW,
     NODES,
     POLICIES,
     TEAM_X,
@@ -41,11 +43,12 @@ from building.worlds import (
     was_ready,
     worlds,
 )
-from gpusharing.api.dra import DeviceTaintRule, Namespace
+from gpusharing.api.dra import DeviceTaintRule, Namespace, ResourceClaim
 from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, NamespaceMeta
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.api.sharing.node_spec import IDLE_WAIT, NodeSharingSpec, Verdict
+from gpusharing.api.sharing.node_spec import IDLE_WAIT, ClaimSharing, NodeSharingSpec, Verdict
+from gpusharing.api.sharing.node_status import ClaimStatus
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
@@ -216,6 +219,81 @@ def write(kept: Incremental, intents: Iterable[Intent]) -> None:
             if kept.world.node_sharings[name] is before:
                 written = before.model_copy(update={"spec": intent.spec.model_copy(deep=True)})
                 kept.become(replace(kept.world, node_sharings={**kept.world.node_sharings, name: written}))
+
+
+def of_age(number: int) -> ResourceClaim:
+    """The lower the older, each on a node of its own."""
+    made_at = f"2026-11-18T12:0{number}:00Z"
+    return claim(f"c{number}", result(pool=f"n{number}/a"), namespace="team", made_at=made_at)
+
+
+def test_quotas_count_on_all_nodes() -> None:
+    at = world(
+        policies=[policy("a", tenants=FEW, offers=EXCLUSIVE)],
+        node_sharings=[node_sharing(name) for name in NODES],
+        namespaces={"team": {"team": "x"}},
+    )
+    kept = Incremental(replace(at, guards=installed(), bindings=bound()))
+    claims_ = [
+        claim(f"c{n}", result(pool=f"n{n}/a"), namespace="team", made_at=f"2026-11-18T12:0{n}:00Z") for n in (1, 2, 3)
+    ]
+
+    def verdicts() -> dict[str, Verdict]:
+        intents = kept.decide(now=NOW)
+        assert intents == decide(kept.world, now=NOW)
+        specs = {name: sharing.spec for name, sharing in kept.world.node_sharings.items()}
+        specs |= {one.before.metadata.name: one.spec for one in intents if isinstance(one, ReplaceSpec)}
+        return {entry.claim.removeprefix("team/"): entry.verdict for spec in specs.values() for entry in spec.claims}
+
+    yes, no = Verdict.ALLOWED, Verdict.DENIED
+    kept.become(with_claims(kept.world, *claims_[1:]))
+    assert verdicts() == {"c2": yes, "c3": no}
+    # Before that is written, an older one comes.
+    kept.become(with_claims(kept.world, claims_[0]))
+    assert verdicts() == {"c1": yes, "c2": no, "c3": no}
+    write(kept, kept.decide(now=NOW))
+    assert verdicts() == {"c1": yes, "c2": no, "c3": no}
+    # Somebody else has allowed the youngest meanwhile: it stays, and the first does.
+    n3 = kept.world.node_sharings["n3"]
+    allowed = tuple(one.model_copy(update={"verdict": yes, "reason": None}) for one in n3.spec.claims)
+    n3 = n3.model_copy(update={"spec": n3.spec.model_copy(update={"claims": allowed})})
+    kept.become(replace(kept.world, node_sharings={**kept.world.node_sharings, "n3": n3}))
+    assert verdicts() == {"c1": yes, "c2": no, "c3": yes}
+    kept.become(without("claims", ("team", "c1"))(kept.world))
+    assert verdicts() == {"c2": no, "c3": yes}
+    kept.become(without("claims", ("team", "c3"))(kept.world))
+    assert verdicts() == {"c2": yes}
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_verdict_on_another_node_changes_who_is_beyond_a_quota(written: bool) -> None:
+    """With two that nothing was said of, the older one is first; unless the younger one was allowed."""
+    at = world(
+        policies=[policy("a", tenants=FEW, offers=EXCLUSIVE)],
+        node_sharings=[node_sharing(name) for name in NODES],
+        namespaces={"team": {"team": "x"}},
+        claims=[of_age(1), of_age(2)],
+    )
+    kept = Incremental(replace(at, guards=installed(), bindings=bound()))
+    kept.decide(now=NOW)
+    n2 = kept.world.node_sharings["n2"]
+    if written:
+        entry = ClaimSharing(uid="uid-c2", claim="team/c2", allocation_hash="", verdict=Verdict.ALLOWED)
+        n2 = n2.model_copy(update={"spec": n2.spec.model_copy(update={"claims": (entry,)})})
+    else:
+        reported = n2.status.model_copy(update={"claims": (ClaimStatus(uid="uid-c2", claim="team/c2"),)})
+        n2 = n2.model_copy(update={"status": reported})
+    kept.become(replace(kept.world, node_sharings={**kept.world.node_sharings, "n2": n2}))
+    intents = kept.decide(now=NOW)
+    assert intents == decide(kept.world, now=NOW)
+    denied = [
+        entry.claim
+        for one in intents
+        if isinstance(one, ReplaceSpec)
+        for entry in one.spec.claims
+        if entry.verdict is Verdict.DENIED
+    ]
+    assert denied == ["team/c1"]
 
 
 HELD = claim("c1", result("gpu-0-timeslicing", pool="n2"))

@@ -45,6 +45,7 @@ from gpusharing.core.state.cluster_state import ClusterState, Setup
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.verdicts import tenancy
 from gpusharing.core.verdicts.conflicts import Loss
+from gpusharing.core.verdicts.quota import NO_EXCESS, Excess
 from gpusharing.core.verdicts.tenancy import Registry
 from gpusharing.core.verdicts.verdicts import claim_entries
 
@@ -227,12 +228,14 @@ def judged(
     runs: bool = False,
     allow: Allowance | None = None,
     lost: Mapping[str, Loss] | None = None,
+    beyond_quota: Excess = NO_EXCESS,
 ) -> ClaimSharing | None:
     """On a GPU that is for the tenants of policy search."""
     sharing = node_sharing(spec=NodeSharingSpec(claims=tuple(before)), claims=prepared(item) if runs else ())
     view = NodeView(driver=DRIVER, sharing=sharing, labels={}, claims=(item,), namespaces=namespaces)
     gpu = decided(0, SEARCH).model_copy(update={"restricted": True, "allow": allow})
-    told = claim_entries(view, (gpu,), Registry({"search": SEARCH.spec.tenants.namespaces}, namespaces), lost or {})
+    registry = Registry({"search": SEARCH.spec.tenants.namespaces}, namespaces, beyond_quota)
+    told = claim_entries(view, (gpu,), registry, lost or {})
     return told[0] if told else None
 
 
@@ -250,6 +253,26 @@ def test_a_tenant_is_allowed() -> None:
     entry = judged(claim("c1", result(pool="n1/search"), namespace="mine"))
     assert entry is not None
     assert (entry.verdict, entry.reason) == (Verdict.ALLOWED, None)
+
+
+BEYOND = {"uid-c1": "the quota permits 1"}
+
+
+def test_a_tenant_beyond_its_quota_is_denied() -> None:
+    mine = claim("c1", result(pool="n1/search"), namespace="mine", pods=["p1"])
+    entry = judged(mine, beyond_quota=BEYOND)
+    assert entry is not None
+    assert (entry.verdict, entry.reason) == (
+        Verdict.DENIED,
+        "the quota permits 1; delete pod p1 in namespace mine",
+    )
+    # What is allowed or runs stays so.
+    allowed = judged(mine)
+    assert allowed is not None
+    assert judged(mine, before=[allowed], beyond_quota=BEYOND) == allowed
+    assert judged(mine, runs=True, beyond_quota=BEYOND) == allowed
+    # What was denied is allowed as soon as it may be.
+    assert judged(mine, before=[entry]) == allowed
 
 
 def test_of_an_unknown_namespace_nothing_is_said() -> None:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
 from gpusharing.api.core import ResourceQuota, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
@@ -16,7 +17,7 @@ from gpusharing.api.dra import DeviceClass, Namespace
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, SharingPolicyStatus
-from gpusharing.core.claims.allocation import policies_of
+from gpusharing.core.claims.allocation import nodes_of, policies_of
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.cluster.decided import ClusterDecision
 from gpusharing.core.cluster.guards.closing import CLOSING
@@ -30,12 +31,14 @@ from gpusharing.core.events.waiting_claims import ClassState, examine_class
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec, decided_on
 from gpusharing.core.policies.policy import ExaminedPolicies, ExaminedPolicy, broken, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
+from gpusharing.core.state.accounts import Account, accounts_of
 from gpusharing.core.state.cluster_state import Changes, ClusterState, Setup
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.contribution import Contribution
 from gpusharing.core.status.policy_status import policy_status
 from gpusharing.core.status.totals import fold
 from gpusharing.core.timestamps import seconds
+from gpusharing.core.verdicts.quota import NO_EXCESS, Counting, Excess
 
 T = TypeVar("T")
 
@@ -56,6 +59,9 @@ class Decider:
         self._setup = setup
         self._policies = ExaminedPolicies()
         self._tenants: TenantsInForce = {}
+        self._excess: dict[Account, Excess] = {}
+        self._beyond_quota: Excess = NO_EXCESS
+        """Of all accounts."""
         self._nodes: dict[str, _Node] = {}
         self._parts: defaultdict[str, dict[str, Part]] = defaultdict(dict)
         """By policy and node."""
@@ -127,7 +133,7 @@ class Decider:
         yield
         affected = self._update_tenants() if edited or changes.cluster else set()
         concerned = yield from self._concerned(edited, affected)
-        due = changes.nodes | self._due(now) | concerned
+        due = changes.nodes | self._due(now) | concerned | self._count(changes, edited)
         if changes.cluster or changes.fence or changes.renewed:
             guarded = self._fencing.look(*self._guards, self.state.seen_fence)
             due |= self._nodes.keys() if guarded is None else guarded & self._nodes.keys()
@@ -254,6 +260,33 @@ class Decider:
         names = before.keys() | self._tenants.keys()
         return {name for name in names if before.get(name) != self._tenants.get(name)}
 
+    def _count(self, changes: Changes, edited: Iterable[ExaminedPolicy]) -> set[str]:
+        """The nodes of claims that are beyond a quota now, or are not any more."""
+        accounts, driver = self.state.accounts, self._setup.driver
+        of_edited = {examined.name for examined in edited}
+        changed = changes.accounts | {account for account in accounts if account.policy in of_edited}
+        if self._excess:
+            # On their nodes others may have been allowed.
+            claims = [claim for node in changes.nodes for claim in self.state.claims_on(node)]
+            changed |= {account for claim in claims for account in accounts_of(claim, driver)} & self._excess.keys()
+        counting = Counting(accounts, self.state.all(NodeSharing), driver)
+        turned: set[str] = set()
+        is_another = False
+        for account in changed:
+            before = self._excess.pop(account, NO_EXCESS)
+            after = counting.excess(account, self._policies.quota_of(account.policy))
+            if after:
+                self._excess[account] = after
+            if before == after:
+                continue
+            is_another = True
+            for claim in accounts.claims(account):
+                if before.get(claim.metadata.uid) != after.get(claim.metadata.uid):
+                    turned |= nodes_of(claim, driver)
+        if is_another:
+            self._beyond_quota = dict(chain.from_iterable(found.items() for found in self._excess.values()))
+        return turned
+
     def _concerned(self, edited: Sequence[ExaminedPolicy], affected: set[str]) -> Generator[None, None, set[str]]:
         """The nodes that an edited policy concerns, that one with other tenants has GPUs or claims on, or that were
         undecidable before."""
@@ -323,6 +356,7 @@ class Decider:
                 self._setup,
                 node.memo,
                 tenants=self._tenants,
+                beyond_quota=self._beyond_quota,
                 fence=self._fencing.in_force,
                 held_back=frozenset(policy for policy in asking if name in self._held_back.get(policy, ())),
                 now=now,

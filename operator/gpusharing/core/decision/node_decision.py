@@ -30,6 +30,7 @@ from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.status.contribution import Contribution, ContributionMemo, DecidedNode, contributions
 from gpusharing.core.verdicts.conflicts import losses
 from gpusharing.core.verdicts.occupancy import OccupancyMemo, closing_pools, next_approval, with_occupancy
+from gpusharing.core.verdicts.quota import Excess
 from gpusharing.core.verdicts.spec_size import fitted
 from gpusharing.core.verdicts.taint_rules import rule_intents
 from gpusharing.core.verdicts.tenancy import Registry
@@ -124,6 +125,7 @@ def decide_node(
     memo: NodeMemo,
     *,
     tenants: TenantsInForce,
+    beyond_quota: Excess,
     fence: Fence | None,
     held_back: Collection[str],
     now: str,
@@ -146,7 +148,7 @@ def decide_node(
         *_missing(view),
     )
     lost = losses(view)
-    registry = Registry(tenants, view.namespaces)
+    registry = Registry(tenants, view.namespaces, beyond_quota)
     claims = claim_entries(view, admitted, registry, lost, memo.entries)
     spec = fitted(NodeSharingSpec(gpus=gpus, claims=claims), view)
     if spec == written:

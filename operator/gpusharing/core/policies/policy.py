@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from gpusharing import cel
 from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 from gpusharing.api.sharing.rollout import RolloutMode
+from gpusharing.api.sharing.tenants import Quota
 from gpusharing.core.policies.answers import Answers
 
 MOST_COST: Final = cel.COST_LIMIT // 10
@@ -84,6 +85,11 @@ class ExaminedPolicies:
 
     def __contains__(self, name: object) -> bool:
         return name in self.by_name
+
+    def quota_of(self, name: str) -> Quota | None:
+        """None: there is no limit, also while the policy is suspended."""
+        examined = self.by_name.get(name)
+        return None if examined is None or examined.is_suspended else examined.policy.spec.tenants.quota
 
     def replacing(self, examined: ExaminedPolicy) -> "ExaminedPolicies":
         """With this one in the place of the one of its name."""

@@ -4,9 +4,9 @@ Objects are immutable: a changed one replaces its predecessor.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeVar
 
 from gpusharing.api import names
@@ -17,6 +17,7 @@ from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
+from gpusharing.core.state.accounts import Account, Accounts
 from gpusharing.core.state.fence import Fence
 from gpusharing.core.state.node_view import NodeView
 
@@ -56,9 +57,11 @@ class Changes:
     """Whether something else was seen of the closing guard."""
     waiting: dict[WaitingGroup, set[Key]] = field(default_factory=lambda: defaultdict(set))
     """Claims that began or ended to wait."""
+    accounts: set[Account] = field(default_factory=set)
+    """In which the number of devices is another one."""
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.policies or self.cluster or self.fence or self.renewed or self.waiting)
+        return any(getattr(self, one.name) for one in fields(self))
 
 
 class ClusterState:
@@ -71,6 +74,7 @@ class ClusterState:
         self._rules_on: defaultdict[str, dict[Key, DeviceTaintRule]] = defaultdict(dict)
         """By node; only our own."""
         self._waiting: defaultdict[WaitingGroup, dict[Key, ResourceClaim]] = defaultdict(dict)
+        self.accounts = Accounts(setup.driver)
         self._changes = Changes()
         self.seen_fence: Fence = {}
         """What the closing guard was seen to refuse on all API servers, before the newest claims were read."""
@@ -137,6 +141,7 @@ class ClusterState:
         now.cluster |= changes.cluster
         now.fence |= changes.fence
         now.renewed |= changes.renewed
+        now.accounts |= changes.accounts
         for group, keys in changes.waiting.items():
             now.waiting[group] |= keys
 
@@ -151,12 +156,15 @@ class ClusterState:
         """Claims that are not allocated yet."""
         return self._waiting
 
+    def claims_on(self, node: str) -> Collection[ResourceClaim]:
+        return self._claims_on[node].values() if node in self._claims_on else ()
+
     def view(self, node: str) -> NodeView | None:
         """None: it cannot be decided on. Without its Node, a NodeSharing is about to be garbage-collected."""
         sharing, itself = self.get(NodeSharing, ("", node)), self.get(Node, ("", node))
         if sharing is None or itself is None:
             return None
-        claims = tuple(self._claims_on.get(node, {}).values())
+        claims = tuple(self.claims_on(node))
         rules = self._rules_on.get(node, {})
         namespaces = self._objects[Namespace]
         return NodeView(
@@ -194,6 +202,7 @@ class ClusterState:
         if after is not None:
             for node in held:
                 self._claims_on[node][key] = after
+        self._changes.accounts |= self.accounts.replace(before, after)
         self._replace_waiting(key, before, after)
 
     def _replace_waiting(self, key: Key, before: ResourceClaim | None, after: ResourceClaim | None) -> None:

@@ -5,7 +5,7 @@ Devices that are for a policy's tenants alone are known by their pool, and by wh
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.tenants import Allowance
 from gpusharing.api.text import clip
 from gpusharing.core import quantities
+from gpusharing.core.verdicts.quota import Excess
 
 _LONGEST: Final = 200
 """Of a selector in a message."""
@@ -28,12 +29,13 @@ class UnknownNamespaceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Who is a tenant of what."""
+    """Who is a tenant of what, and has too much of it."""
 
     tenants: Mapping[str, LabelSelector | None]
     """By policy. None: it is suspended, and the guards do not know its tenants."""
     namespaces: Mapping[str, Mapping[str, str]]
     """Their labels."""
+    beyond_quota: Excess = field(default_factory=dict)
 
 
 class Held(NamedTuple):
@@ -110,7 +112,7 @@ def _against_amounts(device: Sequence[Held]) -> Iterable[str]:
     gpu = device[0].gpu
     if gpu.allow is None or gpu.policy is None:
         return
-    for capacity, (field, most) in _limits(gpu.allow).items():
+    for capacity, (name, most) in _limits(gpu.allow).items():
         try:
             total = sum((_consumed(one.result, capacity) for one in device), start=Fraction())
         except ValueError as error:
@@ -119,7 +121,7 @@ def _against_amounts(device: Sequence[Held]) -> Iterable[str]:
         if total > quantities.exact(most):
             yield (
                 f"SharingPolicy {gpu.policy.name}: the claim was allocated more {capacity} of device "
-                f"{device[0].place} than spec.tenants.allow.{field} permits ({most})"
+                f"{device[0].place} than spec.tenants.allow.{name} permits ({most})"
             )
 
 

@@ -44,6 +44,7 @@ class _Case(NamedTuple):
     labels: Mapping[str, str] | None
     """Of the namespace."""
     loss: Loss | None
+    beyond_quota: str | None
     driver: str
 
 
@@ -82,6 +83,7 @@ def claim_entries(
             tenants=registry.tenants,
             labels=registry.namespaces.get(claim.metadata.namespace),
             loss=lost.get(uid),
+            beyond_quota=registry.beyond_quota.get(uid),
             driver=view.driver,
         )
         for claim in view.claims
@@ -163,6 +165,7 @@ def _promise(case: _Case, digest: str) -> _Promise:
 def _objections(case: _Case) -> list[str]:
     namespaces = {} if case.labels is None else {case.claim.metadata.namespace: case.labels}
     found = tenancy.objections(case.claim, case.held, Registry(case.tenants, namespaces))
+    found += [case.beyond_quota] if case.beyond_quota else []
     # Those who write claims and those who write policies are not the same people: this is for the former.
     return [*found, release_hint(case.claim)] if found else []
 

@@ -201,6 +201,7 @@ class NodeLoop:
         if sharing and self._records.lost_claims:
             # Where the state was lost, what GPUs offer is known only now.
             await run("recover claims", partial(self._recovery.readopt, sharing))
+        await run("finish claims", self._recovery.finish)
         self._stream.tell()
         await self._publisher.publish()
         with self._steps.step("announce claims"):

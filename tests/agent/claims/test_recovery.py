@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 
 from agent.claims.conftest import Claims
 from agent.rebooting import reboot_without
@@ -113,7 +114,10 @@ async def test_renumbered_while_nobody_has_looked(site: Ground, home: Path, clai
         await agent.preparer.prepare(ref)
 
 
-async def test_spec_that_leads_to_another_gpu_now_is_withdrawn(site: Ground, home: Path, claims: Claims) -> None:
+@pytest.mark.parametrize("starts", [True, False])
+async def test_spec_that_leads_to_another_gpu_now_is_withdrawn(
+    site: Ground, home: Path, claims: Claims, *, starts: bool
+) -> None:
     """The driver was loaded anew in the same boot. What is prepared stays so, and its spec comes back with NVIDIA's."""
     agent = await site.agent(home, offers())
     ref = (await whole(agent, claims, 1))[0]
@@ -121,9 +125,16 @@ async def test_spec_that_leads_to_another_gpu_now_is_withdrawn(site: Ground, hom
     before = nvidia.read_text()
     nvidia.write_text(before.replace("/dev/nvidia1", "/dev/nvidia3"))
     agent = await site.agent(home, None)
+    with structlog.testing.capture_logs() as logs:
+        await agent.recovery.finish()
     assert (agent.cdi.claims(), set(agent.records.claims)) == ([], {ref.uid})
+    # It was told once, and each round tries it again.
+    assert logs == []
     nvidia.write_text(before)
-    agent = await site.agent(home, None)
+    if starts:
+        agent = await site.agent(home, None)
+    else:
+        await agent.recovery.finish()
     assert agent.cdi.claims() == [ref.uid]
 
 

@@ -69,6 +69,14 @@ FOUND: Final = {
         Step("agent_is_killed", ()),
         Step("unprepares", (0,)),
     ],
+    "a full disk when the state is recovered": [
+        Step("comes_and_starts", (kind("whole"), 0)),
+        Step("state_is_lost", ()),
+        Step("disk_is_full", ()),
+        Step("agent_looks", ()),
+        Step("all_heals", ()),
+        Step("agent_looks", ()),
+    ],
     "a claim's file that could not be written, and was": [
         Step("next_fails", (1,)),
         Step("comes_and_starts", (kind("whole"), 0)),

@@ -69,6 +69,21 @@ FOUND: Final = {
         Step("agent_is_killed", ()),
         Step("unprepares", (0,)),
     ],
+    "what failed while claims of before the boot were recovered": [
+        Step("comes_and_starts", (kind("whole"), 0)),
+        Step("comes_and_starts", (kind("whole, MPS"), 0)),
+        Step("node_reboots", ()),
+        Step("state_is_lost", ()),
+        Step("mps_does_not_start", ()),
+        Step("agent_looks", ()),
+        Step("all_heals", ()),
+        Step("agent_looks", ()),
+    ],
+    "slots of GPUs that were seen, and whose records were lost": [
+        Step("file_is_damaged", (2, 3)),
+        Step("file_is_damaged", (0, 0)),
+        *(Step("comes_and_starts", (kind("whole"), 0)) for _ in range(3)),
+    ],
     "a full disk when the state is recovered": [
         Step("comes_and_starts", (kind("whole"), 0)),
         Step("state_is_lost", ()),

@@ -87,7 +87,7 @@ class ClaimFiles:
         return [claim for claim in claims if claim.uid in self._written and not self._is_complete(claim, specs)]
 
     def _is_complete(self, claim: PreparedClaim, specs: Container[str]) -> bool:
-        return claim.uid in specs and self._metadata.is_complete(claim) and self._walls.are_complete(claim)
+        return claim.uid in specs and self._metadata.is_complete(claim) and self.has_walls(claim)
 
     async def renew(self, claim: PreparedClaim) -> None:
         """What its containers find, as its record and NVIDIA's specs are now; walls are renewed for all claims."""
@@ -113,6 +113,10 @@ class ClaimFiles:
         if self._unresolvable.get(claim.uid) != str(error):
             log.warning(event, claim=claim.display_name, error=str(error))
         self._unresolvable[claim.uid] = str(error)
+
+    def has_walls(self, claim: PreparedClaim) -> bool:
+        """Whether all walls of its devices are there."""
+        return self._walls.are_complete(claim)
 
     def renew_walls(self) -> None:
         self._walls.renew()

@@ -89,7 +89,7 @@ class ClaimRecovery:
             for claim in self._files.unwritten(self._records.claims.values())
             if not self._preparer.is_at_work(claim.uid) and self._has_instances(claim)
         }
-        if begun:
+        if not all(self._files.has_walls(claim) for claim in begun.values()):
             self._files.renew_walls()
         await self._steps.for_each(_FINISH, begun, self._finish, kind="claim")
 

@@ -172,15 +172,13 @@ class NodeLoop:
         plans: Mapping[str, GpuPlan] = {}
         is_recorded = is_in_force = False
         sharing = await run("read NodeSharing", self._own_sharing)
-        if not self._start.gpus_known.is_set():
-            if sharing and self._start.problem:
-                await self._report_in_time(sharing)
-            return self._report_at
-        if sharing:
+        if sharing and self._start.gpus_known.is_set():
             await run("learn from the API", partial(self._learn, sharing))
         if not self._recovery.has_learned:
             # What the state directory may have lost is not known yet: nothing is decided without it.
-            return math.inf
+            if sharing and self._problems():
+                await self._report_in_time(sharing)
+            return self._report_at
         if sharing:
             with self._steps.step("record decisions"):
                 self._gpus.told(sharing.spec.gpus)
@@ -201,6 +199,7 @@ class NodeLoop:
         if sharing and self._records.lost_claims:
             # Where the state was lost, what GPUs offer is known only now.
             await run("recover claims", partial(self._recovery.readopt, sharing))
+        await run("finish claims", self._recovery.finish)
         self._stream.tell()
         await self._publisher.publish()
         with self._steps.step("announce claims"):
@@ -298,7 +297,7 @@ class NodeLoop:
         moment = now()
         # What is wrong with the agent is told also when the rest cannot be.
         described = None
-        if self._start.gpus_known.is_set():
+        if self._recovery.has_learned:
             described = await self._steps.run("describe node", partial(self._describe, sharing, moment))
         status = with_conditions(sharing, described or Described(sharing.status), problems, self._records, now=moment)
         if status == sharing.status:

@@ -56,7 +56,7 @@ async def reported(agent: Agent, before: NodeSharing | None = None) -> NodeShari
     return before.model_copy(update={"status": status})
 
 
-def _all(state: Path) -> None:
+def lose_all(state: Path) -> None:
     """The directories of MPS daemons are elsewhere."""
     for path in state.iterdir():
         if path.name != "mps" and path.is_dir():
@@ -75,7 +75,7 @@ def _emptied(state: Path) -> None:
         path.write_bytes(b"")
 
 
-LOSSES: Final[dict[str, Callable[[Path], None]]] = {"all": _all, "torn": _torn, "emptied": _emptied}
+LOSSES: Final[dict[str, Callable[[Path], None]]] = {"all": lose_all, "torn": _torn, "emptied": _emptied}
 
 
 async def restarted(site: Ground, home: Path) -> Agent:
@@ -129,7 +129,7 @@ async def test_a_change_that_was_lost_at_once_is_undone(site: Ground, home: Path
 async def test_nothing_is_set_back_before_the_api_has_named_claims(site: Ground, home: Path, claims: Claims) -> None:
     ref, sharing = await prepared(site, home, claims, "gpu-0-mig-1g10gb-19-0")
     while_used = site.node.gpus()
-    _all(home / "state")
+    lose_all(home / "state")
     shutil.rmtree(home / "cdi")
     agent = await successor(site, home, sharing)
     assert set(agent.records.claims) == {ref.uid}
@@ -196,7 +196,7 @@ async def test_what_was_restored_is_not_touched_again(site: Ground, home: Path, 
     before = await site.agent(home, OFFERS)
     await before.preparer.unprepare(ref)
     site.node.set_timeslice(site.node.gpus()[0].uuid, Timeslice.MEDIUM)
-    _all(home / "state")
+    lose_all(home / "state")
     del claims.devices[ref.name]
     agent = await successor(site, home, sharing)
     await agent.settler.settle_due(set(agent.gpus.uuids), within=60)

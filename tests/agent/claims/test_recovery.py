@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 
 from agent.claims.conftest import Claims
 from agent.rebooting import reboot_without
@@ -27,6 +28,7 @@ from gpusharing.core.claims import allocation
 from gpusharing.core.devices.offered import AS_FOUND
 from gpusharing.core.publishing.entries import Standing
 from gpusharing.kube.clock import as_moment, seconds_since_boot
+from gpusharing.sim import faults
 
 
 def gpus_in_specs(agent: Agent, node: sim.SimNode) -> dict[str, list[str]]:
@@ -113,7 +115,10 @@ async def test_renumbered_while_nobody_has_looked(site: Ground, home: Path, clai
         await agent.preparer.prepare(ref)
 
 
-async def test_spec_that_leads_to_another_gpu_now_is_withdrawn(site: Ground, home: Path, claims: Claims) -> None:
+@pytest.mark.parametrize("starts", [True, False])
+async def test_spec_that_leads_to_another_gpu_now_is_withdrawn(
+    site: Ground, home: Path, claims: Claims, *, starts: bool
+) -> None:
     """The driver was loaded anew in the same boot. What is prepared stays so, and its spec comes back with NVIDIA's."""
     agent = await site.agent(home, offers())
     ref = (await whole(agent, claims, 1))[0]
@@ -121,9 +126,16 @@ async def test_spec_that_leads_to_another_gpu_now_is_withdrawn(site: Ground, hom
     before = nvidia.read_text()
     nvidia.write_text(before.replace("/dev/nvidia1", "/dev/nvidia3"))
     agent = await site.agent(home, None)
+    with structlog.testing.capture_logs() as logs:
+        await agent.recovery.finish()
     assert (agent.cdi.claims(), set(agent.records.claims)) == ([], {ref.uid})
+    # It was told once, and each round tries it again.
+    assert logs == []
     nvidia.write_text(before)
-    agent = await site.agent(home, None)
+    if starts:
+        agent = await site.agent(home, None)
+    else:
+        await agent.recovery.finish()
     assert agent.cdi.claims() == [ref.uid]
 
 
@@ -273,6 +285,26 @@ async def test_slots_that_are_not_in_the_order_of_minors(site: Ground, home: Pat
         shutil.rmtree(home / "cdi")
     agent = await forgetful(site, home, sharing, slices)
     assert [agent.gpus.uuid_at(slot) for slot in range(4)] == (uuids if source == "nobody" else uuids[::-1])
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_gpu_without_a_record_waits_for_its_slot_although_it_was_seen(
+    site: Ground, home: Path, claims: Claims, *, is_here: bool
+) -> None:
+    uuids = [gpu.uuid for gpu in site.node.gpus()]
+    await Agent(site, home).records.give_slots({uuid: slot for slot, uuid in enumerate(reversed(uuids))})
+    before = await site.agent(home, offers())
+    refs = await whole(before, claims, 0, 1, 2, 3)
+    sharing = reported(before, *refs)
+    for directory in ("gpus", "claims"):
+        shutil.rmtree(home / "state" / directory)
+    if not is_here:
+        site.node.inject(faults.GpuLost(uuids[0]))
+    agent = Agent(site, home)
+    await agent.survey.take()
+    assert agent.gpus.uuids == []
+    await agent.recovery.learn(sharing, (), take_survey=agent.survey.take)
+    assert [agent.gpus.uuid_at(slot) for slot in range(4)] == uuids[::-1]
 
 
 def spec_of(sharing: NodeSharing) -> NodeSharingStatus:

@@ -46,6 +46,7 @@ def _always(world: Others) -> Iterator[str]:
     for uuid in world.bed.uuids:
         yield from _one_way(world, uuid)
     yield from _containers_get_their_own(world)
+    yield from _problems_are_reported(world)
 
 
 def _nobody_is_disturbed(world: Others) -> Iterator[str]:
@@ -108,6 +109,16 @@ def _is_its_own(world: Others, claim: Claim, result: AllocationResult, device: I
     for file in device.metadata:
         if not file.exists() or f'"name":"{result.device}"' not in file.read_text():
             yield f"{who}: {file} does not tell of it"
+
+
+def _problems_are_reported(world: Others) -> Iterator[str]:
+    """What keeps the agent from its work."""
+    if world.agent is None or world.server.sharing is None or world.agent.changed.is_set():
+        # It has a round to come.
+        return
+    (ready,) = (condition for condition in world.server.sharing.status.conditions if condition.type == "Ready")
+    if untold := [problem for problem in world.agent.steps.problems if problem.message not in ready.message]:
+        yield f"problems {untold} are not reported: {ready}"
 
 
 def _leads_into_its_instance(world: Others, uuid: str, who: str, device: Injected) -> Iterator[str]:

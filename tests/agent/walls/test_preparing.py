@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -304,6 +305,21 @@ async def test_a_lost_record_that_cannot_be_written_waits_for_the_next_round(age
     assert not again.changed.is_set()
     await again.recovery.readopt(sharing_of())
     assert (again.records.lost_claims, set(again.records.claims)) == (frozenset(), {REF.uid})
+
+
+async def test_what_failed_after_the_record_was_written_is_built_in_the_next_round(
+    agent: Agent, tmp_path: Path
+) -> None:
+    await agent.preparer.prepare(REF)
+    (agent.state / "claims" / f"{REF.uid}.json").write_bytes(b"")
+    shutil.rmtree(agent.state / "walls")
+    (tmp_path / f"agent/cdi/gpusharing.dev-claim_{REF.uid}.json").unlink()
+    again = await agent.ground.agent(tmp_path / "agent", None)
+    again.ground.fuse.left, again.ground.fuse.error = 2, SettingNotAppliedError
+    await again.recovery.readopt(sharing_of())
+    assert (set(again.records.claims), again.limits(), again.cdi.claims()) == ({REF.uid}, {}, [])
+    await again.recovery.finish()
+    assert_held(again)
 
 
 async def test_the_agent_looks_again_now_and_then(

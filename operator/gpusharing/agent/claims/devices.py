@@ -133,7 +133,7 @@ class ClaimDevices:
 
     async def _with_mig_details(self, device: PreparedDevice) -> PreparedDevice:
         place = targets.place_of(device.device)
-        if place is None or device.admin or device.mig_uuid is not None:
+        if place is None or not targets.waits_for_instance(device):
             return device
         instance = await self._settler.mig_instance(device.uuid, place)
         nodes = (await self._hardware.mig_device_nodes(device.uuid, instance)).now

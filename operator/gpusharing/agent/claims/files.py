@@ -15,6 +15,7 @@ from gpusharing.agent.claims.reading import ClaimRef
 from gpusharing.agent.containers.cdi import AnotherGpuError, CdiDirectory, UnresolvableError
 from gpusharing.agent.containers.device_metadata import MetadataFiles
 from gpusharing.agent.publishing.node_gpus import NodeGpus
+from gpusharing.agent.settling import targets
 from gpusharing.agent.state.files import Boot
 from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
 from gpusharing.agent.walls.claim_walls import Walls
@@ -38,6 +39,8 @@ class ClaimFiles:
         self._metadata = metadata
         self._written: set[str] = set()
         """The uids of claims whose files are all there, if nobody else has removed them."""
+        self._unresolvable: dict[str, str] = {}
+        """By uid: why NVIDIA's specs do not lead to its GPUs."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, uid: str) -> asyncio.Lock:
@@ -74,28 +77,46 @@ class ClaimFiles:
         await _to_its_end(write)
         self._written.add(claim.uid)
 
+    def unwritten(self, claims: Iterable[PreparedClaim]) -> list[PreparedClaim]:
+        """Those whose files never came to be all there, or were withdrawn."""
+        return [claim for claim in claims if claim.uid not in self._written]
+
     def incomplete(self, claims: Iterable[PreparedClaim]) -> list[PreparedClaim]:
         """Those of which others have removed files. Looks for files, not into them: that costs little."""
         specs = set(self._cdi.claims())
         return [claim for claim in claims if claim.uid in self._written and not self._is_complete(claim, specs)]
 
     def _is_complete(self, claim: PreparedClaim, specs: Container[str]) -> bool:
-        return claim.uid in specs and self._metadata.is_complete(claim) and self._walls.are_complete(claim)
+        return claim.uid in specs and self._metadata.is_complete(claim) and self.has_walls(claim)
 
     async def renew(self, claim: PreparedClaim) -> None:
         """What its containers find, as its record and NVIDIA's specs are now; walls are renewed for all claims."""
+        if any(targets.waits_for_instance(device) for device in claim.devices):
+            # It would lead containers that run already to nothing.
+            return
         described = self._described(claim)
         try:
             await _to_its_end(lambda: self._write_spec(claim, described))
         except AnotherGpuError as error:
             # A container that starts now would get the other one.
             await self.delete_spec(claim.uid)
-            log.warning("CDI spec withdrawn", claim=claim.display_name, error=str(error))
+            self._note_unresolvable(claim, "CDI spec withdrawn", error)
         except UnresolvableError as error:
             # No container of it starts before NVIDIA's specs are there again.
-            log.warning("CDI spec missing", claim=claim.display_name, error=str(error))
+            self._note_unresolvable(claim, "CDI spec missing", error)
         else:
             self._written.add(claim.uid)
+            self._unresolvable.pop(claim.uid, None)
+
+    def _note_unresolvable(self, claim: PreparedClaim, event: str, error: UnresolvableError) -> None:
+        """It is tried again and again."""
+        if self._unresolvable.get(claim.uid) != str(error):
+            log.warning(event, claim=claim.display_name, error=str(error))
+        self._unresolvable[claim.uid] = str(error)
+
+    def has_walls(self, claim: PreparedClaim) -> bool:
+        """Whether all walls of its devices are there."""
+        return self._walls.are_complete(claim)
 
     def renew_walls(self) -> None:
         self._walls.renew()
@@ -103,6 +124,7 @@ class ClaimFiles:
     async def delete(self, uid: str) -> None:
         """The CDI spec goes first: nothing leads to the rest any more."""
         self._written.discard(uid)
+        self._unresolvable.pop(uid, None)
 
         def delete() -> None:
             self._delete_spec(uid)

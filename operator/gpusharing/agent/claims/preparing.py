@@ -113,6 +113,10 @@ class Preparer:
         """One that was prepared before, and whose record was lost."""
         return await asyncio.shield(await self._attempt(claim))
 
+    def is_at_work(self, uid: str) -> bool:
+        """Whether the claim is being prepared now."""
+        return uid in self._attempts
+
     @property
     def ended_early(self) -> AbstractSet[str]:
         """Claims that were unprepared before the recovery: what files and the NodeSharing say of them is older."""

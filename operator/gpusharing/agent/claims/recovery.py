@@ -12,6 +12,7 @@ from gpusharing.agent.claims.files import ClaimFiles
 from gpusharing.agent.claims.forgotten import ForgottenClaims
 from gpusharing.agent.claims.preparing import REFUSALS, Preparer
 from gpusharing.agent.claims.reading import ClaimReader, ClaimRef
+from gpusharing.agent.settling import targets
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.state.models import PreparedClaim
 from gpusharing.agent.state.records import Records
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 _FOLLOW: Final = "follow policies"
+_FINISH: Final = "finish claims"
 
 
 class _OnGpu(NamedTuple):
@@ -78,6 +80,18 @@ class ClaimRecovery:
             with self._steps.step("renew claim files"):
                 await self._renew()
         await self._follow()
+
+    async def finish(self) -> None:
+        """Completes claims that have a record, and of which something else could not be done then. The kubelet may
+        believe that they are prepared, and not ask again."""
+        begun = {
+            claim.display_name: claim
+            for claim in self._files.unwritten(self._records.claims.values())
+            if not self._preparer.is_at_work(claim.uid) and self._has_instances(claim)
+        }
+        if not all(self._files.has_walls(claim) for claim in begun.values()):
+            self._files.renew_walls()
+        await self._steps.for_each(_FINISH, begun, self._finish, kind="claim")
 
     async def restore(self) -> list[str]:
         """Writes again what others have removed of what containers find. Returns whose."""
@@ -184,6 +198,20 @@ class ClaimRecovery:
         await self._steps.for_each(_FOLLOW, behind, self._follow_with, kind="claim")
         if not self._steps.has_failed(_FOLLOW):
             self._followed = now
+
+    def _has_instances(self, claim: PreparedClaim) -> bool:
+        """Whether the MIG instances are there that it does not know yet."""
+        waiting = (device.uuid for device in claim.devices if targets.waits_for_instance(device))
+        return all(self._settler.is_settled(uuid) for uuid in waiting)
+
+    async def _finish(self, claim: PreparedClaim) -> None:
+        async with self._files.turn(claim.uid):
+            if self._records.claims.get(claim.uid) != claim:
+                return
+            completed = await self._devices.with_mig_details(claim)
+            if completed != claim:
+                self._records.put_claim(completed)
+            await self._files.renew(completed)
 
     def _on_gpu(self, uuid: str) -> _OnGpu:
         return _OnGpu(self._devices.in_force(uuid), {claim.uid: claim for claim, _ in self._records.claims_on(uuid)})

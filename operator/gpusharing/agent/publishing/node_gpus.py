@@ -84,8 +84,7 @@ class NodeGpus:
         states = list(states)
         self.minors = {state.board.uuid: state.board.minor for state in states}
         ordered = sorted(
-            (state for state in states if not self._waits_for_slots or self._records.has_slot(state.board.uuid)),
-            key=lambda state: state.board.minor,
+            (state for state in states if self._may_have_slot(state.board.uuid)), key=lambda state: state.board.minor
         )
         found = {
             state.board.uuid: self._seen[state.board.uuid]
@@ -97,9 +96,17 @@ class NodeGpus:
             self._records.put_seen(
                 SeenGpu(board=seen.state.board, mig_enabled=seen.mig_enabled, instances=seen.instances)
             )
-        missed = {uuid: gpu for uuid, gpu in self._records.missed_gpus.items() if uuid not in found}
+        missed = {
+            uuid: gpu
+            for uuid, gpu in self._records.missed_gpus.items()
+            if uuid not in found and self._may_have_slot(uuid)
+        }
         self._seen = found | {uuid: self._seen.get(uuid) or self._as_last_seen(gpu) for uuid, gpu in missed.items()}
         self._found = frozenset(found)
+
+    def _may_have_slot(self, uuid: str) -> bool:
+        """Whether nobody else may know it by another one."""
+        return not self._waits_for_slots or self._records.has_slot(uuid)
 
     async def remember(self) -> None:
         """On the disk what was found and told, as far as that is possible."""

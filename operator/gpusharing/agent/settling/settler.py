@@ -93,6 +93,10 @@ class Settler:
     def mps_shm(self, daemon: str) -> Path:
         return self._mps.shm(daemon)
 
+    def is_settled(self, uuid: str) -> bool:
+        """Whether the GPU is as its claims want it now, for all that is known."""
+        return self._settled.get(uuid) == self._target(uuid)
+
     async def settle(self, uuid: str) -> None:
         """With the GPU's gate, as all that follow."""
         self._settled.pop(uuid, None)
@@ -194,7 +198,7 @@ class Settler:
         self._was_cut = await self.rest(uuid) or self._was_cut
 
     def _is_due(self, uuid: str) -> bool:
-        return self._settled.get(uuid) != self._target(uuid) or not self._settings.has_read(uuid)
+        return not self.is_settled(uuid) or not self._settings.has_read(uuid)
 
     async def _settle_and_rest(self, uuid: str) -> None:
         before = self._problems.get(uuid)

@@ -36,6 +36,11 @@ def of(devices: Iterable[PreparedDevice], at_rest: Cut = AS_IT_IS) -> GpuTarget:
     return GpuTarget(interval=interval, mps=mps, places=places, at_rest=at_rest)
 
 
+def waits_for_instance(device: PreparedDevice) -> bool:
+    """Whether it is not known yet what leads containers into its MIG instance."""
+    return place_of(device.device) is not None and not device.admin and device.mig_uuid is None
+
+
 def place_of(device: str) -> MigPlace | None:
     name = names.read_device(device)
     return name.place if name else None

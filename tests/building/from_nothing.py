@@ -88,6 +88,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
             memos[view.name],
             tenants=tenants,
             fence=fencing.in_force,
+            stored=fencing.stored,
             held_back=frozenset(name for name, nodes in waiting_nodes.items() if view.name in nodes),
             now=now,
         )

@@ -15,12 +15,12 @@ from gpusharing.controller import seen_guards
 from gpusharing.controller.seen_guards import SeenGuards
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.cluster.guards.closing import CLOSED, CLOSING
-from gpusharing.core.state.fence import TO_ALL, Closed, Fence
+from gpusharing.core.state.fence import Closed, Fence
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES, RESOURCE_CLAIMS
 from gpusharing.kube.transport import ApiError, UnreachableError
 from harness.eventually import eventually
 
-RECORD = Closed("2026-11-18T12:00:00Z", TO_ALL, ("0",))
+RECORD = Closed("2026-11-18T12:00:00Z", ("0",))
 MAIN = "https://main"
 
 
@@ -72,7 +72,7 @@ async def looking(servers: Servers) -> AsyncIterator[list[Fence]]:
     api: Any = Server(servers)
     guards = SeenGuards(api, store, namespace="here", on_seen=seen.append)
     guard = installed()[CLOSING]
-    texts = {CLOSED: f'{{\n"n1": [["{RECORD.since}", "{TO_ALL}", "0"]]\n}}', "revision": "'7'"}
+    texts = {CLOSED: f'{{\n"n1": [["{RECORD.since}", "", "0"]]\n}}', "revision": "'7'"}
     variables = [{**one, "expression": texts.get(one["name"], one["expression"])} for one in guard.spec["variables"]]
     store.apply_named(
         ADMISSION_POLICIES, CLOSING, dataclasses.replace(guard, spec=guard.spec | {"variables": variables})

@@ -55,12 +55,12 @@ class SeenGuards:
 
     def entries(self, *, closing: bool) -> int:
         """How many the guard has, of what is being withdrawn or was."""
-        return sum(one.is_to_all == closing for one in self._records)
+        return sum((one.over_since is None) == closing for one in self._records)
 
     @property
     def age(self) -> float:
         """Of the oldest entry of what is being withdrawn, in seconds."""
-        moments = [seconds(one.since) for one in self._records if one.is_to_all]
+        moments = [seconds(one.since) for one in self._records if one.over_since is None]
         return max(0.0, time.time() - min(moments)) if moments else 0.0
 
     @property

@@ -128,3 +128,28 @@ async def test_what_tolerates_everything_does_not_get_what_is_closing(bed: Bed) 
         await bed.gets(tenant, "gpu-0")
         assert await bed.device(tolerant) is None
         assert bed.allocations.wrong == []
+
+
+async def test_what_comes_back_within_the_hour_goes_to_those_who_waited_and_not_to_a_decision_of_before(
+    bed: Bed,
+) -> None:
+    """A policy is edited, and reverted at once."""
+    async with bed.node() as node:
+        await is_open_to_all(node)
+        held = bed.proxy.hold_next_allocation()
+        early = await bed.start(WHOLE)
+        await held.is_decided.wait()
+        tenant = await reserve(bed)
+        await bed.gets(tenant, "gpu-0")
+        waiting = await bed.start(WHOLE)
+        await bed.waits(waiting, seconds=1)
+        await bed.admin.call("DELETE", f"{POLICIES}/reserved")
+        await bed.ends(tenant)
+        await bed.gets(waiting, "gpu-0r1")
+        held.may_go.set()
+        await is_told_why(bed, early)
+        # With another name the same GPU is there, once.
+        assert await bed.device(early) is None
+        await bed.ends(waiting)
+        await bed.gets(early, "gpu-0r1")
+        assert bed.allocations.wrong == []

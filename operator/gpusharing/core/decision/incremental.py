@@ -324,6 +324,7 @@ class Decider:
                 node.memo,
                 tenants=self._tenants,
                 fence=self._fencing.in_force,
+                stored=self._fencing.stored,
                 held_back=frozenset(policy for policy in asking if name in self._held_back.get(policy, ())),
                 now=now,
             )

@@ -89,8 +89,9 @@ class Bed:
         idle_wait: float = 3,
         emulated_version: str | None = None,
         with_second_apiserver: bool = False,
-        closing_guard: bool = False,
+        closing_guard: bool = True,
     ) -> None:
+        """Without the closing guard, closing devices wait for `idle_wait`."""
         self._closing_guard = closing_guard
         self.control_plane = LateControlPlane(
             emulated_version=emulated_version, with_second_apiserver=with_second_apiserver

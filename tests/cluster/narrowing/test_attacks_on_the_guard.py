@@ -24,7 +24,7 @@ POLICIES: Final = "/apis/gpusharing.dev/v1alpha1/sharingpolicies"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def a_bed(toolchain: object) -> AsyncIterator[Bed]:
-    async with Bed(taken_wait=60, idle_wait=IDLE_WAIT, with_second_apiserver=True, closing_guard=True) as bed:
+    async with Bed(taken_wait=60, idle_wait=IDLE_WAIT, with_second_apiserver=True) as bed:
         await bed.admin.merge("/api/v1/namespaces/default", {"metadata": {"labels": TENANTS}})
         await bed.device_class("foreign", 'device.attributes["gpu.nvidia.com"].type == "gpu"')
         yield bed

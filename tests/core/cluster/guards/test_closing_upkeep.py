@@ -72,6 +72,13 @@ def test_a_device_is_closed_while_it_is_published_and_for_an_hour_after() -> Non
     assert guard.fence == {"n2": [Closed(NOW, ("gpu-3",))]}
 
 
+def test_what_ended_in_the_future_ended_now() -> None:
+    """Somebody has written it, or another operator's clock was ahead."""
+    future = {"n1": (Closed(NOW, ("0",), "9999-12-31T23:59:59Z"),)}
+    decision = update_fence({}, installed(), bound(), future, idle_wait=WAIT, now=NOW)
+    assert decision.until == seconds(NOW) + WAIT
+
+
 def test_a_device_that_comes_back_while_it_is_published_stays_closed_unless_somebody_holds_it() -> None:
     """An approval of its withdrawal may be on its way to the agent. What is held was never approved."""
     guard = Guard()

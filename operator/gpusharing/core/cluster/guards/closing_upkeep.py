@@ -88,7 +88,7 @@ def _kept(before: Iterable[Closed], report: PoolReport, idle_wait: float, now: s
         closing = tuple(item for item, phase in phases.items() if phase is Phase.CLOSING)
         over = tuple(item for item, phase in phases.items() if phase is Phase.OVER)
         records += [Closed(one.since, closing)] if closing else []
-        over_since = one.over_since or now
+        over_since = min(one.over_since or now, now)
         if over and seconds(over_since) + idle_wait > seconds(now):
             records.append(Closed(one.since, over, over_since))
     return records

@@ -28,6 +28,11 @@ from harness.workloads import PODS, policy
 _POLICY: Final = "shared"
 _POLICIES: Final = "/apis/gpusharing.dev/v1alpha1/sharingpolicies"
 
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+_LEASE_OF_SECOND: Final = {
+    "metadata": {"name": "apiserver-second", "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"}}
+}
+
 EXCLUSIVE: Final[dict[str, Any]] = {"exclusive": {}}
 SHARED: Final[dict[str, Any]] = {"timeSlicing": {"maxClients": CLIENTS}}
 EVERYTHING: Final[dict[str, Any]] = {
@@ -108,6 +113,9 @@ class Bed:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.control_plane)
             await stack.enter_async_context(self.admin)
+            if self.control_plane.with_second_apiserver:
+                # On one host both have the same one.
+                await self.admin.call("POST", _LEASES, _LEASE_OF_SECOND)
             await install(self.control_plane, closing_guard=self._closing_guard)
             await stack.enter_async_context((await self._operator()).killed_at_end())
             credentials = await client_credentials.load(self.control_plane.kubeconfig)

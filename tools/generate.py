@@ -10,7 +10,7 @@ from grpc_tools import protoc
 
 from chart import CHART, write_chart
 from gpusharing.api import crd
-from gpusharing.core.cluster.guards import allocation, claims, closing, namespaces, pods
+from gpusharing.core.cluster.guards import allocation, claims, closing, in_use, namespaces, pods
 
 ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
@@ -49,7 +49,13 @@ def write_crds(directory: Path) -> None:
 
 
 def write_base(directory: Path) -> None:
-    guards = (*claims.claims(), *claims.tolerations(), *pods.pods(), *allocation.allocation())
+    guards = (
+        *claims.claims(),
+        *claims.tolerations(),
+        *pods.pods(),
+        *allocation.allocation(),
+        *in_use.in_use(),
+    )
     write_yaml(directory / "guards.yaml", *guards, generated_from=GUARDS, dumper=_LinesDumper)
     write_yaml(directory / "closing-guard.yaml", *closing.closing(), generated_from=GUARDS, dumper=_LinesDumper)
 

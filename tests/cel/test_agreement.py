@@ -94,6 +94,18 @@ _KEYS_THAT_ARE_NONE = (
     '{dyn(1u).orValue(""): 1, 1: 2}.size() == 1', "{dyn(1.0).orValue(0): 1}[1] == 1",
     '{dyn("a").orValue(""): 1}["a"] == 1',
 )  # fmt: skip
+_TAGS = "device.attributes['d'].tags"
+_LISTS_AS_KEYS = (
+    f"[{_TAGS}].exists(v, v.transformMapEntry(i, w, {{v: v}}).a)",
+    f"[{_TAGS}].exists(v, v in {{v: 1}})", f"{_TAGS} in {{{_TAGS}: 1}}",
+    f"[{_TAGS}].exists(v, {_TAGS} in {{v: 1}})", f"[{_TAGS}].exists(v, v in {{{_TAGS}: 1}})",
+    f"[{_TAGS}].exists(v, [v].exists(w, w in {{v: 1}}))", f"cel.bind(v, {_TAGS}, v in {{v: 1}})",
+    f"[[{_TAGS}]].exists(v, v[0] in {{v[0]: 1}})", f"{{{_TAGS}: 1, {_TAGS}: 2}}.size() == 2",
+    f"[{_TAGS}].exists(v, {{v: 1}} == {{v: 1}})", f"{{{_TAGS}: 1}} == {{{_TAGS}: 1}}",
+    f"[1, 2].transformMapEntry(i, w, {{dyn({_TAGS}): w}}).size() == 2",
+    "[dyn([1])].exists(v, v in {v: 1})", "dyn([1]) in {dyn([1]): 1}",
+    "[1, 2].transformMapEntry(i, w, {dyn([3]): w}).size() == 2",
+)  # fmt: skip
 _PRESENCE = tuple(
     f"has(({condition} ? {one} : {other}).{field})"
     for condition in ('device.driver == "x"', 'device.driver != "x"')
@@ -123,7 +135,7 @@ _NULLABLE_INSIDE = tuple(
     )
     for order in ((one, other), (other, one))
 )  # fmt: skip
-_DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
+_DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}, "d/tags": {"strings": ["a", "b"]}}}
 
 
 @pytest.mark.parametrize("minor", [36, 37])
@@ -141,6 +153,7 @@ _DEVICE = {"driver": "gpu.nvidia.com", "attributes": {"d/i": {"int": 3}}}
         pytest.param(_PRESENCE, id="presence"),
         pytest.param(_BYTES_OF_LISTS, id="bytes of lists"),
         pytest.param(_KEYS_THAT_ARE_NONE, id="keys that are none"),
+        pytest.param(_LISTS_AS_KEYS, id="lists as keys"),
         pytest.param(_NULLABLE_INSIDE, id="nullable inside"),
         pytest.param(_PATTERNS_THAT_ARE_NONE, id="patterns that are none"),
         pytest.param(_VARIABLES_IN_VARIABLES, id="variables in variables"),

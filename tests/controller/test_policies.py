@@ -544,6 +544,35 @@ async def test_a_policy_that_cannot_be_read_keeps_what_it_has(
 
 
 @pytest.mark.cluster
+async def test_nobody_holds_up_the_end_of_a_policy(cluster: ControlPlane, operator: Operator, they: Everybody) -> None:
+    """A tenant knows its uid from the quota: an object that it owns is waited for by a deletion in the foreground."""
+    await in_force(they)
+    uid = await cluster.kubectl("get", "sharingpolicy", "p", "--output=jsonpath={.metadata.uid}")
+    owner = {"apiVersion": "gpusharing.dev/v1alpha1", "kind": "SharingPolicy", "name": "p", "uid": uid}
+    metadata = {
+        "name": "clings",
+        "ownerReferences": [owner | {"blockOwnerDeletion": True}],
+        "finalizers": ["example.com/mine"],
+    }
+    clinging = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    await cluster.kubectl("apply", "--filename=-", stdin=json.dumps(clinging))
+    try:
+        await cluster.kubectl("delete", "sharingpolicy", "p", "--cascade=foreground", "--wait=false")
+        await eventually(lambda: they.winners("n1"), [None])
+        assert await cluster.kubectl("get", "sharingpolicy", "p", "--output=jsonpath={.metadata.deletionTimestamp}")
+        await operator.restart()
+        await they.make_node("n2")
+        await eventually(lambda: they.winners("n2"), [None])
+        await they.apply_policy("q")
+        await eventually(lambda: they.winners("n1"), ["q"])
+    finally:
+        for object_ in ("configmap/clings", "sharingpolicy/p"):
+            patch = '{"metadata": {"finalizers": null}}'
+            await cluster.kubectl("patch", object_, "--type=merge", f"--patch={patch}")
+        await cluster.kubectl("delete", "--ignore-not-found", "configmap/clings", "sharingpolicy/p")
+
+
+@pytest.mark.cluster
 async def test_a_gpu_that_is_not_reported_for_a_while_comes_back_as_it_was(operator: Operator, they: Everybody) -> None:
     await they.make_node("n1", gpus=2)
     await they.apply_policy("p")

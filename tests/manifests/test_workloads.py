@@ -27,6 +27,7 @@ async def test_everything_is_accepted_and_no_expression_is_doubted(installed: Co
         "gpusharing-allocation",
         "gpusharing-claims",
         "gpusharing-closing",
+        "gpusharing-in-use",
         "gpusharing-kubelets",
         "gpusharing-operator",
         "gpusharing-operator-events",

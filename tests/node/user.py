@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cluster import Cluster
+from harness.commands import CommandError
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
 from harness.node import Node
@@ -33,7 +34,20 @@ class AnyUser:
         await self.cluster.kubectl("delete", *arguments)
 
     async def wait(self, *arguments: str) -> None:
-        await self.cluster.kubectl("wait", *arguments, "--timeout=60s")
+        """Where it fails, it says what is there instead."""
+        try:
+            await self.cluster.kubectl("wait", *arguments, "--timeout=60s")
+        except CommandError as error:
+            waited_for = [argument for argument in arguments if not argument.startswith("--for")]
+            error.add_note(await self._what_is_there(waited_for))
+            raise
+
+    async def _what_is_there(self, waited_for: list[str]) -> str:
+        try:
+            described = await self.cluster.kubectl("describe", *waited_for)
+            return described + await self.cluster.kubectl("get", "nodesharings", "--output=yaml")
+        except CommandError as error:
+            return str(error)
 
     async def shell(self, pod_name: str, command: str, container: str = "main-0") -> str:
         return await self.cluster.kubectl("exec", pod_name, f"--container={container}", "--", "sh", "-c", command)

@@ -325,6 +325,34 @@ async def test_nobody_writes_an_allocation_of_their_own(bed: Bed) -> None:
     assert (answer.code, "cannot patch" in answer.says) == (403, True), answer
 
 
+PROTECTED = "resource.kubernetes.io/delete-protection"
+
+
+async def test_a_claim_that_a_pod_uses_stays(bed: Bed) -> None:
+    name = (await bed.tenant.asks_for(request("search-mps"))).must()["metadata"]["name"]
+    pod_name = await bed.tenant.runs(name)
+    claim_ = (await bed.tenant.outcome(pod_name, name)).must()
+    assert claim_["metadata"]["finalizers"] == [PROTECTED]
+
+    async def is_kept(finalizers: list[str] | None) -> None:
+        answer = await bed.tenant.ask("PATCH", bed.tenant.claims(name), {"metadata": {"finalizers": finalizers}})
+        says = f"{PROTECTED} stays while pods {pod_name} uses {POOL}/gpu-42-mps: delete what uses it"
+        assert (answer.code, says in answer.says) == (403, True), answer
+
+    await is_kept(["example.com/mine"])
+    (await bed.tenant.ask("DELETE", bed.tenant.claims(name))).must()
+    await is_kept([])
+    await is_kept(None)
+    # Whatever else is changed is nobody's business.
+    (await bed.tenant.ask("PATCH", bed.tenant.claims(name), {"metadata": {"labels": {"a": "b"}}})).must()
+    (await bed.tenant.ask("DELETE", bed.tenant.pods(pod_name), {"gracePeriodSeconds": 0})).must()
+
+    async def is_gone() -> None:
+        assert (await bed.tenant.ask("GET", bed.tenant.claims(name))).code == 404
+
+    await eventually(is_gone)
+
+
 async def test_another_namespaces_claim_is_no_claim(bed: Bed) -> None:
     (await bed.tenant.asks_for(request("search-mps"), name="theirs")).must()
     name = await bed.other.runs("theirs")

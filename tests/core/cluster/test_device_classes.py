@@ -121,12 +121,6 @@ def test_a_policy_that_wants_none_or_is_not_in_force_gets_none(quiet: SharingPol
     assert decided(quiet) == ([], {})
 
 
-def test_none_is_made_for_a_policy_that_is_going() -> None:
-    going = policy("thirds", classes=CREATED)
-    metadata = replace(going.metadata, deletion_timestamp=NOW)
-    assert decided(going.model_copy(update={"metadata": metadata})) == ([], {})
-
-
 GOOD = device_class("thirds-timeslicing", "TimeSlicing")
 EDITED = (
     replace(GOOD, spec=DeviceClassSpec(selectors=({"cel": {"expression": "true"}},))),

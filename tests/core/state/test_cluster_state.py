@@ -13,6 +13,7 @@ from building.incremental import put, remove
 from gpusharing.api.core import ResourceQuota
 from gpusharing.api.dra import Namespace, ResourceClaim
 from gpusharing.api.meta import NamespaceMeta, OwnedMeta, key_of
+from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.state.cluster_state import ClusterState, Setup, WaitingGroup
 
 SETUP = Setup(driver=DRIVER, minor=MINOR, has_taint_rules=True)
@@ -123,3 +124,15 @@ def test_a_heartbeat_is_no_change() -> None:
     assert not lived.has_changed
     put(lived, replace(node("n1"), not_ready_since="2026-11-18T12:00:00Z"))
     assert lived.take_changes().nodes == {"n1"}
+
+
+def test_a_policy_that_is_being_deleted_has_gone() -> None:
+    there = policy("p")
+    going = there.model_copy(update={"metadata": replace(there.metadata, deletion_timestamp="2026-01-01T00:00:00Z")})
+    lived = state(there)
+    lived.take_changes()
+    put(lived, going)
+    assert lived.get(SharingPolicy, ("", "p")) is None
+    assert lived.take_changes().policies == {"p"}
+    put(lived, going)
+    assert not lived.has_changed

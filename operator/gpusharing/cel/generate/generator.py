@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from gpusharing.cel.checking.checked import Checked
-from gpusharing.cel.declarations.types import BOOL, DYN, Type
+from gpusharing.cel.declarations.types import BOOL, DYN, INT, STRING, UINT, Type
 from gpusharing.cel.errors import CompileError, EvaluationError
 from gpusharing.cel.generate import calls, containers, folding, logic, loops, paths
 from gpusharing.cel.generate.code import NOT_CONSTANT, Code, constant_type
@@ -45,6 +45,14 @@ def _sees_forms_of_quantities(checked: Checked) -> bool:
     return any(not telling.isdisjoint(overloads) for overloads in checked.overloads.values())
 
 
+_PLAIN_KEYS: Final = frozenset((STRING, INT, UINT, BOOL))
+
+
+def _tells_lists_apart(checked: Checked) -> bool:
+    keys = (type_.parameters[0] for type_ in checked.types.values() if type_.name == "map")
+    return any(key not in _PLAIN_KEYS for key in keys)
+
+
 _PATHS: Final = paths.INDEXING | {CONDITIONAL}
 _WRITERS: Final[Mapping[type[Node], Callable[["Generator", Any], Code]]] = {
     Constantly: lambda g, node: g.constant(node.value),
@@ -78,6 +86,8 @@ class Generator:
         self.scope: Mapping[str, Code] = {}
         self.sees_forms_of_quantities = _sees_forms_of_quantities(checked)
         """Whether it matters to the expression if a quantity was changed before."""
+        self.tells_lists_apart = _tells_lists_apart(checked)
+        """Whether lists may be keys of a map: then two that say the same are two."""
         self._definitions = Lines()
         self._depth = 0
         self._pending: deque[_Function] = deque()

@@ -12,6 +12,7 @@ from gpusharing.cel.declarations.messages import CONSTANTS, USABLE_AS_VALUES
 from gpusharing.cel.declarations.types import BOOL, DEVICE, DYN, INT, STRING, optional_of
 from gpusharing.cel.generate import logic
 from gpusharing.cel.generate.code import (
+    ATTRIBUTE,
     ATTRIBUTES,
     ATTRIBUTES_OF_DOMAIN,
     CAPACITIES,
@@ -21,7 +22,7 @@ from gpusharing.cel.generate.code import (
     is_unknown,
     values_of,
 )
-from gpusharing.cel.runtime import faults, indexing, optionals
+from gpusharing.cel.runtime import faults, indexing, lists, optionals
 from gpusharing.cel.runtime.indexing import KEY_TYPES, Walk
 from gpusharing.cel.runtime.maps import MISSING
 from gpusharing.cel.tree import (
@@ -179,13 +180,18 @@ def _follow(g: Generator, code: Code, steps: list[Step], *, raw: bool) -> Code:
     if code.type.name == "optional_type":
         content = Code(f"{_entered(g)}({code.text})", code.type.parameters[0], code.fails, code.breaks)
         return _follow_optional(g, content, steps, raw=raw)
+    is_of_device = code.type is DEVICE
     for number, step in enumerate(steps):
         if step.is_optional:
             return _follow_optional(g, code, steps[number:], raw=raw, is_there=True)
         g.charge(1)
         code = _tested(g, code, step) if step.is_test else _stepped(g, code, step)
         code = g.settled(code) if g.is_metered else _shortened(g, code, number)
-    return Code("d.as_map()") if code.type is DEVICE else code
+    if code.type is DEVICE:
+        return Code("d.as_map()")
+    if is_of_device and code.type is ATTRIBUTE and g.tells_lists_apart:
+        return code._replace(text=f"{g.refer(lists.fetched)}({code.text})")
+    return code
 
 
 def _shortened(g: Generator, code: Code, number: int) -> Code:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpusharing.cel.runtime.faults import unhashable
-from gpusharing.cel.runtime.lists import AttributeList
 from gpusharing.cel.values.durations import Duration
 from gpusharing.cel.values.named_formats import NamedFormat
 from gpusharing.cel.values.network import Cidr, Ip
@@ -50,15 +49,6 @@ class ValueKey:
 
     def __hash__(self) -> int:
         return hash(self._identity)
-
-
-class UniqueKey:
-    """A value that is a new key each time."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 class IdentityKey:
@@ -125,7 +115,6 @@ _ENCODERS: Final[dict[type, Callable[[Any], Any]]] = {
     Ip: lambda value: ValueKey(value, value.family, value.number),
     Cidr: lambda value: ValueKey(value, value.ip.family, value.ip.number, value.prefix_length),
     TypeValue: lambda value: ValueKey(value, value.name),
-    AttributeList: UniqueKey,
     bytes: _unhashable_bytes,
     Semver: _unhashable_semver,
     NamedFormat: _unhashable_format,
@@ -137,6 +126,5 @@ _DECODERS: Final[dict[type, Callable[[Any], Any]]] = {
     DoubleKey: float,
     type(None): _null,
     ValueKey: _value,
-    UniqueKey: _value,
     IdentityKey: _value,
 }

@@ -9,7 +9,7 @@ LONGEST: Final = 1_000_000
 
 
 class AttributeList(list[Any]):
-    """An attribute of a device. As the key of a map it is another one each time it is looked up."""
+    """An attribute of a device."""
 
     __slots__ = ()
 
@@ -24,6 +24,11 @@ class GrowingList(list[Any]):
     """What a variable of `cel.bind` holds that begins as an empty list: it grows by whatever is added to it."""
 
     __slots__ = ()
+
+
+def fetched(value: Any) -> Any:
+    """To Kubernetes a device's list is another one each time that an expression reads it."""
+    return AttributeList(value) if type(value) is AttributeList else value
 
 
 def added(left: list[Any], right: list[Any]) -> list[Any]:

@@ -114,7 +114,7 @@ def class_intents(planned: PlannedClasses, driver: str, *, guards_pending: froze
 def _write(item: PolicyClass, driver: str, *, may_create: bool) -> Intent | None:
     spec = _spec(item, driver)
     if item.before is None:
-        if not may_create or item.policy.metadata.deletion_timestamp:
+        if not may_create:
             return None
         body = {"metadata": ownership.metadata(item.name, item.policy), "spec": spec}
         return Create(target=Target.DEVICE_CLASS, stage=Stage.CLASSES, body=body)

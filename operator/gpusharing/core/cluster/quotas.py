@@ -79,9 +79,7 @@ class QuotaDecider:
 def _limits(things: tuple[tuple[ExaminedPolicy, ...]]) -> tuple[_Limited, ...]:
     [policies] = things
     return tuple(
-        _Limited(examined.policy, _hard(examined.policy))
-        for examined in policies
-        if not examined.is_suspended and not examined.policy.metadata.deletion_timestamp
+        _Limited(examined.policy, _hard(examined.policy)) for examined in policies if not examined.is_suspended
     )
 
 

@@ -100,6 +100,10 @@ class ClusterState:
     def put(self, kind: type[T], item: T) -> None:
         """The object is new or has changed. One of the same name with another uid has gone without a word."""
         key = key_of(item)
+        if isinstance(item, SharingPolicy) and item.metadata.deletion_timestamp is not None:
+            # It has gone. A tenant's object that names it as its owner could keep it there for as long as it likes.
+            self.remove(kind, key)
+            return
         before = self._objects[kind].get(key)
         if before is not None and metadata_of(before).uid != metadata_of(item).uid:
             self.remove(kind, key)

@@ -11,7 +11,9 @@ NAMESPACES: Final = "gpusharing-namespaces"
 ADMIN_ACCESS: Final = "gpusharing-adminaccess"
 
 _LABEL: Final = "resource.kubernetes.io/admin-access"
-_WRITTEN: Final = rule("", ["CREATE", "UPDATE"], "namespaces")
+# Labels may be written through each of them.
+_WRITTEN: Final = rule("", ["CREATE", "UPDATE"], "namespaces", "namespaces/status", "namespaces/finalize")
+_MOST_LABELS: Final = 256
 
 
 def _labels(of: str) -> str:
@@ -22,6 +24,12 @@ _CONDITION: Final = (
     "labels-change",
     f"request.operation == 'CREATE' || ({_labels('object')}) != ({_labels('oldObject')})",
 )
+# What costs more than expressions may is let through. So this comes first.
+_FEW: Final = {
+    "expression": f"size(variables.now) <= {_MOST_LABELS}",
+    "message": f"a namespace may have at most {_MOST_LABELS} labels: remove some",
+    "reason": "Forbidden",
+}
 _VARIABLES: Final = {
     "now": _labels("object"),
     "before": f"request.operation == 'CREATE' ? {{}} : ({_labels('oldObject')})",
@@ -45,13 +53,14 @@ def namespaces() -> list[dict[str, Any]]:
             f"!(request.operation == 'UPDATE' && {was_one}))",
         },
         validations=[
+            _FEW,
             forbidden(
                 f"variables.joined.all(p, authorizer.group('{names.GROUP}').resource('sharingpolicies').name(p)"
                 ".check('admit').allowed())",
                 "'these labels make namespace ' + object.metadata.name + ' a tenant of ' + "
                 "variables.joined.map(p, 'SharingPolicy ' + p).join(', ') + "
                 f"': this requires the verb admit on sharingpolicies.{names.GROUP}'",
-            )
+            ),
         ],
         fails_closed=False,
     )
@@ -70,13 +79,14 @@ def admin_access() -> list[dict[str, Any]]:
         condition=_CONDITION,
         variables=_VARIABLES,
         validations=[
+            _FEW,
             {
                 "expression": f"!({has_it('variables.now')}) || {has_it('variables.before')} || "
                 "authorizer.group('resource.k8s.io').resource('resourceclaims').check('grant-admin-access').allowed()",
                 "message": f"the label {_LABEL} requires the verb grant-admin-access on "
                 "resourceclaims.resource.k8s.io, cluster-wide",
                 "reason": "Forbidden",
-            }
+            },
         ],
         fails_closed=False,
     )

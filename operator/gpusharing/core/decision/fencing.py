@@ -76,7 +76,7 @@ class Fencing:
             # A pool belongs to one node.
             closing = {pool: report for node in self._closing.values() for pool, report in node.items()}
             self._decision = closing_upkeep.update_fence(
-                closing, guards, bindings, self._decision.fence, idle_wait=self._idle_wait, now=now
+                closing, guards, bindings, self._decision, idle_wait=self._idle_wait, now=now
             )
             self._has_to_decide = False
 

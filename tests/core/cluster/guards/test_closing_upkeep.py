@@ -17,6 +17,7 @@ from gpusharing.core.timestamps import moment, seconds
 
 NOW = "2026-11-18T12:00:00Z"
 WAIT = 3600.0
+NOTHING = FenceDecision()
 
 
 def after(wait: float) -> str:
@@ -43,14 +44,22 @@ class Guard:
         self.guards = dict(installed())
         self.version = 3
 
+    def decide(self, at: str, last: FenceDecision = NOTHING, /, **pools: str) -> FenceDecision:
+        return update_fence(closing(**pools), self.guards, bound(), last, idle_wait=WAIT, now=at)
+
+    def empty(self) -> None:
+        emptied = installed()[CLOSING]
+        metadata = replace(emptied.metadata, resource_version="emptied")
+        self.guards[CLOSING] = replace(emptied, metadata=metadata)
+
     def update(self, at: str, **pools: str) -> FenceDecision:
-        decision = update_fence(closing(**pools), self.guards, bound(), idle_wait=WAIT, now=at)
+        decision = self.decide(at, **pools)
         for intent in decision.intents:
             guard = self.guards[CLOSING]
             self.version += 1
             metadata = replace(guard.metadata, resource_version=str(self.version))
             self.guards[CLOSING] = replace(guard, spec=guard.spec | intent.body["spec"], metadata=metadata)
-        assert not update_fence(closing(**pools), self.guards, bound(), idle_wait=WAIT, now=at).intents
+        assert not self.decide(at, **pools).intents
         return decision
 
     @property
@@ -74,8 +83,8 @@ def test_a_device_is_closed_while_it_is_published_and_for_an_hour_after() -> Non
 
 def test_what_ended_in_the_future_ended_now() -> None:
     """Somebody has written it, or another operator's clock was ahead."""
-    future = {"n1": (Closed(NOW, ("0",), "9999-12-31T23:59:59Z"),)}
-    decision = update_fence({}, installed(), bound(), future, idle_wait=WAIT, now=NOW)
+    future = FenceDecision(fence={"n1": (Closed(NOW, ("0",), "9999-12-31T23:59:59Z"),)})
+    decision = Guard().decide(NOW, future)
     assert decision.until == seconds(NOW) + WAIT
 
 
@@ -185,21 +194,26 @@ def test_what_somebody_has_taken_out_is_put_in_again() -> None:
     """`kubectl apply` of the manifests empties the variables."""
     guard = Guard()
     guard.update(NOW, n1="0", n2="0")
-    last = guard.update(after(1), n2="0").fence
-    emptied = installed()
-    again = update_fence(closing(n2="0"), emptied, bound(), last, idle_wait=WAIT, now=after(2))
+    last = guard.update(after(1), n2="0")
+    guard.empty()
+    again = guard.decide(after(2), last, n2="0")
     # It has to be seen to hold anew.
     assert again.fence == {"n1": [Closed(after(2), ("0",), after(1))], "n2": [Closed(after(2), ("0",))]}
-    late = update_fence(closing(), emptied, bound(), again.fence, idle_wait=WAIT, now=after(WAIT + 1))
+    late = guard.decide(after(WAIT + 1), again)
     assert "n1" not in late.fence
 
 
 def test_what_is_decided_and_not_written_yet_is_decided_once() -> None:
+    """Otherwise it had to be seen to hold anew each time."""
     guard = Guard()
     guard.update(NOW, n1="0")
-    over = update_fence(closing(), guard.guards, bound(), guard.fence, idle_wait=WAIT, now=after(1))
-    again = update_fence(closing(), guard.guards, bound(), over.fence, idle_wait=WAIT, now=after(2))
-    assert again.fence == {"n1": [Closed(NOW, ("0",), after(2))]}
+    over = guard.decide(after(1), n2="0")
+    again = guard.decide(after(2), over, n2="0", n3="0")
+    assert again.fence == {
+        "n1": [Closed(NOW, ("0",), after(1))],
+        "n2": [Closed(after(1), ("0",))],
+        "n3": [Closed(after(2), ("0",))],
+    }
 
 
 def test_one_pool_does_not_use_up_the_room_of_others() -> None:

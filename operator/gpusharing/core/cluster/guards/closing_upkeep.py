@@ -38,6 +38,11 @@ class FenceDecision(NamedTuple):
     """As it is to be."""
     until: float | None = None
     """The moment, in seconds since 1970, at which something is to be taken out; None if nothing is."""
+    version: str = ""
+    """Of the guard that it was decided on."""
+
+
+_NO_DECISION: Final = FenceDecision()
 
 
 def holds(guards: Guards, bindings: Bindings) -> bool:
@@ -54,25 +59,33 @@ def read(guard: ValidatingAdmissionPolicy) -> Written:
 
 
 def update_fence(
-    closing: Closing, guards: Guards, bindings: Bindings, last: Fence | None = None, *, idle_wait: float, now: str
+    closing: Closing,
+    guards: Guards,
+    bindings: Bindings,
+    last: FenceDecision = _NO_DECISION,
+    *,
+    idle_wait: float,
+    now: str,
 ) -> FenceDecision:
-    """`closing`: of all nodes. `last`: as it was decided last; what somebody has taken out since is put in again. Where
-    the guard is missing or was changed, nothing is written."""
+    """`closing`: of all nodes. What somebody has taken out since `last` is put in again. Where the guard is missing or
+    was changed, nothing is written."""
     if not holds(guards, bindings):
-        return FenceDecision(fence=last or {})
+        return FenceDecision(fence=last.fence)
     guard = guards[CLOSING]
-    before = _with_lost(read(guard).fence, last or {}, now)
+    version = guard.metadata.resource_version
+    # What was decided on the same version is on its way.
+    before = last.fence if version == last.version else _with_lost(read(guard).fence, last.fence, now)
     kept = {pool: _kept(before[pool], closing.get(pool, _NOTHING), idle_wait, now) for pool in before}
     fence = _with_new(kept, closing, now)
     if _size(fence) > MOST_TOGETHER:
         fence = {pool: _merged(records) for pool, records in fence.items()}
     ends = [seconds(one.over_since) + idle_wait for records in fence.values() for one in records if one.over_since]
-    return FenceDecision(_writes(guard, literals.render(_entries(fence))), fence, min(ends, default=None))
+    return FenceDecision(_writes(guard, literals.render(_entries(fence))), fence, min(ends, default=None), version)
 
 
-def _with_lost(there: Fence, last: Fence, now: str) -> dict[str, list[Closed]]:
+def _with_lost(there: Fence, last: Fence, now: str) -> Fence:
     """What was lost has to be seen anew, so it is closed anew."""
-    fence = {pool: list(records) for pool, records in there.items()}
+    fence = dict(there)
     for pool, records in last.items():
         found = {item for one in there.get(pool, ()) for item in one.items}
         lost = [Closed(now, tuple(item for item in one.items if item not in found), one.over_since) for one in records]

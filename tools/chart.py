@@ -56,7 +56,7 @@ _TEMPLATES: Final = {
     ),
     "guards.yaml": _Template("manifests/base/guards.yaml", has_variables=True),
     "guards-closing.yaml": _Template(
-        "manifests/components/closing-guard/guards.yaml", only_if="guards.closing.enabled", has_variables=True
+        "manifests/base/closing-guard.yaml", only_if="guards.closing.enabled", has_variables=True
     ),
     "guards-namespaces.yaml": _Template(
         "manifests/components/namespaces/guards.yaml", only_if="guards.namespaces.enabled", has_variables=True

@@ -16,7 +16,6 @@ ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
 BASE = Path("manifests/base")
 NAMESPACES = Path("manifests/components/namespaces")
-CLOSING_GUARD = Path("manifests/components/closing-guard")
 GUARDS = "operator/gpusharing/core/cluster/guards"
 MESSAGES = Path("operator/gpusharing/agent/kubelet/pb")
 
@@ -58,15 +57,12 @@ def write_base(directory: Path) -> None:
         *in_use.in_use(),
     )
     write_yaml(directory / "guards.yaml", *guards, generated_from=GUARDS, dumper=_LinesDumper)
+    write_yaml(directory / "closing-guard.yaml", *closing.closing(), generated_from=GUARDS, dumper=_LinesDumper)
 
 
 def write_namespaces(directory: Path) -> None:
     guards = (*namespaces.namespaces(), *namespaces.admin_access())
     write_yaml(directory / "guards.yaml", *guards, generated_from=GUARDS, dumper=_LinesDumper)
-
-
-def write_closing_guard(directory: Path) -> None:
-    write_yaml(directory / "guards.yaml", *closing.closing(), generated_from=GUARDS, dumper=_LinesDumper)
 
 
 def write_messages(directory: Path) -> None:
@@ -81,7 +77,6 @@ def generate(root: Path) -> None:
         CRDS: write_crds,
         BASE: write_base,
         NAMESPACES: write_namespaces,
-        CLOSING_GUARD: write_closing_guard,
         MESSAGES: write_messages,
     }
     for directory, write in writers.items():

@@ -39,6 +39,48 @@ def test_mig_devices_are_named_as_nvidia_names_them(profile: str, label: str, sl
     assert names.read_device(name) == DeviceName(slot, Sharing.MIG, place)
 
 
+@given(slots, st.integers(1, 999))
+def test_a_device_is_the_same_under_each_of_its_names(slot: int, revision: int) -> None:
+    part = names.mig_device(slot, "1g.10gb+me", MigPlace(20, 5))
+    for device in (names.whole_device(slot), names.time_sliced_device(slot), names.mps_device(slot), part):
+        other = names.at_revision(device, revision)
+        assert other != device
+        assert names.read_device(other) == names.read_device(device)
+        assert names.revision_of_device(other) == revision
+        assert names.at_revision(other, 0) == device
+
+
+def test_what_names_look_like() -> None:
+    assert names.at_revision("gpu-0", 1) == "gpu-0r1"
+    assert names.at_revision("gpu-12r1-timeslicing", 2) == "gpu-12r2-timeslicing"
+    assert names.at_revision("gpu-0-mig-1g10gb-me-20-5", 1) == "gpu-0r1-mig-1g10gb-me-20-5"
+
+
+_PART, _LARGER_PART = "gpu-0-mig-1g10gb-19-6", "gpu-0-mig-3g40gb-9-0"
+_OF_ONE_GPU = ("gpu-0", "gpu-0-timeslicing", "gpu-0-mps", _PART, _LARGER_PART)
+
+
+@pytest.mark.parametrize(
+    ("item", "covered"),
+    [
+        ("0", set(_OF_ONE_GPU)),
+        ("gpu-0", {"gpu-0"}),
+        ("gpu-0-timeslicing", {"gpu-0-timeslicing"}),
+        ("gpu-0-mig", {_PART, _LARGER_PART}),
+        (_PART, {_PART}),
+        ("1", set()),
+        ("gpu-0r1", {"gpu-0r1"}),
+        ("0r1", {names.at_revision(device, 1) for device in _OF_ONE_GPU}),
+        ("gpu-0r1-mig", {names.at_revision(device, 1) for device in (_PART, _LARGER_PART)}),
+    ],
+)
+def test_what_an_item_of_the_closing_guard_covers(item: str, covered: set[str]) -> None:
+    devices = [names.at_revision(device, revision) for device in _OF_ONE_GPU for revision in (0, 1, 11)]
+    assert {device for device in devices if names.is_covered(device, ["7", item])} == covered
+    assert not names.is_covered("gpu-10", [item])
+    assert names.slot_of_item(item) == ("1" if item == "1" else "0")
+
+
 @given(st.text(max_size=20) | st.from_regex(r"\Agpu-[0-9]{1,3}(-[a-z]+)?\n?\Z"))
 def test_what_is_read_as_a_device_name_is_one_that_we_give(name: str) -> None:
     slot = names.slot_of_device(name)
@@ -57,6 +99,11 @@ def test_what_is_read_as_a_device_name_is_one_that_we_give(name: str) -> None:
         "gpu--1",
         "gpu-00",
         "gpu-01",
+        "gpu-0r",
+        "gpu-0r0",
+        "gpu-0r01",
+        "gpu-0-r1",
+        "gpu-r1",
         "gpu-0-",
         "gpu-0-timeslicing-1",
         "gpu-0-timeslicing\n",

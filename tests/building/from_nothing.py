@@ -92,6 +92,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
             tenants=tenants,
             beyond_quota=beyond_quota,
             fence=fencing.in_force,
+            stored=fencing.stored,
             held_back=frozenset(name for name, nodes in waiting_nodes.items() if view.name in nodes),
             now=now,
         )

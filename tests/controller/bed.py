@@ -34,10 +34,10 @@ from harness.processes import Process
 from harness.readiness import answers
 
 
-async def install(control_plane: ControlPlane, *, closing_guard: bool = False) -> None:
+async def install(control_plane: ControlPlane, *, closing_guard: bool = True) -> None:
     await control_plane.kubectl("apply", "--kustomize", MANIFESTS)
-    if closing_guard:
-        await control_plane.kubectl("apply", "--filename", CLOSING_GUARD)
+    if not closing_guard:
+        await control_plane.kubectl("delete", "--filename", CLOSING_GUARD)
     await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
 
 

@@ -30,7 +30,7 @@ GOAL: Final = 30.0
 
 async def test_all_are_in_force_in_half_a_minute(toolchain: Path) -> None:
     async with ControlPlane() as control_plane:
-        await install(control_plane, closing_guard=True)
+        await install(control_plane)
         operator = await Operator.of(control_plane)
         async with everybody(control_plane) as they, operator.killed_at_end(), _agents(they):
             for number in range(NODES):

@@ -15,12 +15,12 @@ from gpusharing.controller import seen_guards
 from gpusharing.controller.seen_guards import SeenGuards
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.cluster.guards.closing import CLOSED, CLOSING
-from gpusharing.core.state.fence import TO_ALL, Closed, Fence
+from gpusharing.core.state.fence import Closed, Fence
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES, RESOURCE_CLAIMS
 from gpusharing.kube.transport import ApiError, UnreachableError
 from harness.eventually import eventually
 
-RECORD = Closed("2026-11-18T12:00:00Z", TO_ALL, ("0",))
+RECORD = Closed("2026-11-18T12:00:00Z", ("0",))
 MAIN = "https://main"
 
 
@@ -30,6 +30,8 @@ class Servers:
     def __init__(self, *others: str) -> None:
         self.revisions: dict[str, int | None] = dict.fromkeys((MAIN, *others), 0)
         self.addresses = [{"addresses": [url.removeprefix("https://")]} for url in others]
+        self.leases: int | None = None
+        """Of API servers; None: they cannot be read."""
         self.claims: list[Identity] = []
         self.lists = 0
 
@@ -50,6 +52,12 @@ class Server:
         ports = ({"name": "https", "port": 6443},)
         metadata = ObjectMeta(name=name, namespace=namespace)
         return EndpointSlice(metadata=metadata, endpoints=tuple(self.servers.addresses), ports=ports)
+
+    async def get_json(self, path: str) -> Any:
+        assert path.startswith("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=")
+        if self.servers.leases is None:
+            raise ApiError("GET", path, 403, "Forbidden", "no")
+        return {"items": [{}] * self.servers.leases}
 
     async def try_create(self, _kind: Any, body: Mapping[str, Any], _namespace: str) -> None:
         assert body["metadata"] == {"name": "gpusharing-closing-probe", "namespace": "here"}
@@ -72,7 +80,7 @@ async def looking(servers: Servers) -> AsyncIterator[list[Fence]]:
     api: Any = Server(servers)
     guards = SeenGuards(api, store, namespace="here", on_seen=seen.append)
     guard = installed()[CLOSING]
-    texts = {CLOSED: f'{{\n"n1": [["{RECORD.since}", "{TO_ALL}", "0"]]\n}}', "revision": "'7'"}
+    texts = {CLOSED: f'{{\n"n1": [["{RECORD.since}", "", "0"]]\n}}', "revision": "'7'"}
     variables = [{**one, "expression": texts.get(one["name"], one["expression"])} for one in guard.spec["variables"]]
     store.apply_named(
         ADMISSION_POLICIES, CLOSING, dataclasses.replace(guard, spec=guard.spec | {"variables": variables})
@@ -108,13 +116,28 @@ async def test_each_api_server_has_to_go_by_it_and_claims_are_read_after_that() 
 
 
 @pytest.mark.parametrize("others", [(), ("https://a",)], ids=["no address is known", "it may be a load balancer's"])
-async def test_what_it_cannot_see_it_waits_for(others: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("leases", [None, 0, 2])
+async def test_what_it_cannot_see_it_waits_for(
+    others: tuple[str, ...], leases: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(seen_guards, "TAKEN_OVER_WITHIN", 1.0)
     servers = Servers(*others)
+    servers.leases = leases
     servers.revisions = dict.fromkeys(servers.revisions, 7)
     async with looking(servers) as seen:
         await asyncio.sleep(0.5)
         assert seen == []
+        await is_seen(seen)
+
+
+async def test_where_there_is_one_api_server_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_guards, "TAKEN_OVER_WITHIN", 1000.0)
+    servers = Servers("https://a")
+    servers.leases = 1
+    async with looking(servers) as seen:
+        await asyncio.sleep(5 * seen_guards._ASK_EVERY)
+        assert seen == []
+        servers.revisions = dict.fromkeys(servers.revisions, 7)
         await is_seen(seen)
 
 

@@ -17,12 +17,9 @@ from harness.processes import Process
 from harness.scratch import programs_below
 
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "base"
-CLOSING_GUARD = MANIFESTS.parent / "components" / "closing-guard" / "guards.yaml"
+CLOSING_GUARD = MANIFESTS / "closing-guard.yaml"
 NAMESPACE = "gpusharing-system"
 
-# Tests change the same GPUs from minute to minute. The component closing-guard is not for that: claims of the minute
-# after a withdrawal do not get a device that comes back within an hour.
-_NO_WAIT = ("--idle-wait", "0")
 _ANY_PORT = ("--listen", "127.0.0.1:0")
 _RESTARTED = ("sh", Path(__file__).with_name("restarted.sh"))
 # As an image has it: modules are compiled when it is built, not each time a program starts, and nobody trusts the
@@ -102,7 +99,6 @@ class GpuCluster(Cluster):
             "--kubeconfig",
             kubeconfig,
             *_ANY_PORT,
-            *_NO_WAIT,
             log=self.directory / "logs",
             env=_ENVIRONMENT,
             start=_RESTARTED,

@@ -163,6 +163,8 @@ class LateControlPlane(ControlPlane):
     with_second_apiserver: bool = False
     """To which the scheduler writes; everybody else talks to the first."""
 
+    second_port: int = field(init=False)
+
     proxy: SchedulerProxy = field(init=False)
 
     async def _start(self, stack: AsyncExitStack) -> None:
@@ -173,6 +175,7 @@ class LateControlPlane(ControlPlane):
 
     async def _lead_to_second(self, stack: AsyncExitStack) -> None:
         (port,) = free_ports(self.address, 1)
+        self.second_port = port
         url = f"https://{self.address}:{port}"
         second = Process(
             [

@@ -20,10 +20,6 @@ from harness.node import node_unavailable_reason
 
 _EXAMPLES = Path("docs/examples")
 
-# People play with the same GPUs from minute to minute. The component closing-guard is not for that: claims of the
-# minute after a withdrawal do not get a device that comes back within an hour.
-_NO_WAIT = "--idle-wait=0"
-
 _TRY = """A cluster with {gpus} runs. Operator and agent run in it as pods, as manifests/overlays/simulated has them.
 
 Four things to try:
@@ -58,14 +54,12 @@ async def local_cluster(directory: Path, gpus: str, archives: Sequence[Path]) ->
 
 
 def _kustomization(directory: Path, gpus: str) -> Path:
-    """The manifests for simulated nodes, with these GPUs, and without waits."""
-    operator_waits = {"op": "add", "path": "/spec/template/spec/containers/0/args", "value": [_NO_WAIT]}
+    """The manifests for simulated nodes, with these GPUs."""
     has_gpus = {"op": "replace", "path": "/spec/template/spec/initContainers/0/args/0", "value": f"--gpus={gpus}"}
-    patches = {"Deployment": operator_waits, "DaemonSet": has_gpus}
     directory.mkdir()
     content = {
         "resources": [os.path.relpath(SIMULATED, directory.resolve())],
-        "patches": [{"target": {"kind": kind}, "patch": json.dumps([patch])} for kind, patch in patches.items()],
+        "patches": [{"target": {"kind": "DaemonSet"}, "patch": json.dumps([has_gpus])}],
     }
     (directory / "kustomization.yaml").write_text(json.dumps(content))
     return directory

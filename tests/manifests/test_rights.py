@@ -280,6 +280,8 @@ OPERATOR = (
     Row("the lease to go", "DELETE", f"{LEASES}/gpusharing-operator", None, 403, "cannot delete"),
     Row("a lease elsewhere", "POST", LEASES.replace(NAMESPACE, "kube-system"), lease(), 403, "cannot create"),
     Row("all leases", "GET", LEASES, None, 403, "cannot list"),
+    Row("how many API servers there are", "GET", LEASES.replace(NAMESPACE, "kube-system"), None, 200),
+    Row("one of their leases", "GET", f"{LEASES.replace(NAMESPACE, 'kube-system')}/one", None, 403, "cannot get"),
     Row("a probe of a guard", "POST", f"{LEASES}?dryRun=All", lease("gpusharing-closing-probe"), 403, "holds"),
     Row("the closing guard anew", "PATCH", f"{GUARDS}/gpusharing-closing", LABEL, 200),
     # This control plane writes none.

@@ -1,6 +1,7 @@
 """Every name that crosses a process border, spelled once."""
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -52,7 +53,7 @@ class Sharing(StrEnum):
 # Short: whoever writes objects may write a number that Python refuses to read.
 _NUMBER: Final = "0|[1-9][0-9]{0,8}"
 _DEVICE_NAME: Final = re.compile(
-    rf"gpu-(?P<slot>{_NUMBER})"
+    rf"gpu-(?P<slot>{_NUMBER})(?:r(?P<revision>[1-9][0-9]{{0,8}}))?"
     rf"(?:-(?P<shared>timeslicing|mps)|-mig-[a-z0-9]+(?:-[a-z0-9]+)*-(?P<profile>{_NUMBER})-(?P<start>{_NUMBER}))?"
 )
 _SHARED: Final = {"timeslicing": Sharing.TIME_SLICING, "mps": Sharing.MPS}
@@ -67,7 +68,7 @@ class MigPlace(NamedTuple):
 
 
 class DeviceName(NamedTuple):
-    """What a device's name says of it."""
+    """What a device's name says of it: the same for all its revisions."""
 
     slot: int
     sharing: Sharing
@@ -103,6 +104,37 @@ def read_device(device: str) -> DeviceName | None:
     if match["profile"]:
         return DeviceName(slot, Sharing.MIG, MigPlace(int(match["profile"]), int(match["start"])))
     return DeviceName(slot, _SHARED[match["shared"]] if match["shared"] else Sharing.EXCLUSIVE)
+
+
+def revision_of_device(device: str) -> int:
+    """0 also for a name that we never give."""
+    match = _DEVICE_NAME.fullmatch(device)
+    return int(match["revision"] or 0) if match else 0
+
+
+def at_revision(device: str, revision: int) -> str:
+    """Another name of the same device: `gpu-0r1-mps` for `gpu-0-mps`. The closing guard may refuse a name for an hour,
+    and the device is offered under the next one meanwhile."""
+    number, found, rest = device.removeprefix("gpu-").partition("-")
+    slot = number.partition("r")[0]
+    return f"gpu-{slot}{f'r{revision}' if revision else ''}{found}{rest}"
+
+
+def items_of_device(device: str) -> tuple[str, str, str]:
+    """The items by which the closing guard refuses it: its name, all MIG devices of its GPU (`gpu-0-mig`), all devices
+    of its GPU (`0`, or `0r1` for those of revision 1). The guard says the same in CEL."""
+    head, is_mig, _ = device.partition("-mig-")
+    return device, f"{head}-mig" if is_mig else device, device.split("-")[1] if "-" in device else device
+
+
+def is_covered(device: str, items: Iterable[str]) -> bool:
+    """Whether one of these items is about it."""
+    return not set(items_of_device(device)).isdisjoint(items)
+
+
+def slot_of_item(item: str) -> str:
+    """The slot of the GPU whose devices an item of the closing guard is about."""
+    return item.removeprefix("gpu-").partition("-")[0].partition("r")[0]
 
 
 def slot_of_device(device: str) -> int | None:

@@ -151,7 +151,7 @@ class Api:
         return Api(self._session, server, user_agent=self._user_agent, certified_for=name)
 
     async def get_json(self, path: str) -> Any:
-        """What is not an object: the version, or what is served."""
+        """What is not an object, such as the version or what is served, or a list that is short."""
         return await self._request(strict_json.loads, "GET", path, retry=True)
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:

@@ -66,6 +66,12 @@ def test_what_is_not_shared_or_not_offered_is_not_counted(device: str) -> None:
     conflicts.refuse_overcommitted(result(device, {}), offered(AS_FOUND), holders(device, *many), [])
 
 
+def test_shares_under_a_former_name_count_as_well() -> None:
+    theirs = holders("gpu-0-timeslicing", {"shares": "1"}, {"shares": "1"})
+    with pytest.raises(SettingsError, match="shares 2"):
+        conflicts.refuse_overcommitted(result("gpu-0r1-timeslicing", {"shares": "1"}), offered(), theirs, [])
+
+
 def test_another_device_of_the_gpu_takes_nothing() -> None:
     many = holders(MPS, *[{"shares": "1"}] * 8)
     conflicts.refuse_overcommitted(result(SHARE, {"shares": "1"}), offered(), many, [])

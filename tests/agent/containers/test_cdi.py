@@ -113,8 +113,9 @@ def test_devices_of_several_claims_stand_side_by_side_in_one_container() -> None
         "GPUSHARING_GPU_10_SHARING": "Exclusive",
         "GPUSHARING_GPU_10_INTERVAL": "Long",
     }
-    # A second share of the same GPU says the same.
-    assert alone(prepared_device("gpu-0-timeslicing", interval=Interval.MEDIUM, request="x")) == shared
+    # A second share of the same GPU says the same, also under another name.
+    for name in ("gpu-0-timeslicing", "gpu-0r1-timeslicing"):
+        assert alone(prepared_device(name, interval=Interval.MEDIUM, request="x")) == shared
 
 
 def test_spec_is_written_once_and_mended(tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ from harness.workloads import PODS, policy
 _POLICY: Final = "shared"
 _POLICIES: Final = "/apis/gpusharing.dev/v1alpha1/sharingpolicies"
 
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+_LEASE_OF_SECOND: Final = {
+    "metadata": {"name": "apiserver-second", "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"}}
+}
+
 EXCLUSIVE: Final[dict[str, Any]] = {"exclusive": {}}
 SHARED: Final[dict[str, Any]] = {"timeSlicing": {"maxClients": CLIENTS}}
 EVERYTHING: Final[dict[str, Any]] = {
@@ -89,8 +94,9 @@ class Bed:
         idle_wait: float = 3,
         emulated_version: str | None = None,
         with_second_apiserver: bool = False,
-        closing_guard: bool = False,
+        closing_guard: bool = True,
     ) -> None:
+        """Without the closing guard, closing devices wait for `idle_wait`."""
         self._closing_guard = closing_guard
         self.control_plane = LateControlPlane(
             emulated_version=emulated_version, with_second_apiserver=with_second_apiserver
@@ -107,6 +113,9 @@ class Bed:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.control_plane)
             await stack.enter_async_context(self.admin)
+            if self.control_plane.with_second_apiserver:
+                # On one host both have the same one.
+                await self.admin.call("POST", _LEASES, _LEASE_OF_SECOND)
             await install(self.control_plane, closing_guard=self._closing_guard)
             await stack.enter_async_context((await self._operator()).killed_at_end())
             credentials = await client_credentials.load(self.control_plane.kubeconfig)

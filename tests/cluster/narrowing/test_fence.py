@@ -1,4 +1,4 @@
-"""Changes of idle GPUs with the component closing-guard and all waits at their defaults: they are in force in seconds,
+"""Changes of idle GPUs with all waits at their defaults: they are in force in seconds,
 as the guard keeps off what is still on its way. `pytest -s` prints the figures of docs/performance.md."""
 
 import time
@@ -27,7 +27,7 @@ MOST: Final = 30.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def a_bed(toolchain: object) -> AsyncIterator[Bed]:
-    async with Bed(taken_wait=60, idle_wait=IDLE_WAIT, closing_guard=True) as bed:
+    async with Bed(taken_wait=60, idle_wait=IDLE_WAIT) as bed:
         await bed.admin.merge("/api/v1/namespaces/default", {"metadata": {"labels": TENANTS}})
         yield bed
 
@@ -127,6 +127,20 @@ async def test_without_the_guard_it_waits_and_the_policy_says_until_when(bed: Be
         made = {"apiVersion": before["apiVersion"], "kind": before["kind"], "spec": before["spec"]}
         await bed.admin.call("POST", binding.rpartition("/")[0], made | {"metadata": {"name": "gpusharing-closing"}})
         await bed.gets(tenants, "gpu-0")
+    assert bed.allocations.wrong == []
+
+
+async def test_a_layout_that_needs_a_reset_is_in_force_on_idle_gpus_in_seconds(bed: Bed) -> None:
+    """On Ampere, where the MIG mode is switched by a reset."""
+    async with bed.node(gpus="A100-40GB:1") as node:
+        await bed.shows(node, "gpu-0", "gpu-0-timeslicing")
+        began = time.monotonic()
+        await bed.offer(mig={"layout": {"1g.5gb": 1}})
+        workload = await bed.start(Wish("mig.nvidia.com", "1g.5gb"))
+        await bed.bound[workload.name]
+        print(f"layout with a reset to allocated: {time.monotonic() - began:.1f} s")
+        assert time.monotonic() - began < MOST
+        await bed.prepare(workload, on=node)
     assert bed.allocations.wrong == []
 
 

@@ -25,7 +25,7 @@ pytestmark = [
 
 
 async def test_claims_of_all_modes_come_and_go(toolchain: object) -> None:
-    async with Bed(taken_wait=TAKEN_WAIT, idle_wait=IDLE_WAIT) as bed, AsyncExitStack() as stack:
+    async with Bed(taken_wait=TAKEN_WAIT, idle_wait=IDLE_WAIT, closing_guard=False) as bed, AsyncExitStack() as stack:
         await bed.offer(**EVERYTHING)
         nodes: dict[str, GpuNode] = {}
         for _ in range(NODES):

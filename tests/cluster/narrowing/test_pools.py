@@ -24,7 +24,7 @@ TENANTS_WHOLE, TENANTS_SHARE = Wish("shared-exclusive"), Wish("shared-timeslicin
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def a_bed(toolchain: object) -> AsyncIterator[Bed]:
-    async with Bed(taken_wait=TAKEN_WAIT, idle_wait=IDLE_WAIT) as bed:
+    async with Bed(taken_wait=TAKEN_WAIT, idle_wait=IDLE_WAIT, closing_guard=False) as bed:
         await bed.device_class("as-nvidias", 'device.attributes["gpu.nvidia.com"].type == "gpu"')
         # Everybody here is one of the tenants; the wall would let nobody else in.
         await bed.admin.merge("/api/v1/namespaces/default", {"metadata": {"labels": TENANTS}})

@@ -15,7 +15,8 @@ WAYS = {SHARE: "gpu-0-timeslicing", MPS: "gpu-0-mps", PART: "gpu-0-mig-1g10gb-19
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["1.36", "1.37"])
 async def bed(request: pytest.FixtureRequest, toolchain: object) -> AsyncIterator[Bed]:
-    async with Bed(emulated_version=request.param if request.param == "1.36" else None) as bed:
+    emulated = request.param if request.param == "1.36" else None
+    async with Bed(emulated_version=emulated, closing_guard=False) as bed:
         await bed.offer(**EVERYTHING)
         yield bed
 

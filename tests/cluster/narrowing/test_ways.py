@@ -22,7 +22,7 @@ TAKEN_WAIT, IDLE_WAIT = 2.0, 3.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def a_bed(toolchain: object) -> AsyncIterator[Bed]:
-    async with Bed(taken_wait=TAKEN_WAIT, idle_wait=IDLE_WAIT) as bed:
+    async with Bed(taken_wait=TAKEN_WAIT, idle_wait=IDLE_WAIT, closing_guard=False) as bed:
         yield bed
 
 

@@ -94,3 +94,8 @@ def takes_all_for_new(view: GpuView, menus: int, timing: Timing, answers: Answer
     if before is not None and view.is_moving:
         view = replace(view, published=replace(before, withheld=True))
     return real(view, menus, timing, answers)
+
+
+def keeps_its_names(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """It offers what was withdrawn lately under its old name."""
+    return real(replace(view, closed_names=()), menus, timing, answers)

@@ -9,29 +9,28 @@ its disk. Only time is abstract: the agent may find a wait over whenever the env
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from core.narrowing.agents import NOW, TIMING, Agent
-from core.narrowing.operators import Approved, Guard, Operator, Records, Report, refuses
+from core.narrowing.operators import Guard, Operator, Records, Report, Spec, refuses
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.core.devices.counters import fit, supply
 from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.devices.offered import AS_FOUND, OfferedGpu
-from gpusharing.core.devices.options import Option
+from gpusharing.core.devices.options import Option, of_device
 from gpusharing.core.publishing.entries import Entry, Standing
 from gpusharing.core.publishing.menu import Menu, menu
 from gpusharing.core.publishing.narrowing import GpuView, Holder, Publication
-from gpusharing.core.state.fence import covers
 
 POLICY: Final = "p"
 NODE: Final = "n1"
 
-UNBORN, NEW, ON_ITS_WAY, UNANSWERED, ALLOCATED, GONE = range(6)
+NEW, ON_ITS_WAY, UNANSWERED, ALLOCATED, GONE = range(5)
 _HELD: Final = frozenset({UNANSWERED, ALLOCATED})
 """The API has it, whether or not the scheduler has heard that."""
 
@@ -43,8 +42,6 @@ class Claim(NamedTuple):
     """Its pod is."""
     prepared: str | None = None
     """The device that the node prepared for it, whatever has become of the claim."""
-    newer_than: frozenset[str] = frozenset()
-    """Records of the guard that do not concern it, as it was created later than they say: by their `since`."""
 
 
 class Noted(NamedTuple):
@@ -85,8 +82,8 @@ class Fenced(NamedTuple):
     """What the operator has seen to hold."""
     known: frozenset[str] | None = None
     """Devices that were held when it read the claims after that."""
-    approved: Approved = frozenset()
-    """In the spec, perhaps of long ago."""
+    spec: Spec = Spec()
+    """In the API, perhaps of long ago."""
     relied_on: bool = False
     """Whether anything was ever approved."""
     writes: int = 0
@@ -141,8 +138,8 @@ class Setting:
     """Every answer comes, operator and pods live: so that longer stories can be gone through."""
     deleted: bool = False
     """Whether somebody deletes the guard."""
-    born: bool = False
-    """Whether claims are created at any time, not all at the beginning."""
+    returns: int = 0
+    """So often a device may get another name."""
 
     def __post_init__(self) -> None:
         if list(self.claims) != sorted(self.claims):
@@ -183,14 +180,15 @@ class Setting:
         """In whichever pool: whose claims it is to have is another's concern."""
         prefix = self.claims[claim].removeprefix("admin:")
         return [
-            f"{pool}/{device}"
+            f"{pool}/{names.at_revision(device, revision)}"
             for pool in dict.fromkeys((NODE, *self.pools))
             for device in self.options
+            for revision in range(self.returns + 1)
             if device == prefix or (prefix[-1] == "*" and device.startswith(prefix[:-1]))
         ]
 
     def is_shared(self, device: str) -> bool:
-        return self.options[without_pool(device)].sharing in {Sharing.TIME_SLICING, Sharing.MPS}
+        return names.sharing_of_device(without_pool(device)) in {Sharing.TIME_SLICING, Sharing.MPS}
 
 
 def pool_of(device: str) -> str:
@@ -232,6 +230,8 @@ class Finding:
     """From the beginning to two ways or two pools on one GPU, or to a share too many. None: there is no such way."""
     published: frozenset[frozenset[str]] = frozenset()
     """All sets of devices that were ever in the API."""
+    returned: frozenset[str] = frozenset()
+    """Devices that could be had in a pool while the guard refused what was withdrawn there before."""
 
 
 def explore(
@@ -243,7 +243,7 @@ def explore(
     at_most: int = 2_000_000,
 ) -> Finding:
     world = _World(setting, agent, operator((setting.offered, *setting.later)), weather)
-    claims = tuple(Claim(UNBORN if setting.born else NEW) for _ in setting.claims)
+    claims = tuple(Claim() for _ in setting.claims)
     start = State(
         claims,
         None,
@@ -269,7 +269,17 @@ def explore(
             raise AssertionError(f"more than {at_most} states: a smaller setting is needed")
     contents = {state.api for state in came_from if state.api}
     published = frozenset(frozenset(_devices(content)) for content in contents)
-    return Finding(len(came_from), None, published)
+    return Finding(len(came_from), None, published, frozenset(_returned(came_from)))
+
+
+def _returned(states: Iterable[State]) -> Iterator[str]:
+    for state in states:
+        written = state.fenced.written if state.fenced else None
+        over = {pool for pool, one in written or () if one.over_since}
+        for pool, devices in state.api if over else ():
+            for device, closing in devices:
+                if pool in over and not closing and not refuses(written or (), f"{pool}/{device}"):
+                    yield f"{pool}/{device}"
 
 
 def _way(came_from: dict[State, Step | None], state: State) -> tuple[str, ...]:
@@ -287,7 +297,7 @@ class _World:
         self.operator = operator
         self.weather = weather
         self.guards: dict[tuple[object, ...], Records] = {}
-        self.approvals: dict[tuple[object, ...], Approved] = {}
+        self.specs: dict[tuple[object, ...], Spec] = {}
         self.rounds: dict[tuple[object, ...], tuple[Disk | None, ...]] = {}
         self.fitting: dict[tuple[str, ...], bool] = {}
         # Many states have the same claims.
@@ -322,7 +332,7 @@ class _World:
     def _fit(self, devices: list[str]) -> bool:
         key = tuple(sorted({without_pool(device) for device in devices}))
         if key not in self.fitting:
-            self.fitting[key] = fit((self.setting.options[device].draw for device in key), self.setting.supply)
+            self.fitting[key] = fit((of_device(self.setting.gpu, device).draw for device in key), self.setting.supply)
         return self.fitting[key]
 
     # ------------------------------------------------------------------------------------------ what can happen
@@ -359,8 +369,6 @@ class _World:
 
     def _scheduler(self, state: State, index: int) -> Iterator[Step]:
         claim = state.claims[index]
-        if claim.phase == UNBORN:
-            yield "is created", _with(state, index, claim._replace(phase=NEW, newer_than=self._over(state)))
         # What it has written without an answer, it hears of before it decides again.
         is_known = all(other.phase != UNANSWERED for other in state.claims)
         if claim.phase == NEW and claim.alive and state.seen and is_known:
@@ -383,19 +391,7 @@ class _World:
         """By any of the API servers."""
         if state.fenced is None or claim.device is None:
             return True
-        device, newer_than = claim.device, claim.newer_than
-        return any(server is None or not refuses(server, device, newer_than) for server in state.fenced.servers)
-
-    def _over(self, state: State) -> frozenset[str]:
-        """Records that a claim is newer than which is created now: the scheduler has seen all that they are about."""
-        records = state.fenced.written if state.fenced else None
-        unseen = self._unseen(state)
-        return frozenset(
-            one.since
-            for pool, one in records or ()
-            if not one.is_to_all
-            and not any(pool_of(device) == pool and covers(one.items, without_pool(device)) for device in unseen)
-        )
+        return any(server is None or not refuses(server, claim.device) for server in state.fenced.servers)
 
     def _can_allocate(self, state: State, device: str, *, admin: bool) -> bool:
         """As kube-scheduler 1.37 does, on the slice that it has seen and the allocations that there are."""
@@ -509,10 +505,11 @@ class _World:
         numbers = {entry.device: entry.number for entry in noted if entry.in_api}
         approved = frozenset(
             device
-            for device, number in (state.fenced.approved if state.fenced else ())
+            for device, number in (state.fenced.spec.approved if state.fenced else ())
             if device in numbers and (numbers[device] == number or self.weather.approvals_last)
         )
-        key = (state.policy, state.disk, prepared, known, unseen, on_its_way, held, approved)
+        closed_names = state.fenced.spec.closed_names if state.fenced else ()
+        key = (state.policy, state.disk, prepared, known, unseen, on_its_way, held, approved, closed_names)
         if key not in self.rounds:
             taken = dict.fromkeys(closing - unseen, TIMING.taken)
             clocks = [
@@ -539,6 +536,7 @@ class _World:
                 found=frozenset(map(without_pool, known)),
                 found_in=next((pool_of(device) for device in (*known, *(one for _, one, _ in prepared))), None),
                 prepared=tuple(truths),
+                closed_names=closed_names,
             )
             found = {self._round(view, state.disk, truths, clock, menus) for menus in (0, 1) for clock in clocks}
             self.rounds[key] = tuple(_numbered(disk, state.disk) for disk in found)
@@ -571,7 +569,7 @@ class _World:
             for late in (False, True):
                 if late and self._is_awaited(state, written):
                     continue
-                records = self._written(written, report, state.policy, writes, late)
+                records = self._written(written, report, state, writes, late)
                 if records != written:
                     yield f"the guard is written: {records}", after(written=records, writes=writes)
         count = sum(server == written for server in fenced.servers)
@@ -581,33 +579,33 @@ class _World:
                 yield "the operator sees the guard hold", after(seen=written, known=known)
         if self.weather.reads_claims_first and fenced.known != self._known(state):
             yield "the operator reads the claims", after(known=self._known(state))
-        if fenced.known is not None:
-            held = fenced.known if self.weather.reads_claims_first else self._known(state)
+        if fenced.known is not None or self.setting.returns:
+            held = fenced.known if self.weather.reads_claims_first and fenced.known is not None else self._known(state)
             key = (report, state.policy, fenced.seen, written, held)
-            if key not in self.approvals:
-                self.approvals[key] = self.operator.approves(report, state.policy, Guard(fenced.seen, written), held)
-            if self.approvals[key] != fenced.approved:
-                yield (
-                    f"the operator approves {sorted(self.approvals[key])}",
-                    after(approved=self.approvals[key], relied_on=fenced.relied_on or bool(self.approvals[key])),
-                )
+            if key not in self.specs:
+                self.specs[key] = self.operator.spec(report, state.policy, Guard(fenced.seen, written), held)
+            spec = self.specs[key]
+            if spec != fenced.spec:
+                relied_on = fenced.relied_on or bool(spec.approved)
+                yield f"the operator writes {spec}", after(spec=spec, relied_on=relied_on)
 
-    def _written(self, written: Records, report: Report, policy: int, writes: int, late: bool) -> Records:
-        key = (written, report, policy, writes, late)
+    def _written(self, written: Records, report: Report, state: State, writes: int, late: bool) -> Records:
+        key = (written, report, state.policy, self._known(state), writes, late)
         if key not in self.guards:
-            self.guards[key] = self.operator.guard(written, report, policy, write=writes, late=late)
+            self.guards[key] = self.operator.guard(
+                written, report, state.policy, self._known(state), write=writes, late=late
+            )
         return self.guards[key]
 
     def _is_awaited(self, state: State, records: Records) -> bool:
         """Whether something is still on its way, or may still be decided, that the guard is to refuse."""
-        unseen = {device for device in self._unseen(state) if refuses(records, device, frozenset())}
+        unseen = {device for device in self._unseen(state) if refuses(records, device)}
         return bool(unseen) or any(
-            claim.phase == ON_ITS_WAY and claim.device and refuses(records, claim.device, frozenset())
-            for claim in state.claims
+            claim.phase == ON_ITS_WAY and claim.device and refuses(records, claim.device) for claim in state.claims
         )
 
     def _known(self, state: State) -> frozenset[str]:
-        return frozenset(map(without_pool, self._in_phase(state, ALLOCATED) | self._in_phase(state, UNANSWERED)))
+        return self._in_phase(state, ALLOCATED) | self._in_phase(state, UNANSWERED)
 
     def _in_phase(self, state: State, phase: int) -> frozenset[str]:
         return frozenset(

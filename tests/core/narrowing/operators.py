@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from building import DRIVER, claim, gpu_status, node_sharing, result
 from building.guards import bound, installed
+from gpusharing.api import names
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.core.cluster.guards import closing_upkeep, literals
@@ -17,7 +18,7 @@ from gpusharing.core.cluster.guards.closing import CLOSED, CLOSING
 from gpusharing.core.cluster.guards.upkeep import Guards, texts
 from gpusharing.core.decision.fencing import still_in_force
 from gpusharing.core.devices.offered import OfferedGpu
-from gpusharing.core.state.fence import Closed, Fence, covers
+from gpusharing.core.state.fence import Closed, Fence
 from gpusharing.core.state.node_view import GpuView, NodeView
 from gpusharing.core.timestamps import moment, seconds
 from gpusharing.core.verdicts.occupancy import closing_pools, with_occupancy
@@ -31,6 +32,13 @@ Records = tuple[tuple[str, Closed], ...]
 """What a guard refuses: pools and their records."""
 Approved = frozenset[tuple[str, int]]
 """Devices, each with the number of its closing."""
+
+
+class Spec(NamedTuple):
+    """What the operator has told the agent."""
+
+    approved: Approved = frozenset()
+    closed_names: tuple[str, ...] = ()
 
 
 class Guard(NamedTuple):
@@ -61,13 +69,10 @@ def as_fence(records: Records) -> Fence:
     return fence
 
 
-def refuses(records: Records, device: str, newer_than: frozenset[str]) -> bool:
-    """As the guard does. `newer_than`: the `since` of records of which the claim was created later than they say."""
+def refuses(records: Records, device: str) -> bool:
+    """As the guard does."""
     pool, _, name = device.rpartition("/")
-    return any(
-        one_pool == pool and covers(one.items, name) and (one.is_to_all or one.since not in newer_than)
-        for one_pool, one in records
-    )
+    return any(one_pool == pool and names.is_covered(name, one.items) for one_pool, one in records)
 
 
 @dataclass(frozen=True)
@@ -84,18 +89,22 @@ class Operator:
         return gpu_status(0).uuid
 
     def view(self, report: Report, held: frozenset[str]) -> GpuView:
+        """`held`: with their pools."""
         published = tuple(
             PublishedDevice(device=device, closing_since=None if number is None else moment(_BEGAN + number))
             for device, number in report.published
         )
         status = gpu_status(0).model_copy(update={"published": published, "pool": report.pool})
-        claims = [claim(device, result(device)) for device in sorted(held)]
+        places = [device.rpartition("/") for device in sorted(held)]
+        claims = [claim(f"{pool}.{device}", result(device, pool=pool)) for pool, _, device in places]
         view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=tuple(claims))
         return view.gpus[self._uuid]
 
-    def guard(self, records: Records, report: Report, policy: int, *, write: int, late: bool) -> Records:
+    def guard(
+        self, records: Records, report: Report, policy: int, held: frozenset[str], *, write: int, late: bool
+    ) -> Records:
         """What is written into it, as the `write`th time. `late`: after the longest wait."""
-        closing = closing_pools([self.entry(policy)], {self._uuid: self.view(report, frozenset())})
+        closing = closing_pools([self.entry(policy)], {self._uuid: self.view(report, held)}, as_fence(records))
         now = moment(_BEGAN + write * _BETWEEN + late * _WAIT)
         decision = closing_upkeep.update_fence(closing, _knowing(records), bound(), idle_wait=_WAIT, now=now)
         if not decision.intents:
@@ -104,22 +113,27 @@ class Operator:
         guard = installed()[CLOSING]
         return as_records(closing_upkeep.read(replace(guard, spec=guard.spec | intent.body["spec"])).fence)
 
-    def approves(self, report: Report, policy: int, guard: Guard, held: frozenset[str]) -> Approved:
-        fence = still_in_force(as_fence(guard.seen), as_fence(guard.written or ()))
+    def spec(self, report: Report, policy: int, guard: Guard, held: frozenset[str]) -> Spec:
+        stored = as_fence(guard.written or ())
         [entry] = with_occupancy(
             [self.entry(policy)],
             {self._uuid: self.view(report, held)},
-            fence=fence,
+            fence=still_in_force(as_fence(guard.seen), stored),
+            stored=stored,
             idle_wait=NEVER,
             now=moment(_BEGAN),
         )
         numbers: Mapping[str, int | None] = dict(report.published)
-        return frozenset((device, number) for device in entry.close_approved if (number := numbers[device]) is not None)
+        approved = ((device, number) for device in entry.close_approved if (number := numbers[device]) is not None)
+        return Spec(frozenset(approved), entry.closed_names)
 
 
 def _knowing(records: Records) -> Guards:
     fence = as_fence(records)
-    entries = {pool: literals.of([[one.since, one.before, *one.items] for one in ones]) for pool, ones in fence.items()}
+    entries = {
+        pool: literals.of([[one.since, one.over_since or "", *one.items] for one in ones])
+        for pool, ones in fence.items()
+    }
     guard = installed()[CLOSING]
     variables = texts(guard) | {CLOSED: literals.render(entries)}
     spec = guard.spec | {"variables": [{"name": name, "expression": text} for name, text in variables.items()]}
@@ -129,13 +143,34 @@ def _knowing(records: Records) -> Guards:
 class OpensWhatWasWithdrawn(Operator):
     """The entry leaves the guard with the device: what was decided before is forgotten."""
 
-    def guard(self, records: Records, report: Report, policy: int, *, write: int, late: bool) -> Records:
-        after = super().guard(records, report, policy, write=write, late=late)
-        return tuple((pool, one) for pool, one in after if one.is_to_all)
+    def guard(
+        self, records: Records, report: Report, policy: int, held: frozenset[str], *, write: int, late: bool
+    ) -> Records:
+        after = super().guard(records, report, policy, held, write=write, late=late)
+        return tuple((pool, one) for pool, one in after if not one.over_since)
+
+
+class OpensWhatIsOfferedAgain(Operator):
+    """The entry leaves the guard as soon as the GPU is to come back: its devices have their old names again."""
+
+    def guard(
+        self, records: Records, report: Report, policy: int, held: frozenset[str], *, write: int, late: bool
+    ) -> Records:
+        after = super().guard(records, report, policy, held, write=write, late=late)
+        belongs = names.pool(report.pool.partition("/")[0], restricted_to=self.entry(policy).restricted_to)
+        return tuple((pool, one) for pool, one in after if pool != belongs)
 
 
 class BelievesAGuardThatIsGone(Operator):
     """What was seen to hold once is in force for good."""
 
-    def approves(self, report: Report, policy: int, guard: Guard, held: frozenset[str]) -> Approved:
-        return super().approves(report, policy, guard._replace(written=guard.seen), held)
+    def spec(self, report: Report, policy: int, guard: Guard, held: frozenset[str]) -> Spec:
+        return super().spec(report, policy, guard._replace(written=guard.seen), held)
+
+
+class TakesPublishedForHeld(Operator):
+    """What is published again was never withdrawn."""
+
+    def view(self, report: Report, held: frozenset[str]) -> GpuView:
+        there = frozenset(f"{report.pool}/{device}" for device, number in report.published if number is None)
+        return super().view(report, held | there)

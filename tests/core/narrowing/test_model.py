@@ -7,7 +7,8 @@ import pytest
 from core.narrowing import agents, operators
 from core.narrowing.agents import Agent
 from core.narrowing.cases import FENCED, SETTINGS
-from core.narrowing.model import Weather, explore
+from core.narrowing.model import Weather, explore, without_pool
+from gpusharing.api import names
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -62,18 +63,39 @@ def test_no_order_of_events_gets_past_the_closing_guard(name: str) -> None:
     # Each setting gets to where it leads, before any long wait is over.
     menu = {f"{FENCED[name].pools[-1]}/{option.device}" for option in FENCED[name].menus[-1]}
     assert menu in finding.published
+    # What comes back can be had, under another name.
+    assert any(names.revision_of_device(without_pool(device)) for device in finding.returned) == bool(
+        FENCED[name].returns
+    )
+
+
+def test_an_agent_that_uses_a_name_again_offers_nothing() -> None:
+    """The guard refuses it to everybody."""
+    finding = explore(FENCED["for tenants, and back"], agents.keeps_its_names, at_most=300_000)
+    assert finding.way is None
+    assert not finding.returned
 
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
         ("shares for tenants", {"operator": operators.OpensWhatWasWithdrawn}),
+        ("for tenants, and back", {"operator": operators.OpensWhatIsOfferedAgain}),
+        ("whole instead of shares, and back", {"operator": operators.TakesPublishedForHeld}),
         ("somebody deletes the guard", {"operator": operators.BelievesAGuardThatIsGone}),
         ("shares instead of whole", {"weather": Weather(asks_one_server=True)}),
         ("shares instead of whole", {"weather": Weather(reads_claims_first=True)}),
         ("for tenants, back and again", {"weather": Weather(approvals_last=True)}),
     ],
-    ids=["opens at once", "believes what is gone", "asks one server", "reads claims first", "approves for good"],
+    ids=[
+        "opens at once",
+        "opens what comes back",
+        "opens what is there",
+        "believes what is gone",
+        "asks one server",
+        "reads claims first",
+        "approves for good",
+    ],
 )
 def test_a_naive_operator_is_found_out(name: str, wrong: dict[str, Any]) -> None:
     finding = explore(FENCED[name], agents.real, at_most=300_000, **wrong)

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from building.boards import board
+from building.boards import ALL, board
 from core.narrowing.cases import EVERYTHING, HALVES, ONLY_PARTS, PARTS, SHARES, WHOLE_ONLY, offered
+from gpusharing.api import names
+from gpusharing.api.sharing.offers import MigOffer
 from gpusharing.core.devices.offered import OfferedGpu
 from gpusharing.core.devices.options import can_be_held_together, of_device
 from gpusharing.core.publishing.entries import Entry, Standing
@@ -49,6 +51,7 @@ class Node:
     configured: bool = True
     found: frozenset[str] = frozenset()
     found_in: str | None = None
+    closed_names: tuple[str, ...] = ()
 
     def views(self) -> list[GpuView]:
         return [
@@ -65,6 +68,7 @@ class Node:
                 prepared=tuple(holder for holder in self.holders if of_slot(holder.device, gpu)),
                 allocated=frozenset(device for device in self.allocated if of_slot(device, gpu)),
                 close_approved=frozenset(device for device in self.approved if of_slot(device, gpu)),
+                closed_names=self.closed_names,
             )
             for gpu in self.gpus
         ]
@@ -101,7 +105,7 @@ class Node:
 
 
 def of_slot(device: str, gpu: OfferedGpu) -> bool:
-    return device.split("-")[1] == str(gpu.gpu.slot)
+    return names.slot_of_device(device) == gpu.gpu.slot
 
 
 def shown(publication: Publication | None) -> str:
@@ -697,3 +701,112 @@ def test_devices_of_another_slot_are_ignored() -> None:
     [plan] = narrow([replace(named, published=published)], now=1000.0)
     assert plan.ignored == tuple(sorted(foreign))
     assert plan.publication.devices == clean.publication.devices
+
+
+WHOLE_1, SHARE_1, SHARE_2 = "gpu-0r1", "gpu-0r1-timeslicing", "gpu-0r2-timeslicing"
+
+
+def test_what_was_withdrawn_lately_is_offered_under_another_name() -> None:
+    gpu = node(WHOLE_ONLY)
+    gpu.gpus, gpu.closed_names = [SHARES], (SHARE,)
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, SHARE_1)
+    # An hour later the guard has forgotten it: nothing has to be written because of that.
+    gpu.closed_names = ()
+    gpu.look()
+    assert (gpu.published(), gpu.writes) == (listed(WHOLE, SHARE_1), 2)
+    # The next time the first name is free again.
+    gpu.closed_names = (SHARE_1,)
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, SHARE, f"{SHARE_1} closing")
+
+
+def test_a_gpu_that_comes_back_to_a_pool_has_other_names_there() -> None:
+    gpu = node(SHARES)
+    gpu.moved_to = "n1/p"
+    gpu.look()
+    gpu.approved = {WHOLE, SHARE}
+    gpu.look()
+    gpu.approved = set()
+    gpu.look()
+    gpu.moved_to, gpu.closed_names = "n1", ("0",)
+    gpu.look()
+    # In the pool that it leaves, nothing is offered any more, and names are no matter.
+    assert gpu.published() == listed(f"{WHOLE} closing", f"{SHARE} closing")
+    gpu.approved = {WHOLE, SHARE}
+    gpu.look()
+    gpu.approved = set()
+    gpu.look()
+    assert gpu.published() == listed(WHOLE_1, SHARE_1)
+
+
+def test_what_is_offered_again_before_it_was_withdrawn_is_there_under_both_names() -> None:
+    gpu = node(SHARES)
+    gpu.gpus = [WHOLE_ONLY]
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, f"{SHARE} closing")
+    gpu.gpus, gpu.closed_names = [SHARES], (SHARE,)
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, SHARE_1, f"{SHARE} closing")
+    gpu.approved = {SHARE}
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, SHARE_1)
+
+
+def test_a_name_that_is_closed_is_not_waited_with() -> None:
+    """The agent had published it again before it knew: nobody can get it, so nobody is disturbed."""
+    gpu = node(SHARES)
+    gpu.closed_names = (SHARE,)
+    gpu.look()
+    assert gpu.published() == listed(WHOLE, SHARE_1, f"{SHARE} closing")
+
+
+def test_clients_come_to_those_who_hold_the_device_by_whichever_name() -> None:
+    gpu = node(SHARES)
+    gpu.closed_names = (SHARE,)
+    gpu.look()
+    gpu.closed_names = ()
+    gpu.prepare(SHARE)
+    gpu.wait(MINUTE)
+    gpu.wait(MINUTE)
+    assert gpu.published() == SHARE
+    gpu = node(SHARES)
+    gpu.closed_names = (SHARE,)
+    gpu.look()
+    gpu.prepare(SHARE_1)
+    gpu.wait(MINUTE)
+    gpu.wait(MINUTE)
+    assert gpu.published() == SHARE_1
+
+
+def test_an_agent_that_knows_nothing_any_more_goes_on_with_the_names_that_others_know() -> None:
+    for known in ({"found": frozenset({WHOLE, SHARE_2})}, {"allocated": {SHARE_2}}):
+        gpu = Node([SHARES], found_in="n1", closed_names=(SHARE, SHARE_1), **known)
+        gpu.look()
+        assert gpu.published() == listed(WHOLE, SHARE_2)
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_no_slice_becomes_too_large_by_other_names(model: str) -> None:
+    """What has no room comes when the former names have gone."""
+    gpu = node(everything(model))
+    count = len(gpu.published().split(", "))
+    for revision in range(3):
+        gpu.closed_names = tuple(f"0r{one}" if one else "0" for one in range(revision + 1))
+        gpu.look()
+        assert count < len(gpu.published().split(", ")) <= 64
+    gpu.approved = {name.partition(" ")[0] for name in gpu.published().split(", ") if " closing" in name}
+    gpu.look()
+    gpu.approved = set()
+    gpu.look()
+    names_now = gpu.published().split(", ")
+    assert len(names_now) == count
+    assert not any(names.is_covered(name, gpu.closed_names) for name in names_now)
+
+
+def everything(model: str) -> OfferedGpu:
+    """All that a GPU of this model can be."""
+    some = board(model, 0)
+    profiles = tuple(profile.name for profile in some.mig.profiles) if some.mig else None
+    offers = EVERYTHING.offers.model_copy(update={"mig": MigOffer(profiles=profiles) if profiles else None})
+    return replace(EVERYTHING, gpu=some, offers=offers, mig_enabled=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from building.boards import ALL, board, profile_names
 from core.publishing.test_menu import COMBINATIONS, MODES, POLICY, offered
-from gpusharing.api.names import read_device
+from gpusharing.api.names import at_revision, read_device
 from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingOffer
 from gpusharing.core.devices.offered import OfferedGpu
 from gpusharing.core.publishing.devices import full_menu
@@ -129,6 +129,16 @@ def test_no_gpu_moves_while_the_offers_are_the_same(chosen: list[Offers], data: 
     for before, after in zip(full, less, strict=True):
         known = {device["name"] for device in before.get("devices", ())}
         assert {device["name"] for device in after.get("devices", ())} <= known
+
+
+@given(st.lists(offers, min_size=1, max_size=12))
+def test_other_names_need_no_more_room(chosen: list[Offers]) -> None:
+    items = [everything(of(slot, offer)) for slot, offer in enumerate(chosen)]
+    renamed = [
+        item._replace(entries=[replace(entry, device=at_revision(entry.device, 1)) for entry in item.entries])
+        for item in items
+    ]
+    assert slots(specs(renamed)) == slots(specs(items))
 
 
 def test_what_is_not_offered_any_more_has_room_as_well() -> None:

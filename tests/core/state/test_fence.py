@@ -1,27 +1,11 @@
-"""Which devices an entry of the closing guard names."""
+"""Which devices an entry of the closing guard names, and what has become of it."""
 
 import pytest
 
-from gpusharing.core.state.fence import TO_ALL, Closed, Fence, PoolReport, as_items, covers, is_closed_to_all
+from gpusharing.core.state.fence import Closed, Fence, Phase, PoolReport, as_items, is_closed
 
-WHOLE, SHARE, MPS = "gpu-0", "gpu-0-timeslicing", "gpu-0-mps"
+WHOLE, SHARE = "gpu-0", "gpu-0-timeslicing"
 PART, LARGER_PART = "gpu-0-mig-1g10gb-19-6", "gpu-0-mig-3g40gb-9-0"
-
-
-@pytest.mark.parametrize(
-    ("item", "covered"),
-    [
-        ("0", {WHOLE, SHARE, MPS, PART, LARGER_PART}),
-        ("gpu-0", {WHOLE}),
-        ("gpu-0-timeslicing", {SHARE}),
-        ("gpu-0-mig", {PART, LARGER_PART}),
-        (PART, {PART}),
-        ("1", set()),
-    ],
-)
-def test_what_an_item_covers(item: str, covered: set[str]) -> None:
-    assert {device for device in (WHOLE, SHARE, MPS, PART, LARGER_PART) if covers([item], device)} == covered
-    assert not covers([item], "gpu-10") or item == "10"
 
 
 @pytest.mark.parametrize(
@@ -32,23 +16,28 @@ def test_items_cover_nothing_that_the_gpu_will_offer(leaves_pool: bool, cuts: bo
     assert as_items([WHOLE, PART, LARGER_PART], leaves_pool=leaves_pool, cuts=cuts) == items
 
 
-def test_only_what_is_closed_to_every_claim_may_be_withdrawn() -> None:
-    fence: Fence = {"n1": (Closed("2026-11-18T12:00:00Z", "2026-11-18T12:01:00Z", ("0",)),)}
-    assert not is_closed_to_all(fence, "n1", WHOLE)
-    fence = {"n1": (*fence["n1"], Closed("2026-11-18T12:00:00Z", TO_ALL, ("gpu-0",)))}
-    assert is_closed_to_all(fence, "n1", WHOLE)
-    assert not is_closed_to_all(fence, "n1", SHARE)
-    assert not is_closed_to_all(fence, "n1/search", WHOLE)
+def test_what_is_closed_is_closed_in_its_pool() -> None:
+    fence: Fence = {"n1": (Closed("2026-11-18T12:00:00Z", ("gpu-0",)),)}
+    assert is_closed(fence, "n1", WHOLE)
+    assert not is_closed(fence, "n1", "gpu-0r1")
+    assert not is_closed(fence, "n1", SHARE)
+    assert not is_closed(fence, "n1/search", WHOLE)
 
 
-def test_what_was_closed_stays_closed_until_the_agent_reports_that_it_is_over() -> None:
-    """An approval of before may still be on its way to it."""
-
-    def report(*closing: str, open_: tuple[str, ...] = ()) -> PoolReport:
-        return PoolReport(frozenset(), frozenset(closing), frozenset(open_))
-
-    assert report(WHOLE, SHARE).keeps_closed("0")
-    assert not report(WHOLE, open_=(SHARE,)).keeps_closed("0")
-    assert report(WHOLE, open_=(SHARE,)).keeps_closed("gpu-0")
-    assert not report().keeps_closed("0")
-    assert PoolReport(frozenset({"0"}), frozenset(), frozenset({SHARE})).keeps_closed("0")
+@pytest.mark.parametrize(
+    ("item", "to_close", "published", "held", "phase"),
+    [
+        pytest.param("0", ["0"], [WHOLE], [], Phase.CLOSING, id="being withdrawn"),
+        pytest.param("0", ["0"], [WHOLE], [WHOLE], Phase.CLOSING, id="held and not offered any more"),
+        pytest.param("0", [], [], [], Phase.OVER, id="withdrawn"),
+        pytest.param("0", [], ["gpu-0r1", "gpu-1"], ["gpu-0r1"], Phase.OVER, id="withdrawn, there under another name"),
+        pytest.param("0", [], [WHOLE, SHARE], [], Phase.CLOSING, id="offered again"),
+        pytest.param("0", [], [WHOLE, SHARE], [SHARE], Phase.OPEN, id="offered again and held"),
+        pytest.param(WHOLE, [], [WHOLE, SHARE], [SHARE], Phase.CLOSING, id="another of its GPU is held"),
+        pytest.param("gpu-0-mig", [], [PART, LARGER_PART], [PART], Phase.OPEN, id="one of its parts is held"),
+    ],
+)
+def test_what_has_become_of_what_was_closed(
+    item: str, to_close: list[str], published: list[str], held: list[str], phase: Phase
+) -> None:
+    assert PoolReport(frozenset(to_close), frozenset(published), frozenset(held)).phase(item) is phase

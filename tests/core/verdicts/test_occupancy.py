@@ -9,7 +9,7 @@ from gpusharing.api.sharing.gpu_status import MemoryWallSupport, PublishedDevice
 from gpusharing.api.sharing.node_spec import IDLE_WAIT, GpuSharing
 from gpusharing.api.sharing.offers import ExclusiveOffer, MigOffer, Offers, TimeSlicingMemory, TimeSlicingOffer
 from gpusharing.core.intents import PatchStatus, ReplaceSpec
-from gpusharing.core.state.fence import TO_ALL, Closed, Fence
+from gpusharing.core.state.fence import Closed, Fence
 from gpusharing.core.state.node_view import NodeView
 from gpusharing.core.timestamps import seconds
 from gpusharing.core.verdicts.occupancy import closing_pools, next_approval, with_occupancy
@@ -20,7 +20,7 @@ SHARE = "gpu-0-timeslicing"
 def occupied(*claims: ResourceClaim, published: tuple[PublishedDevice, ...] = (), now: str = LATER) -> GpuSharing:
     status = gpu_status(0).model_copy(update={"published": published})
     view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
-    [gpu] = with_occupancy([decided(0)], view.gpus, fence={}, idle_wait=IDLE_WAIT, now=now)
+    [gpu] = with_occupancy([decided(0)], view.gpus, fence={}, stored={}, idle_wait=IDLE_WAIT, now=now)
     return gpu
 
 
@@ -91,39 +91,83 @@ def test_when_the_operator_has_to_look_again(since: list[str | None], expected: 
 
 
 def pools(
-    *published: PublishedDevice, pool: str | None = "n1", offers: Offers | None = None, restricted: bool = False
+    *published: PublishedDevice,
+    pool: str | None = "n1",
+    offers: Offers | None = None,
+    restricted: bool = False,
+    held: str | None = None,
+    stored: Fence | None = None,
 ) -> dict[str, tuple[set[str], set[str], set[str]]]:
-    """What the closing guard has to know: by pool, what to close, what is closing, what is open."""
+    """What the closing guard has to know: by pool, what to close, what is published, what is held."""
     status = gpu_status(0).model_copy(update={"published": published, "pool": pool})
-    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=())
+    claims = (claim("a", result(held)),) if held else ()
+    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
     entry = decided(0, policy(offers=offers or Offers(exclusive=ExclusiveOffer())))
-    found = closing_pools([entry.model_copy(update={"restricted": restricted})], view.gpus)
-    return {name: (set(one.to_close), set(one.closing), set(one.open)) for name, one in found.items()}
+    found = closing_pools([entry.model_copy(update={"restricted": restricted})], view.gpus, stored or {})
+    return {name: (set(one.to_close), set(one.published), set(one.held)) for name, one in found.items()}
 
 
 def test_what_the_closing_guard_is_to_refuse() -> None:
     share, whole, part = closing(SHARE, NOW), closing("gpu-0", NOW), closing("gpu-0-mig-1g10gb-19-6", NOW)
-    assert pools(share, closing("gpu-0", None)) == {"n1": ({SHARE}, {SHARE}, {"gpu-0"})}
-    # It is offered, and closes so that the scheduler has less to look at.
+    assert pools(share, closing("gpu-0", None)) == {"n1": ({SHARE}, {SHARE, "gpu-0"}, set())}
+    # It is offered, and closes so that the scheduler has less to look at; or under another name by now.
     assert pools(whole) == {"n1": (set(), {"gpu-0"}, set())}
+    assert pools(whole, closing("gpu-0r1", None)) == {"n1": (set(), {"gpu-0", "gpu-0r1"}, set())}
+    assert pools(closing("gpu-0r1-timeslicing", NOW))["n1"][0] == {"gpu-0r1-timeslicing"}
     assert pools(whole, share, restricted=True) == {"n1": ({"0"}, {"gpu-0", SHARE}, set())}
+    assert pools(closing("gpu-0r1", NOW), restricted=True)["n1"][0] == {"0r1"}
     assert pools(part)["n1"][0] == {"gpu-0-mig"}
+    assert pools(closing("gpu-0r1-mig-1g10gb-19-6", NOW))["n1"][0] == {"gpu-0r1-mig"}
     # An older agent does not say where it publishes; another one speaks of another node, or of another's GPU.
     assert pools(share, pool=None) == {}
     assert pools(share, pool="n2") == {}
     assert pools(closing("gpu-1-timeslicing", NOW)) == {}
 
 
-FENCED = {"n1": (Closed(NOW, TO_ALL, (SHARE,)),)}
+def test_of_pools_that_the_guard_has_it_knows_what_is_published_and_held() -> None:
+    assert pools(closing("gpu-0", None)) == {}
+    assert pools(closing("gpu-0", None), stored=FENCED, held="gpu-0") == {"n1": (set(), {"gpu-0"}, {"gpu-0"})}
+
+
+FENCED: Fence = {"n1": (Closed(NOW, (SHARE,)),)}
+
+
+@pytest.mark.parametrize(
+    ("items", "published", "held", "restricted", "names"),
+    [
+        pytest.param(["gpu-0"], [], None, False, ["gpu-0"], id="withdrawn"),
+        pytest.param(["0", "1", "10", "gpu-10"], [], None, False, ["0"], id="of this GPU alone"),
+        pytest.param(
+            ["gpu-0-mig", "gpu-0r1-mig", "0r2"], [], None, False, ["0r2", "gpu-0-mig", "gpu-0r1-mig"], id="all"
+        ),
+        pytest.param(["gpu-0"], [closing("gpu-0", NOW)], None, False, ["gpu-0"], id="offered again"),
+        pytest.param(["gpu-0"], [closing("gpu-0", None)], None, False, ["gpu-0"], id="published again"),
+        pytest.param(["gpu-0"], [closing("gpu-0", NOW)], "gpu-0", False, [], id="held all the time"),
+        pytest.param(["gpu-0"], [closing("gpu-0", NOW)], "gpu-1", False, ["gpu-0"], id="another is held"),
+        pytest.param([SHARE], [closing(SHARE, NOW)], None, False, [], id="not offered any more"),
+        pytest.param(["0"], [closing("gpu-0", NOW)], None, True, [], id="of the pool that it leaves"),
+    ],
+)
+def test_an_agent_is_told_which_names_it_is_not_to_use(
+    items: list[str], published: list[PublishedDevice], held: str | None, restricted: bool, names: list[str]
+) -> None:
+    status = gpu_status(0).model_copy(update={"published": tuple(published), "pool": "n1"})
+    claims = (claim("a", result(held)),) if held else ()
+    view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
+    entry = decided(0, policy(offers=Offers(exclusive=ExclusiveOffer()))).model_copy(update={"restricted": restricted})
+    stored = {"n1": (Closed(NOW, tuple(items)),)}
+    [gpu] = with_occupancy([entry], view.gpus, fence={}, stored=stored, idle_wait=IDLE_WAIT, now=NOW)
+    assert list(gpu.closed_names) == names
 
 
 @pytest.mark.parametrize(
     ("fence", "held", "approved"),
     [
-        pytest.param(FENCED, False, True, id="closed to all"),
+        pytest.param(FENCED, False, True, id="closed"),
         pytest.param(FENCED, True, False, id="somebody holds it"),
         pytest.param({"n2": FENCED["n1"]}, False, False, id="another pool"),
-        pytest.param({"n1": (Closed(NOW, LATER, (SHARE,)),)}, False, False, id="closed to older claims only"),
+        pytest.param({"n1": (Closed(NOW, (SHARE,), NOW),)}, False, True, id="published again"),
+        pytest.param({"n1": (Closed(NOW, ("gpu-0",)),)}, False, False, id="another device"),
         pytest.param({}, False, False, id="not closed yet"),
     ],
 )
@@ -132,7 +176,7 @@ def test_behind_the_guard_it_may_be_withdrawn_at_once(fence: Fence, held: bool, 
     status = gpu_status(0).model_copy(update={"published": published, "pool": "n1"})
     claims = (claim("a", result(SHARE)),) if held else ()
     view = NodeView(driver=DRIVER, sharing=node_sharing(gpus=[status]), labels={}, claims=claims)
-    [gpu] = with_occupancy([decided(0)], view.gpus, fence=fence, idle_wait=IDLE_WAIT, now=NOW)
+    [gpu] = with_occupancy([decided(0)], view.gpus, fence=fence, stored=fence, idle_wait=IDLE_WAIT, now=NOW)
     assert gpu.close_approved == ((SHARE,) if approved else ())
     assert gpu.close_approved_since == (("2026-11-18T12:00:00.5Z",) if approved else ())
 

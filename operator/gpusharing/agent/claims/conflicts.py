@@ -64,8 +64,10 @@ def refuse_overcommitted(
     """The scheduler counts what claims of the API have. One that was deleted under its pod still has its share. `own`
     are the claim's devices so far."""
     sharing = names.sharing_of_device(result.device)
-    beside = [(claim, device) for claim, device in holders if device.device == result.device]
-    mine = [device for device in own if device.device == result.device]
+    # Also under former names.
+    name = names.read_device(result.device)
+    beside = [(claim, device) for claim, device in holders if names.read_device(device.device) == name]
+    mine = [device for device in own if names.read_device(device.device) == name]
     for capacity, total in (capacities.totals(offered.gpu, offered.offers, sharing) if sharing else {}).items():
         least = "1" if capacity == "shares" else "0"
         wanted = exact(result.consumed_capacity.get(capacity, least))

@@ -202,7 +202,8 @@ def is_alone(device: PreparedDevice) -> bool:
 def environment(device: PreparedDevice, devices: Sequence[PreparedDevice]) -> list[str]:
     """Names carry the device's own, so that those of several claims in one container stand side by side. `devices` are
     all of its claim."""
-    prefix = f"GPUSHARING_{_LIKE_ITS_GPU.sub('', device.device).upper().replace('-', '_')}"
+    name = _LIKE_ITS_GPU.sub("", names.at_revision(device.device, 0))
+    prefix = f"GPUSHARING_{name.upper().replace('-', '_')}"
     variables = {prefix: device.mig_uuid or device.uuid}
     if sharing := names.sharing_of_device(device.device):
         variables[f"{prefix}_SHARING"] = sharing

@@ -268,6 +268,7 @@ class NodeGpus:
             prepared=tuple(self._holders(uuid)),
             allocated=frozenset(device.device for device in decided.allocated),
             close_approved=self._approved(uuid, decided),
+            closed_names=decided.closed_names,
         )
 
     def _approved(self, uuid: str, decided: GpuSharing) -> frozenset[str]:

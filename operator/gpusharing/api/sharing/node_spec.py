@@ -104,6 +104,10 @@ class GpuSharing(Numerous):
     close_approved_since: tuple[str, ...] = ()
     """For each device of closeApproved, the closingSince for which it is approved. The agent ignores an approval for
     any other."""
+    closed_names: tuple[str, ...] = ()
+    """Names that the closing guard refuses in the pool of this GPU: a device of that name is being withdrawn, or was
+    withdrawn less than an hour ago. Each is a device, all MIG devices of the GPU (gpu-0-mig), or all its devices (0).
+    The agent offers these devices under other names, such as gpu-0r1-timeslicing."""
 
     @property
     def restricted_to(self) -> str | None:

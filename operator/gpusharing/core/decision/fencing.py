@@ -1,6 +1,7 @@
 """What the closing guard is to refuse on all nodes, and what of that is known to be in force."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from gpusharing.api import names
@@ -25,6 +26,8 @@ class Fencing:
         self._has_to_decide = True
         self._void: Fence | None = None
         """What was seen before the guard was missing."""
+        self.stored: Fence = {}
+        """What the guard has, whether it is in force yet or not; nothing while the guard is missing."""
         self.in_force: Fence | None = None
         """What was seen to hold on all API servers, and has not been taken out since. None: the guard is missing."""
 
@@ -47,10 +50,12 @@ class Fencing:
                 del self._closing[node]
 
     def look(self, guards: Guards, bindings: Bindings, seen: Fence) -> set[str] | None:
-        """After a guard has changed, or was `seen` to hold. The nodes of which something else is in force now; None:
-        all, as the guard has gone or come, and whoever waits says so."""
+        """After a guard has changed, or was `seen` to hold. The nodes of which the guard has something else now, or
+        something else is in force; None: all, as the guard has gone or come, and whoever waits says so."""
         self._has_to_decide = True
-        before, written = self.in_force, self._read(guards, bindings)
+        before, stored = self.in_force, self.stored
+        written = self._read(guards, bindings)
+        self.stored = written or {}
         if written is None:
             # Should it come back, it has to be seen again.
             self._void = seen
@@ -59,15 +64,19 @@ class Fencing:
             self.in_force = {} if seen is self._void else still_in_force(seen, written)
         if before is None or self.in_force is None:
             return set() if before is self.in_force else None
-        pools = before.keys() | self.in_force.keys()
-        return {names.node_of_pool(pool) for pool in pools if before.get(pool) != self.in_force.get(pool)}
+        return {
+            names.node_of_pool(pool)
+            for one, other in ((before, self.in_force), (stored, self.stored))
+            for pool in one.keys() | other.keys()
+            if one.get(pool) != other.get(pool)
+        }
 
     def decide(self, guards: Guards, bindings: Bindings, *, now: str) -> None:
         if self._has_to_decide or (self.until is not None and self.until <= seconds(now)):
             # A pool belongs to one node.
             closing = {pool: report for node in self._closing.values() for pool, report in node.items()}
             self._decision = closing_upkeep.update_fence(
-                closing, guards, bindings, self._decision.fence, idle_wait=self._idle_wait, now=now
+                closing, guards, bindings, self._decision, idle_wait=self._idle_wait, now=now
             )
             self._has_to_decide = False
 
@@ -78,8 +87,10 @@ class Fencing:
 
 
 def still_in_force(seen: Fence, written: Fence) -> Fence:
-    kept: Mapping[str, tuple[Closed, ...]] = {
-        pool: tuple(one for one in records if one.is_to_all and one in written.get(pool, ()))
-        for pool, records in seen.items()
-    }
+    """What was taken out and put in again has another `since`."""
+    kept: dict[str, tuple[Closed, ...]] = {}
+    for pool, records in seen.items():
+        there = {(one.since, item) for one in written.get(pool, ()) for item in one.items}
+        still = [replace(one, items=tuple(item for item in one.items if (one.since, item) in there)) for one in records]
+        kept[pool] = tuple(one for one in still if one.items)
     return {pool: records for pool, records in kept.items() if records}

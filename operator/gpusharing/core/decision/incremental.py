@@ -358,6 +358,7 @@ class Decider:
                 tenants=self._tenants,
                 beyond_quota=self._beyond_quota,
                 fence=self._fencing.in_force,
+                stored=self._fencing.stored,
                 held_back=frozenset(policy for policy in asking if name in self._held_back.get(policy, ())),
                 now=now,
             )

@@ -39,6 +39,8 @@ from gpusharing.core.verdicts.verdicts import EntryMemo, claim_entries
 # As the API server takes.
 _MOST_GPUS: Final = 64
 
+_ABOUT_CLOSING: Final[Mapping[str, object]] = {"close_approved": (), "close_approved_since": (), "closed_names": ()}
+
 
 class _Case(NamedTuple):
     """All that policies decide on: neither claims nor other nodes."""
@@ -127,11 +129,12 @@ def decide_node(
     tenants: TenantsInForce,
     beyond_quota: Excess,
     fence: Fence | None,
+    stored: Fence,
     held_back: Collection[str],
     now: str,
 ) -> NodeDecision:
-    """`fence`: what the closing guard refuses for sure; None: it is missing. `held_back`: policies that may not begin
-    here yet."""
+    """`fence`: what the closing guard refuses for sure; None: it is missing. `stored`: what it has. `held_back`:
+    policies that may not begin here yet."""
     wanted, written = proposal.wanted, view.sharing.spec
     admitted = proposal.rollout.admitted(held_back)
     gpus = (
@@ -140,6 +143,7 @@ def decide_node(
             view.gpus,
             written.gpus,
             fence=fence or {},
+            stored=stored,
             withheld=proposal.rollout.withheld(held_back),
             idle_wait=setup.idle_wait,
             now=now,
@@ -167,14 +171,14 @@ def decide_node(
         spec=spec,
         contributions=contributions(policies.by_name, view, decided, memo.parts),
         until=next_approval(view.sharing.status.gpus, idle_wait=setup.idle_wait, now=now),
-        closing=closing_pools(admitted, view.gpus),
+        closing=closing_pools(admitted, view.gpus, stored),
         notices=notices(view, spec, policies.readable),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}),
     )
 
 
 def _without_holders(things: tuple[GpuSharing]) -> GpuSharing:
-    return things[0].model_copy(update={"allocated": (), "close_approved": (), "close_approved_since": ()})
+    return things[0].model_copy(update={"allocated": (), **_ABOUT_CLOSING})
 
 
 def _wanted(case: _Case, selector: Selector) -> Wanted:
@@ -249,6 +253,6 @@ def _missing(view: NodeView) -> tuple[GpuSharing, ...]:
     """GPUs that were shared and that the agent does not report: when they come back they are what they were."""
     missing = [gpu for gpu in view.sharing.spec.gpus if gpu.policy and gpu.uuid not in view.gpus]
     return tuple(
-        gpu.model_copy(update={"losers": (), "close_approved": (), "close_approved_since": ()})
+        gpu.model_copy(update={"losers": (), **_ABOUT_CLOSING})
         for gpu in missing[: max(0, _MOST_GPUS - len(view.gpus))]
     )

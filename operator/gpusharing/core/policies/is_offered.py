@@ -44,7 +44,8 @@ def _has_place(device: str, name: DeviceName, offer: MigOffer, status: GpuStatus
     """Whether its profile is offered, and in a static layout also its place."""
     profiles = offer.profiles or tuple(offer.layout or ())
     place = name.place
-    if place is None or device not in {names.mig_device(name.slot, profile, place) for profile in profiles}:
+    known = {names.mig_device(name.slot, profile, place) for profile in profiles} if place else set()
+    if names.at_revision(device, 0) not in known:
         return False
     if offer.layout is None or not lacks_instances(offer.layout, status):
         return True

@@ -1,10 +1,14 @@
 """What a GPU publishes at the moment: which devices, and whether anybody new may have them."""
 
 from enum import StrEnum
+from typing import Final
 
 from pydantic.dataclasses import dataclass
 
 from gpusharing.api.meta import FROZEN_CONFIG
+
+DEVICES_PER_SLICE: Final = 64
+"""Limit of resource.k8s.io/v1. Without counters and taints a slice may have more, but taints come at any time."""
 
 
 class Standing(StrEnum):

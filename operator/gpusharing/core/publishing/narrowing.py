@@ -10,13 +10,16 @@ API and agent see each other late; these rules keep two ways off one GPU all the
    the operator approves: nobody holds the device, and nobody can get it any more.
 2. So what is released only gets more devices, with counters; what is too much then closes as above.
 3. What is published is on disk before it is written. Where nobody knows what was published, everything is.
-4. A GPU is in one pool at a time. Where it belongs into another one, all of it closes as above, and it appears there
+4. What the closing guard refuses by its name is offered under another one, beside the former for as long as that is
+   published: such a name is refused to everybody, so it closes.
+5. A GPU is in one pool at a time. Where it belongs into another one, all of it closes as above, and it appears there
    when the API has had its slice without a device.
 
 The caller's part: give times of a clock that does not jump (seconds since boot), keep each GPU's `Publication` on disk,
 write its slice, and call `written` when the API has it. After a reboot, `restarted` begins all waiting anew.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +31,7 @@ from gpusharing.api import names
 from gpusharing.api.meta import FROZEN_CONFIG, EmptyTuple
 from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.devices.options import Option, can_be_held_together, of_device
-from gpusharing.core.publishing.entries import Entry, Standing
+from gpusharing.core.publishing.entries import DEVICES_PER_SLICE, Entry, Standing
 from gpusharing.core.publishing.menu import Menu, whole_only
 
 
@@ -95,6 +98,8 @@ class GpuView:
     """Devices that the operator has seen allocated."""
     close_approved: frozenset[str] = frozenset()
     """Devices that the operator lets be withdrawn, since they began to close the last time."""
+    closed_names: tuple[str, ...] = ()
+    """Items of the closing guard, in the pool where its devices belong."""
 
     @property
     def is_moving(self) -> bool:
@@ -139,6 +144,7 @@ def narrow(
     views = [_without(view, devices) if devices else view for view, devices in zip(views, foreign, strict=True)]
     taken_by = [_holders(view, answers) for view in views]
     with_menu = _slots_with_menu(views, taken_by, menus)
+    views = [_with_open_names(view) for view in views]
     plans = [
         _Planning(view, holders, answers, now, timing).plan(full=view.gpu.slot in with_menu)
         for view, holders in zip(views, taken_by, strict=True)
@@ -201,6 +207,39 @@ def _slots_with_menu(views: Sequence[GpuView], taken_by: Iterable[Collection[Hol
         if not holders and not view.is_moving and whole_only(view.menu) != view.menu:
             idle.setdefault(view.group, []).append(view.gpu.slot)
     return {slot for slots in idle.values() for slot in sorted(slots)[:menus]}
+
+
+def _with_open_names(view: GpuView) -> GpuView:
+    """Each device of the menu under the name by which claims can get it."""
+    held = {holder.device for holder in view.prepared if not holder.admin}
+    known = (view.published.devices if view.published else view.found | view.allocated) | held
+    if view.is_moving or not (view.closed_names or any(map(names.revision_of_device, known))):
+        return view
+    by_name: dict[names.DeviceName | None, list[str]] = {}
+    for device in sorted(known, key=lambda device: (device not in held, names.revision_of_device(device))):
+        by_name.setdefault(names.read_device(device), []).append(device)
+    menu: list[Option] = []
+    added = 0
+    for option in view.menu:
+        there = by_name.get(names.read_device(option.device), ())
+        device = _open_name(option.device, there, held, view.closed_names)
+        added += device not in there
+        # Without room in its slice it comes when a former name has gone.
+        if device == option.device or device in there or len(known) + added <= DEVICES_PER_SLICE:
+            menu.append(replace(option, device=device))
+    return replace(view, menu=tuple(menu))
+
+
+def _open_name(device: str, there: Sequence[str], held: Collection[str], closed: Sequence[str]) -> str:
+    """`there`: its names that are published, best first. Clients of a shared device come to those who hold it."""
+    for known in there:
+        if known in held or not names.is_covered(known, closed):
+            return known
+    return next(
+        name
+        for revision in itertools.count()
+        if not names.is_covered(name := names.at_revision(device, revision), closed)
+    )
 
 
 def _not_after(entry: Entry, now: float, *, whatever: bool = False) -> Entry:

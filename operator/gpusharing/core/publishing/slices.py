@@ -15,12 +15,11 @@ from gpusharing.core.devices import counters, options
 from gpusharing.core.devices.offered import OfferedGpu
 from gpusharing.core.devices.options import Option
 from gpusharing.core.publishing.devices import devices
-from gpusharing.core.publishing.entries import Entry, Standing
+from gpusharing.core.publishing.entries import DEVICES_PER_SLICE, Entry, Standing
 from gpusharing.core.publishing.menu import menu
 
-# Limits of resource.k8s.io/v1. Without counters and taints a slice may have more devices, but taints come at any time.
+# Limit of resource.k8s.io/v1.
 _COUNTER_SETS_PER_SLICE: Final = 8
-_DEVICES_PER_SLICE: Final = 64
 
 
 class PublishedGpu(NamedTuple):
@@ -59,9 +58,10 @@ def slice_specs(
 
 def _at_most(gpu: PublishedGpu) -> Sequence[Option]:
     """Everything that it may come to publish: what is offered, and what is still there of what was."""
-    offered = {option.device: option for option in menu(gpu.offered)}
-    still = {entry.device: options.of_device(gpu.offered.gpu, entry.device) for entry in gpu.entries_of_slot}
-    return tuple((offered | still).values())
+    still = [options.of_device(gpu.offered.gpu, entry.device) for entry in gpu.entries_of_slot]
+    # Under whichever names.
+    there = {names.read_device(option.device) for option in still}
+    return [*(option for option in menu(gpu.offered) if names.read_device(option.device) not in there), *still]
 
 
 def _turn(gpu: PublishedGpu) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def _with_room(gpus: Sequence[PublishedGpu], needed: Mapping[int, int]) -> list[
     chunks: list[Sequence[PublishedGpu]] = []
     for number in range(1, len(gpus) + 1):
         chunks = _chunks(gpus, math.ceil(len(gpus) / number))
-        if max(sum(needed[gpu.slot] for gpu in chunk) for chunk in chunks) <= _DEVICES_PER_SLICE:
+        if max(sum(needed[gpu.slot] for gpu in chunk) for chunk in chunks) <= DEVICES_PER_SLICE:
             break
     return chunks
 

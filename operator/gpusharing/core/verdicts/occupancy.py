@@ -9,7 +9,7 @@ from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
 from gpusharing.api.sharing.node_spec import AllocatedDevice, GpuSharing
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.is_offered import is_offered
-from gpusharing.core.state.fence import Closing, Fence, PoolReport, as_items, is_closed_to_all
+from gpusharing.core.state.fence import Closing, Fence, Phase, PoolReport, as_items, is_closed
 from gpusharing.core.state.node_view import GpuView, Hold, Place
 from gpusharing.core.timestamps import seconds
 
@@ -22,6 +22,7 @@ class _Case(NamedTuple):
     """As it was written last."""
     holds: tuple[Hold, ...]
     close_approved: tuple[PublishedDevice, ...]
+    closed_names: tuple[str, ...]
 
 
 OccupancyMemo: TypeAlias = Memo[_Case, GpuSharing]
@@ -33,20 +34,22 @@ def with_occupancy(
     written: Iterable[GpuSharing] = (),
     *,
     fence: Fence,
+    stored: Fence,
     withheld: Collection[str] = (),
     idle_wait: float,
     now: str,
     memo: OccupancyMemo | None = None,
 ) -> tuple[GpuSharing, ...]:
     """`views`: of the same GPUs, by uuid. `written`: entries as they were written last. `fence`: what was in
-    force on all API servers before the claims were read. `withheld`: GPUs of which nothing may be withdrawn yet."""
+    force on all API servers before the claims were read. `stored`: what the closing guard has. `withheld`: GPUs of
+    which nothing may be withdrawn yet."""
     closing_until = seconds(now) - idle_wait
     last = {gpu.uuid: gpu for gpu in written}
     cases: dict[str, _Case] = {}
     for gpu in gpus:
         view = views[gpu.uuid]
         approved = () if gpu.uuid in withheld else _close_approved(view, fence, closing_until)
-        cases[gpu.uuid] = _Case(gpu, last.get(gpu.uuid), view.holds, approved)
+        cases[gpu.uuid] = _Case(gpu, last.get(gpu.uuid), view.holds, approved, _closed_names(gpu, view, stored))
     return tuple((memo or Memo()).map(_occupied, cases))
 
 
@@ -58,6 +61,7 @@ def _occupied(case: _Case) -> GpuSharing:
         "allocated": tuple(sorted(allocated, key=_order)),
         "close_approved": tuple(published.device for published in case.close_approved),
         "close_approved_since": tuple(published.closing_since for published in case.close_approved),
+        "closed_names": case.closed_names,
     }
     entry = case.gpu.model_copy(update=held)
     # The same object as long as it says the same: comparing is faster then.
@@ -79,35 +83,64 @@ def _order(device: AllocatedDevice) -> tuple[str, str, str]:
     return device.claim, device.device, device.share_id or ""
 
 
-def closing_pools(gpus: Iterable[GpuSharing], views: Mapping[str, GpuView]) -> Closing:
-    """What is closing, and what of that the closing guard should refuse: devices that are not offered any more. The
-    others close so that the scheduler has less to look at, for which nobody waits."""
+def closing_pools(gpus: Iterable[GpuSharing], views: Mapping[str, GpuView], stored: Fence) -> Closing:
+    """What the closing guard has to know: of pools in which something is closing, and of those that it has already
+    (`stored`)."""
     by_pool: defaultdict[str, list[PoolReport]] = defaultdict(list)
     for entry in gpus:
         view = views[entry.uuid]
         pool = view.status.pool
         # An agent speaks of its own node alone.
-        if pool is not None and names.node_of_pool(pool) == view.node and (closing := _closing(view.status)):
-            items = as_items(
-                [device for device in closing if not is_offered(Place(pool, device), entry, view.status, view.models)],
-                leaves_pool=pool != names.pool(view.node, restricted_to=entry.restricted_to),
-                cuts=entry.offers is not None and entry.offers.mig is not None,
-            )
-            published = {device.device for device in view.status.published}
-            by_pool[pool].append(PoolReport(frozenset(items), closing, frozenset(published - closing)))
+        if pool is None or names.node_of_pool(pool) != view.node:
+            continue
+        if pool in stored or any(one.closing_since is not None for one in _published(view)):
+            by_pool[pool].append(_report(entry, view, pool))
     return {pool: PoolReport(*map(_union, zip(*reports, strict=True))) for pool, reports in by_pool.items()}
+
+
+def _report(entry: GpuSharing, view: GpuView, pool: str) -> PoolReport:
+    """Of what is closing, the guard should refuse what is not offered any more. The rest closes so that the scheduler
+    has less to look at, for which nobody waits."""
+    closing = [published.device for published in _published(view) if published.closing_since is not None]
+    items = as_items(
+        [device for device in closing if not is_offered(Place(pool, device), entry, view.status, view.models)],
+        leaves_pool=pool != _pool_of(entry, view),
+        cuts=entry.offers is not None and entry.offers.mig is not None,
+    )
+    published = frozenset(published.device for published in _published(view))
+    return PoolReport(frozenset(items), published, _held_in(pool, view))
+
+
+def _closed_names(entry: GpuSharing, view: GpuView, stored: Fence) -> tuple[str, ...]:
+    """Items of the guard that would keep claims from what the GPU is to publish. What is closing for good is no matter,
+    nor is what the guard is about to open."""
+    pool = _pool_of(entry, view)
+    items = {
+        item for one in stored.get(pool, ()) for item in one.items if names.slot_of_item(item) == str(view.status.slot)
+    }
+    if not items:
+        return ()
+    is_here = pool == view.status.pool
+    report = _report(entry, view, pool) if is_here else PoolReport(frozenset(), frozenset(), _held_in(pool, view))
+    return tuple(sorted(item for item in items - report.to_close if report.phase(item) is not Phase.OPEN))
+
+
+def _pool_of(entry: GpuSharing, view: GpuView) -> str:
+    """Where it belongs."""
+    return names.pool(view.node, restricted_to=entry.restricted_to)
+
+
+def _held_in(pool: str, view: GpuView) -> frozenset[str]:
+    return frozenset(hold.result.device for hold in view.holds if hold.result.pool == pool)
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     return frozenset().union(*sets)
 
 
-def _closing(status: GpuStatus) -> frozenset[str]:
-    return frozenset(
-        published.device
-        for published in status.published
-        if published.closing_since is not None and names.slot_of_device(published.device) == status.slot
-    )
+def _published(view: GpuView) -> list[PublishedDevice]:
+    """Without devices of another GPU, whatever an agent says."""
+    return [one for one in view.status.published if names.slot_of_device(one.device) == view.status.slot]
 
 
 def _close_approved(gpu: GpuView, fence: Fence, closing_until: float) -> tuple[PublishedDevice, ...]:
@@ -120,7 +153,7 @@ def _close_approved(gpu: GpuView, fence: Fence, closing_until: float) -> tuple[P
         if published.closing_since is not None
         and (
             seconds(published.closing_since) <= closing_until
-            or (pool is not None and is_closed_to_all(fence, pool, published.device))
+            or (pool is not None and is_closed(fence, pool, published.device))
         )
     ]
     held = {hold.result.device for hold in gpu.holds} if closed else ()

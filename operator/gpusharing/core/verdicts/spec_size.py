@@ -70,7 +70,9 @@ def _at_most(spec: NodeSharingSpec) -> int:
     characters of up to four."""
     gpus = sum(
         [
-            8192 + 256 * (len(gpu.allocated) + len(gpu.losers) + 2 * len(gpu.close_approved)) + 8192 * len(gpu.refused)
+            8192
+            + 256 * (len(gpu.allocated) + len(gpu.losers) + 2 * len(gpu.close_approved) + len(gpu.closed_names))
+            + 8192 * len(gpu.refused)
             for gpu in spec.gpus
         ]
     )

@@ -12,13 +12,14 @@ from gpusharing.core.cluster.guards.literals import EMPTY
 
 CLOSING: Final = names.CLOSING_GUARD
 CLOSED: Final = "closed"
-"""By pool: since when, to claims of before which moment, and which devices (core/state/fence.py)."""
+"""By pool: since when, since when it is over, and which devices (core/state/fence.py)."""
 
 _DEVICES: Final = "dyn(object).status.allocation.devices"
 _NEWLY_ALLOCATED: Final = (
     "has(dyn(object).status.allocation) && !(has(dyn(oldObject).status) && has(dyn(oldObject).status.allocation))"
 )
 _OURS: Final = f"r.driver == '{names.DRIVER}' && !(has(r.adminAccess) && r.adminAccess)"
+# As `names.items_of_device`.
 _NAMES: Final = (
     "[string(r.device), r.device.split('-')[1], "
     "r.device.contains('-mig-') ? r.device.split('-mig-')[0] + '-mig' : string(r.device)]"
@@ -26,10 +27,7 @@ _NAMES: Final = (
 
 
 def closing() -> list[dict[str, Any]]:
-    is_closed = (
-        f"r.pool in variables.{CLOSED} && variables.{CLOSED}[r.pool].exists(c, "
-        f"string(dyn(object).metadata.creationTimestamp) < c[1] && {_NAMES}.exists(n, n in c))"
-    )
+    is_closed = f"r.pool in variables.{CLOSED} && variables.{CLOSED}[r.pool].exists(c, {_NAMES}.exists(n, n in c))"
     return guard(
         CLOSING,
         "Refuses devices that are being withdrawn when the scheduler allocates them to a claim.",
@@ -48,8 +46,7 @@ def closing() -> list[dict[str, Any]]:
                 forbidden(
                     "size(variables.refused) == 0",
                     "'device ' + variables.refused[0].pool + '/' + variables.refused[0].device + ' is being withdrawn, "
-                    "or was withdrawn while this claim waited; if the pod stays pending, delete pod and claim and "
-                    "create them again'",
+                    "or was withdrawn less than an hour ago; the scheduler tries again'",
                 ),
             ],
         ),

@@ -1,4 +1,5 @@
-"""Writes into the closing guard which devices are being withdrawn, and takes out what nobody can be waiting for."""
+"""Writes into the closing guard which devices are being withdrawn, and takes them out when no decision can be on its
+way to them any more."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -13,11 +14,8 @@ from gpusharing.core.cluster.guards.form import REVISION
 from gpusharing.core.cluster.guards.installation import binds, is_as_installed
 from gpusharing.core.cluster.guards.upkeep import MOST_TOGETHER, Bindings, Guards, texts
 from gpusharing.core.intents import Patch, Stage, Target
-from gpusharing.core.state.fence import TO_ALL, Closed, Closing, Fence, PoolReport
-from gpusharing.core.timestamps import moment, seconds
-
-LATEST_SLICES: Final = 60.0
-"""Seconds by which the scheduler hears of slices late, and clocks differ."""
+from gpusharing.core.state.fence import Closed, Closing, Fence, Phase, PoolReport
+from gpusharing.core.timestamps import seconds
 
 MOST_OF_ONE_POOL: Final = 8_192
 """Characters: an agent may report what it wants, and is not to use up the room of others."""
@@ -40,6 +38,11 @@ class FenceDecision(NamedTuple):
     """As it is to be."""
     until: float | None = None
     """The moment, in seconds since 1970, at which something is to be taken out; None if nothing is."""
+    version: str = ""
+    """Of the guard that it was decided on."""
+
+
+_NO_DECISION: Final = FenceDecision()
 
 
 def holds(guards: Guards, bindings: Bindings) -> bool:
@@ -56,44 +59,51 @@ def read(guard: ValidatingAdmissionPolicy) -> Written:
 
 
 def update_fence(
-    closing: Closing, guards: Guards, bindings: Bindings, last: Fence | None = None, *, idle_wait: float, now: str
+    closing: Closing,
+    guards: Guards,
+    bindings: Bindings,
+    last: FenceDecision = _NO_DECISION,
+    *,
+    idle_wait: float,
+    now: str,
 ) -> FenceDecision:
-    """`closing`: of all nodes. `last`: as it was decided last; what somebody has taken out since is put in again. Where
-    the guard is missing or was changed, nothing is written."""
+    """`closing`: of all nodes. What somebody has taken out since `last` is put in again. Where the guard is missing or
+    was changed, nothing is written."""
     if not holds(guards, bindings):
-        return FenceDecision(fence=last or {})
+        return FenceDecision(fence=last.fence)
     guard = guards[CLOSING]
-    before = _with_lost(read(guard).fence, last or {})
-    # What is there stays: it is what approvals rest on.
+    version = guard.metadata.resource_version
+    # What was decided on the same version is on its way.
+    before = last.fence if version == last.version else _with_lost(read(guard).fence, last.fence, now)
     kept = {pool: _kept(before[pool], closing.get(pool, _NOTHING), idle_wait, now) for pool in before}
     fence = _with_new(kept, closing, now)
     if _size(fence) > MOST_TOGETHER:
         fence = {pool: _merged(records) for pool, records in fence.items()}
-    ends = [seconds(one.since) + idle_wait for records in fence.values() for one in records if not one.is_to_all]
-    return FenceDecision(_writes(guard, literals.render(_entries(fence))), fence, min(ends, default=None))
+    ends = [seconds(one.over_since) + idle_wait for records in fence.values() for one in records if one.over_since]
+    return FenceDecision(_writes(guard, literals.render(_entries(fence))), fence, min(ends, default=None), version)
 
 
-def _with_lost(there: Fence, last: Fence) -> dict[str, list[Closed]]:
-    """What keeps off claims of before. What is to be closed to all is closed anew, and has to be seen anew."""
-    fence = {pool: list(records) for pool, records in there.items()}
+def _with_lost(there: Fence, last: Fence, now: str) -> Fence:
+    """What was lost has to be seen anew, so it is closed anew."""
+    fence = dict(there)
     for pool, records in last.items():
-        lost = [one for one in records if not one.is_to_all and one not in there.get(pool, ())]
-        if lost:
-            fence[pool] = [*fence.get(pool, ()), *lost]
+        found = {item for one in there.get(pool, ()) for item in one.items}
+        lost = [Closed(now, tuple(item for item in one.items if item not in found), one.over_since) for one in records]
+        fence[pool] = [*fence.get(pool, ()), *(one for one in lost if one.items)]
     return fence
 
 
 def _kept(before: Iterable[Closed], report: PoolReport, idle_wait: float, now: str) -> list[Closed]:
-    """Records of a pool: those that are still needed, and what is over, which still keeps off claims of before."""
+    """What approvals rest on stays, and what is over for as long as a decision of before may be on its way."""
     records: list[Closed] = []
     for one in before:
-        if one.is_to_all:
-            stays = tuple(item for item in one.items if report.keeps_closed(item))
-            over = tuple(item for item in one.items if item not in stays)
-            records += [Closed(one.since, TO_ALL, stays)] if stays else []
-            records += [Closed(now, moment(seconds(now) + LATEST_SLICES), over)] if over else []
-        elif seconds(one.since) + idle_wait > seconds(now):
-            records.append(one)
+        phases = {item: report.phase(item) for item in one.items}
+        closing = tuple(item for item, phase in phases.items() if phase is Phase.CLOSING)
+        over = tuple(item for item, phase in phases.items() if phase is Phase.OVER)
+        records += [Closed(one.since, closing)] if closing else []
+        over_since = min(one.over_since or now, now)
+        if over and seconds(over_since) + idle_wait > seconds(now):
+            records.append(Closed(one.since, over, over_since))
     return records
 
 
@@ -102,9 +112,9 @@ def _with_new(kept: Mapping[str, list[Closed]], closing: Closing, now: str) -> d
     fence = {pool: records for pool, records in kept.items() if records}
     size = sum(_room(pool, one) for pool, records in fence.items() for one in records)
     for pool in sorted(closing):
-        known = {item for one in fence.get(pool, ()) if one.is_to_all for item in one.items}
+        known = {item for one in fence.get(pool, ()) for item in one.items}
         if new := tuple(sorted(closing[pool].to_close - known)):
-            record = Closed(now, TO_ALL, new)
+            record = Closed(now, new)
             if _size({pool: [record]}) <= MOST_OF_ONE_POOL and size + _room(pool, record) <= MOST_TOGETHER:
                 size += _room(pool, record)
                 fence[pool] = [*fence.get(pool, ()), record]
@@ -113,15 +123,16 @@ def _with_new(kept: Mapping[str, list[Closed]], closing: Closing, now: str) -> d
 
 def _room(pool: str, record: Closed) -> int:
     """What ends at several times takes more records than what began at once."""
-    return _size({pool: [record]}) * (2 if record.is_to_all else 1)
+    return _size({pool: [record]}) * (1 if record.over_since else 2)
 
 
 def _merged(records: Sequence[Closed]) -> list[Closed]:
     """With one record for all that is over: it stays as long as the last of them."""
-    over = [one for one in records if not one.is_to_all]
+    over = [one for one in records if one.over_since]
     items = tuple(sorted({item for one in over for item in one.items}))
-    last = [Closed(max(one.since for one in over), max(one.before for one in over), items)] if over else []
-    return [*(one for one in records if one.is_to_all), *last]
+    ends = [one.over_since for one in over if one.over_since]
+    last = [Closed(max(one.since for one in over), items, max(ends))] if over else []
+    return [*(one for one in records if not one.over_since), *last]
 
 
 def _size(fence: Fence) -> int:
@@ -150,15 +161,15 @@ def _writes(guard: ValidatingAdmissionPolicy, literal: str) -> tuple[Patch, ...]
 
 
 def _literal(records: Iterable[Closed]) -> str:
-    return literals.of([[one.since, one.before, *one.items] for one in records])
+    return literals.of([[one.since, one.over_since or "", *one.items] for one in records])
 
 
 def _records(literal: str) -> tuple[Closed, ...]:
     """Of an entry that somebody else has written, nothing."""
     try:
         found: list[Any] = _RECORDS.validate_json(literal)
-        records = [Closed(since, before, tuple(items)) for since, before, *items in found]
+        records = [Closed(since, tuple(items), over_since or None) for since, over_since, *items in found]
         # They are calculated with.
-        return tuple(one for one in records if seconds(one.since) and seconds(one.before))
+        return tuple(one for one in records if seconds(one.since) and (not one.over_since or seconds(one.over_since)))
     except ValueError:
         return ()

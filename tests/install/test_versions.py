@@ -109,12 +109,12 @@ async def undisturbed(user: AnyUser, name: str) -> AsyncIterator[None]:
 
 
 async def test_from_the_first_release_to_this_one(user: AnyUser, cluster: InstalledCluster) -> None:
-    # The operator comes first: the GPUs would be offered to everybody, and take an hour to become the tenants'.
-    await cluster.kubectl("label", "node", "node-1", "gpusharing.dev/simulated-")
+    """The agent comes first, and offers everybody what the operator knows to be the tenants'."""
+    installed = yaml.safe_load_all(await cluster.kubectl("kustomize", SIMULATED))
+    await user.apply(*(item for item in installed if item["kind"] != "Deployment"))
+    await cluster.kubectl("rollout", "status", AGENT, f"--namespace={NAMESPACE}", "--timeout=180s")
+    await user.wait("nodesharing/node-1", "--for=jsonpath={.status.gpus[0].pool}=node-1")
     await cluster.apply()
-    await user.wait("nodesharing/node-1", "--for=jsonpath={.spec.gpus[0].policy.name}=search")
-    await cluster.kubectl("label", "node", "node-1", "gpusharing.dev/simulated=true")
-    await cluster.rolled_out()
     await user.wait("sharingpolicy/search", "--for=condition=Ready")
     stored = {item["metadata"]["name"]: item for item in (await user.get("sharingpolicies"))["items"]}
     for policy in POLICIES:

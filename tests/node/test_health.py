@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpusharing.api import names
 from gpusharing.sim import faults
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
@@ -52,7 +53,7 @@ async def test_pods_status_shows_the_gpus_health(user: User) -> None:
     await shows("Healthy", "")
     (result,) = (await user.claim_of(await user.get("pod", "first")))["status"]["allocation"]["devices"]["results"]
     node = user.cluster.sim_node
-    gpu = node.gpus()[int(result["device"].removeprefix("gpu-").removesuffix("-timeslicing"))]
+    gpu = node.gpus()[names.slot_of_device(result["device"]) or 0]
     node.inject(faults.Xid(gpu.uuid, 119))
     await shows("Unhealthy", ": its own processor (GSP) did not answer; reset it")
 

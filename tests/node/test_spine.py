@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpusharing.api import names
 from gpusharing.sim import Timeslice
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
@@ -63,7 +64,7 @@ async def _each_container_sees_its_gpu(user: User) -> None:
             for line in (await user.shell(running["metadata"]["name"], "env")).splitlines()
             if line.startswith("GPUSHARING_")
         )
-        slot = result["device"].removeprefix("gpu-").removesuffix("-timeslicing")
+        slot = names.slot_of_device(result["device"])
         uuid = environment.pop(f"GPUSHARING_GPU_{slot}")
         assert environment == {
             f"GPUSHARING_GPU_{slot}_SHARING": "TimeSlicing",

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from gpusharing.api import names
 from harness.cluster import Cluster
 from harness.commands import CommandError
 from harness.eventually import eventually
@@ -60,9 +61,10 @@ class AnyUser:
         return items
 
     async def devices(self) -> list[str]:
-        """What the scheduler is offered."""
+        """What the scheduler is offered, by the first of its names: what comes back within an hour has another one."""
         slices = (await self.get("resourceslices"))["items"]
-        return sorted(device["name"] for item in slices for device in item["spec"].get("devices", []))
+        found = [device["name"] for item in slices for device in item["spec"].get("devices", [])]
+        return sorted(names.at_revision(name, 0) for name in found)
 
     async def claim_of(self, pod_: dict[str, Any]) -> Any:
         name = pod_["status"]["resourceClaimStatuses"][0]["resourceClaimName"]

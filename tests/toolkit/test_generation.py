@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.samples import prepared_device
 from gpusharing import sim
-from gpusharing.agent.containers.cdi import CdiDirectory, UnresolvableError, our_device
+from gpusharing.agent.containers import cdi
+from gpusharing.agent.containers.cdi import AnotherGpuError, CdiDirectory, UnresolvableError, our_device
 from gpusharing.nvidia import cdi_generation
 from gpusharing.nvidia.cdi_generation import CdiGenerator
 from gpusharing.nvidia.cdi_specs import MEMORY_LIMITS, CdiSpecs
@@ -88,6 +90,26 @@ def test_spec_is_renewed_with_the_driver_and_the_gpus(node: sim.SimNode, tools: 
     assert resolved(cdi_of(node), first)[0] == f"gpusharing.dev/gpu={first.uuid}"
     assert file.read_text() != wrong
     assert resolved(cdi_of(node), second)
+
+
+@pytest.mark.usefixtures("root")
+def test_what_could_not_be_generated_at_the_start_is_generated_for_prepared_claims(
+    node: sim.SimNode, tools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver was loaded anew, and the toolkit came after the agent. Nobody prepares the claim again."""
+    monkeypatch.setattr(cdi, "_AGAIN", 0.0)
+    directory = install(node, tools)
+    gpu = node.gpus()[0]
+    device = prepared_device(uuid=gpu.uuid).model_copy(update={"cdi_devices": resolved(cdi_of(node), gpu)})
+    file = node.cdi / "gpusharing.dev-gpu.json"
+    file.write_text(file.read_text().replace("/dev/nvidia0", "/dev/nvidia9"))
+    away = directory.rename(directory.with_name("away"))
+    agents = cdi_of(node)
+    agents.begin({gpu.uuid: gpu.minor})
+    with pytest.raises(AnotherGpuError):
+        agents.check(device, minor=gpu.minor)
+    away.rename(directory)
+    agents.check(device, minor=gpu.minor)
 
 
 @pytest.mark.usefixtures("root")

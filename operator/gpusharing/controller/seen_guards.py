@@ -8,6 +8,7 @@ is assumed, not seen.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -38,6 +39,7 @@ _IDENTITIES: Final = (
 )
 _ASK_EVERY: Final = 0.1
 _SLOWEST: Final = 5.0
+_BETWEEN: Final = 1.0
 # A watch that works tells within a second.
 _TOLD_WITHIN: Final = 2.0
 _LOOK_EVERY: Final = 0.05
@@ -78,8 +80,12 @@ class SeenGuards:
     async def run(self) -> None:
         """Without end."""
         seen: tuple[object, ...] | None = None
+        last = -math.inf
         while True:
             await self._changed.wait()
+            # While many nodes change, so does the guard, again and again; and each time all claims are listed.
+            await asyncio.sleep(last + _BETWEEN - time.monotonic())
+            last = time.monotonic()
             self._changed.clear()
             guard = self._store.get(ADMISSION_POLICIES, CLOSING)
             binding = self._store.get(ADMISSION_BINDINGS, CLOSING)

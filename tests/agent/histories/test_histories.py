@@ -69,6 +69,13 @@ FOUND: Final = {
         Step("agent_is_killed", ()),
         Step("unprepares", (0,)),
     ],
+    "an interval that could not be restored": [
+        Step("comes_and_starts", (kind("share"), 1)),
+        Step("next_fails", (0,)),
+        Step("ends", (0,)),
+        Step("comes_and_starts", (kind("whole, MPS"), 1)),
+        Step("agent_looks", ()),
+    ],
     "what failed while claims of before the boot were recovered": [
         Step("comes_and_starts", (kind("whole"), 0)),
         Step("comes_and_starts", (kind("whole, MPS"), 0)),

@@ -16,6 +16,9 @@ from agent.conftest import run, settler_of
 from agent.samples import prepared_claim, prepared_device
 from agent.simulated_node import RecordEvent, reset
 from gpusharing import sim
+from gpusharing.agent.settling.drift import Drift
+from gpusharing.agent.settling.settings import Settings
+from gpusharing.agent.settling.targets import GpuTarget
 from gpusharing.agent.state.models import GpuJournal, PreparedClaim
 from gpusharing.agent.state.records import Records
 from gpusharing.api.sharing.offers import Interval
@@ -82,6 +85,24 @@ async def test_claim_without_a_wish_changes_nothing(node: sim.SimNode, hardware:
     records.put_claim(claim(node, "plain", None))
     await settler_of(hardware, records).settle(uuid(node))
     assert setting(node) == (Timeslice.MEDIUM, ComputeMode.PROHIBITED)
+    assert records.changed_gpus == []
+
+
+async def test_mps_takes_over_no_interval_that_could_not_be_restored(
+    node: sim.SimNode, hardware: Hardware, records: Records, smi_script: RecordEvent
+) -> None:
+    put_setting(node, (Timeslice.SHORT, ComputeMode.DEFAULT))
+    settings = Settings(hardware, records, Drift())
+    await settings.settle(uuid(node), GpuTarget(interval=Interval.LONG))
+    smi_script('case "$*" in *--set*) exit 9;; esac; exec "$REAL" "$@"')
+    with pytest.raises(HardwareError):
+        await settings.settle(uuid(node), GpuTarget())
+    smi_script('exec "$REAL" "$@"')
+    for _ in range(2):
+        await settings.settle(uuid(node), GpuTarget(mps=True))
+        assert setting(node) == (Timeslice.SHORT, ComputeMode.EXCLUSIVE_PROCESS)
+    await settings.settle(uuid(node), GpuTarget())
+    assert setting(node) == (Timeslice.SHORT, ComputeMode.DEFAULT)
     assert records.changed_gpus == []
 
 

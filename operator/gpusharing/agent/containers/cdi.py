@@ -92,12 +92,18 @@ class CdiDirectory:
     def check(self, device: PreparedDevice, *, minor: int) -> None:
         """Whether NVIDIA's device that it refers to is still this GPU."""
         for name in device.cdi_devices:
-            found = None if name.startswith(f"{OUR_KIND}=") else self._specs.device(name)
-            if found and (others := _others(found.nodes, minor)):
+            if name == generated_device(device.uuid) and self._others_of(name, minor):
+                # It could not be renewed when the agent started.
+                self._generate()
+            if others := self._others_of(name, minor):
                 raise AnotherGpuError(
                     f"the CDI device {name} has {', '.join(others)}, which is another GPU now: this one is "
                     f"/dev/nvidia{minor}: {_REMEDY}"
                 )
+
+    def _others_of(self, name: str, minor: int) -> list[str]:
+        found = None if name.startswith(f"{OUR_KIND}=") else self._specs.device(name)
+        return _others(found.nodes, minor) if found else []
 
     def _resolved(self, uuid: str, minor: int) -> str | None:
         """NVIDIA's device, or the one that was generated for us; neither if it is of another GPU."""

@@ -66,8 +66,8 @@ class Settings:
             await self._restore(uuid)
             return
         current = await self.current(uuid)
-        wanted = _wanted(target, current)
-        self._note_before(uuid, current, wanted)
+        self._note_before(uuid, current, _wanted(target, current))
+        wanted = _wanted(target, current, self._records.journal(uuid).settings)
         was_settled = self._settled.pop(uuid, None) == wanted
         await self._apply(uuid, current, wanted)
         if was_settled and _differ(current, wanted):
@@ -126,9 +126,11 @@ class Settings:
             )
 
 
-def _wanted(target: GpuTarget, current: GpuSettings) -> GpuSettings:
+def _wanted(target: GpuTarget, current: GpuSettings, before: GpuSettings | None = None) -> GpuSettings:
+    """`before` is how it was set: an interval of earlier claims may be there that could not be restored."""
     mode = _ONLY_MPS if target.mps else _SHAREABLE
-    return GpuSettings(time_slice=target.interval, compute_mode=mode if current.compute_mode else None)
+    interval = target.interval or (before.time_slice if before else None)
+    return GpuSettings(time_slice=interval, compute_mode=mode if current.compute_mode else None)
 
 
 def _changes(current: GpuSettings, wanted: GpuSettings) -> bool:

@@ -342,8 +342,8 @@ def test_the_slices_of_a_pool() -> None:
                 {"name": "gpu-1-counter-set", "counters": {"memory": {"value": "81559Mi"}}},
             ]
         },
-        # Whoever wants a whole GPU meets the one that is nothing else first.
-        common | {"devices": devices(b) + devices(a)},
+        # Whoever wants a whole GPU meets the one that is nothing else first, and nobody meets two before it.
+        common | {"devices": devices(b) + devices(a)[1:] + devices(a)[:1]},
     ]
 
 

@@ -29,10 +29,17 @@ def everything(item: OfferedGpu) -> PublishedGpu:
     return PublishedGpu(item, full_menu(item))
 
 
+def order(slices: Specs) -> list[list[str]]:
+    """The devices in each slice of them."""
+    return [[device["name"] for device in spec["devices"]] for spec in slices if "devices" in spec]
+
+
 def slots(slices: Specs) -> list[list[int]]:
-    """The GPUs in each slice of devices, in their order."""
-    found = [[device["name"] for device in spec["devices"]] for spec in slices if "devices" in spec]
-    return [list(dict.fromkeys(name.slot for device in names if (name := read_device(device)))) for names in found]
+    """The GPUs in each slice of devices, in the order in which they appear."""
+    return [
+        list(dict.fromkeys(name.slot for device in devices if (name := read_device(device))))
+        for devices in order(slices)
+    ]
 
 
 @pytest.mark.parametrize("model", ALL)
@@ -174,7 +181,31 @@ def test_the_scheduler_meets_what_is_in_use_first_and_the_menu_last() -> None:
     # Taken, and not yet without what it excludes.
     closing = Entry(device="gpu-5", standing=Standing.CLOSING)
     gpus.append(PublishedGpu(of(5, LARGE_MENU), [closing, Entry(device="gpu-5-timeslicing")]))
-    assert slots(specs(gpus)) == [[2, 1, 0], [4, 5, 3]]
+    assert order(specs(gpus)) == [
+        ["gpu-2-timeslicing", "gpu-1", "gpu-0-mig-1g10gb-19-0", "gpu-0", "gpu-0-timeslicing"],
+        ["gpu-4-mig-1g10gb-19-0", "gpu-5-timeslicing", "gpu-3", "gpu-4-mig-1g10gb-19-1", "gpu-5"],
+    ]
+
+
+def kind(device: str) -> tuple[object, ...]:
+    name = read_device(device)
+    assert name
+    return name.sharing, name.place and name.place.profile_id
+
+
+@given(st.lists(offers, min_size=1, max_size=12), st.data())
+def test_the_first_of_each_kind_comes_before_the_second_of_any(chosen: list[Offers], data: st.DataObject) -> None:
+    """Of those that can be had."""
+    gpus = []
+    for slot, offer in enumerate(chosen):
+        item = of(slot, offer)
+        gpus.append(PublishedGpu(item, [replace(entry, standing=data.draw(standings)) for entry in full_menu(item)]))
+    for spec in specs(gpus):
+        found = spec.get("devices", ())
+        free = [kind(device["name"]) for device in found if "taints" not in device]
+        kinds = list(dict.fromkeys(free))
+        assert free[: len(kinds)] == kinds
+        assert [kind(device["name"]) for device in found][: len(kinds)] == kinds
 
 
 def test_devices_of_another_slot_are_left_out() -> None:

@@ -51,7 +51,7 @@ def slice_specs(
     for chunk in _with_room(ordered, {slot: len(found) for slot, found in at_most.items()}):
         found = [device for gpu in sorted(chunk, key=_turn) for device in devices(gpu.offered, gpu.entries_of_slot)]
         # As the API server keeps it: without a list that is empty.
-        contents.append({"devices": found} if found else {})
+        contents.append({"devices": _first_of_each_kind_first(found)} if found else {})
     told = {"name": pool, "generation": generation, "resourceSliceCount": len(contents)}
     return [{"driver": driver, "nodeName": node, "pool": told, **content} for content in contents]
 
@@ -69,6 +69,22 @@ def _turn(gpu: PublishedGpu) -> tuple[int, int]:
     one then meets those that are nothing else before the counters of the menu."""
     opened = {names.sharing_of_device(entry.device) for entry in gpu.entries_of_slot if entry.standing is Standing.OPEN}
     return (0 if Sharing.EXCLUSIVE not in opened else 1 if len(gpu.entries) == 1 else 2), gpu.slot
+
+
+def _first_of_each_kind_first(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The scheduler looks at every device before the one that fits. So nobody has to pass all of another kind."""
+    kinds: set[tuple[Sharing, int | None]] = set()
+    first: list[Mapping[str, Any]] = []
+    others: list[Mapping[str, Any]] = []
+    for device in found:
+        name = names.read_device(device["name"])
+        kind = name and (name.sharing, name.place.profile_id if name.place else None)
+        if kind is None or kind in kinds or "taints" in device:
+            others.append(device)
+        else:
+            kinds.add(kind)
+            first.append(device)
+    return first + others
 
 
 def _with_room(gpus: Sequence[PublishedGpu], needed: Mapping[int, int]) -> list[Sequence[PublishedGpu]]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from gpusharing.api.meta import LabelledMeta
 from gpusharing.api.dra import Node as AnyNode
+from gpusharing.api.meta import LabelledMeta
 from gpusharing.core.allocate.node_selectors import matches
 from gpusharing.explaining.lean import Node, Taint
 from gpusharing.snapshots.world import Json

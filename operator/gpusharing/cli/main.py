@@ -13,6 +13,7 @@ from gpusharing import __version__
 _COMMANDS: Final = {
     "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }
 

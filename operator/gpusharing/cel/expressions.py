@@ -24,7 +24,8 @@ class Expression:
         # Most programs never compile anything: the parser alone is 200 ms.
         from gpusharing.cel.syntax.parse import parse  # noqa: PLC0415
 
-        text = expression
+        # A selector must be true or false, and these may be anything.
+        text = f"dyn({expression})"
         for name in variables:
             text = f'cel.bind({name}, device.attributes["{_DOMAIN}"].{name}, {text})'
         self._variables: Final = tuple(variables)

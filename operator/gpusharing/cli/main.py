@@ -13,6 +13,7 @@ from gpusharing import __version__
 _COMMANDS: Final = {
     "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }
 

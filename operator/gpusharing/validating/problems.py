@@ -1,41 +1,41 @@
 """What is wrong with a document, before anybody knows in which line."""
 
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from gpusharing.findings import validating
+from gpusharing.findings.finding import Entry, Finding, Reference
 
 Path = tuple[str | int, ...]
 """From the root of a document: keys, and indexes of lists."""
 
 
-class Code(StrEnum):
-    """As in the table of findings."""
-
-    UNREADABLE = "GSH0301"
-    NOT_SERVED = "GSH0302"
-    UNKNOWN_FIELD = "GSH0303"
-    WRONG_TYPE = "GSH0304"
-    INVALID_VALUE = "GSH0305"
-    MISSING_FIELD = "GSH0306"
-    RULE_BROKEN = "GSH0307"
-    INVALID_SELECTOR = "GSH0308"
-    COSTLY_SELECTOR = "GSH0309"
-    INVALID_CONFIG = "GSH0310"
-    REFUSED_BY_GUARD = "GSH0311"
-    UNKNOWN_REQUEST = "GSH0312"
-    REPEATED_KEY = "GSH0313"
-    REPEATED_OBJECT = "GSH0314"
+_REMEDIES: Final[Mapping[str, str]] = {
+    validating.UNREADABLE.code: "Correct the YAML at this place.",
+    validating.UNKNOWN_FIELD.code: "Remove it.",
+    validating.INVALID_SELECTOR.code: "Correct the expression; docs/cel.md says what selectors can do.",
+    validating.COSTLY_SELECTOR.code: "Replace loops (all, exists, map) by comparisons.",
+    validating.INVALID_CONFIG.code: "Correct the config; docs/claims.md says what it can have.",
+}
 
 
 class Problem(NamedTuple):
-    code: Code
+    entry: Entry
     path: Path
     message: str
     remedy: str | None = None
-    """An instruction for this case; None: the one of the table."""
+    """A sentence: an instruction for this case. None: the usual one."""
     at_key: bool = False
     """Whether it is about the key that the path ends with, not about its value."""
     offset: int | None = None
     """In the text that the path leads to: the character that it is about."""
+    guard: str = ""
+    """The admission policy that refuses it."""
+
+    def about(self, object_: Reference) -> Finding:
+        remedy = self.remedy or _REMEDIES.get(self.entry.code, "Correct it.")
+        field = in_words(self.path)
+        return self.entry.found(object_, field=field, problem=self.message.rstrip(".?"), remedy=remedy, guard=self.guard)
 
 
 def in_words(path: Path) -> str:

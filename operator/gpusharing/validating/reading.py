@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from gpusharing.validating import scalars
-from gpusharing.validating.problems import Code, Path, Problem
+from gpusharing.findings import validating
+from gpusharing.validating.problems import Path, Problem
 
 LARGEST: Final = 16 * 1024 * 1024
 """Bytes of a file. Kubernetes takes objects of at most 3 MiB."""
@@ -262,4 +263,4 @@ def _mark(mark: Any) -> Mark:
 
 
 def unreadable(error: UnreadableError) -> Problem:
-    return Problem(Code.UNREADABLE, (), str(error))
+    return Problem(validating.UNREADABLE, (), str(error))

@@ -7,7 +7,8 @@ from typing import Any, Final
 from gpusharing import cel
 from gpusharing.api import names, nvidia
 from gpusharing.validating import formats
-from gpusharing.validating.problems import Code, Path, Problem
+from gpusharing.findings import validating
+from gpusharing.validating.problems import Path, Problem
 from gpusharing.validating.structure import nearest
 
 Value = Mapping[str, Any]
@@ -25,10 +26,10 @@ def of_claim(devices: Value, path: Path, minor: int) -> Iterator[Problem]:
         here = (*path, "constraints", number)
         yield from _references(constraint, here, known)
         if not constraint.get("matchAttribute") and not constraint.get("distinctAttribute"):
-            yield Problem(Code.MISSING_FIELD, here, "has neither matchAttribute nor distinctAttribute", "add one")
+            yield Problem(validating.MISSING_FIELD, here, "has neither matchAttribute nor distinctAttribute", "Add one.")
         elif "matchAttribute" in constraint and "distinctAttribute" in constraint:
             yield Problem(
-                Code.INVALID_VALUE, here, "has both matchAttribute and distinctAttribute", "split it into two"
+                validating.INVALID_VALUE, here, "has both matchAttribute and distinctAttribute", "Split it into two."
             )
     for number, config in enumerate(devices.get("config") or ()):
         here = (*path, "config", number)
@@ -41,7 +42,7 @@ def of_class(spec: Value, path: Path, minor: int) -> Iterator[Problem]:
     for number, config in enumerate(spec.get("config") or ()):
         yield from _of_config(config, (*path, "config", number))
     if spec.get("extendedResourceName") == "":
-        yield Problem(Code.INVALID_VALUE, (*path, "extendedResourceName"), "is empty", "remove it")
+        yield Problem(validating.INVALID_VALUE, (*path, "extendedResourceName"), "is empty", "Remove it.")
 
 
 def selectors(found: Sequence[Value], path: Path, minor: int) -> Iterator[Problem]:
@@ -54,16 +55,16 @@ def selectors(found: Sequence[Value], path: Path, minor: int) -> Iterator[Proble
 
 def of_expression(expression: str, path: Path, minor: int) -> Iterator[Problem]:
     if len(expression.encode()) > _LONGEST_EXPRESSION:
-        yield Problem(Code.INVALID_VALUE, path, f"is longer than {_LONGEST_EXPRESSION:,} bytes")
+        yield Problem(validating.INVALID_VALUE, path, f"is longer than {_LONGEST_EXPRESSION:,} bytes")
         return
     try:
         program = cel.compile(expression, minor)
     except cel.CompileError as error:
-        yield Problem(Code.INVALID_SELECTOR, path, error.message, offset=error.offset)
+        yield Problem(validating.INVALID_SELECTOR, path, error.message, offset=error.offset)
         return
     if program.max_cost > cel.COST_LIMIT:
         yield Problem(
-            Code.COSTLY_SELECTOR,
+            validating.COSTLY_SELECTOR,
             path,
             f"may cost up to {program.max_cost:,}, and the API server takes {cel.COST_LIMIT:,}",
         )
@@ -83,10 +84,10 @@ def _references(value: Value, path: Path, known: frozenset[str]) -> Iterator[Pro
         if name not in known:
             near = nearest(name, sorted(known))
             yield Problem(
-                Code.UNKNOWN_REQUEST,
+                validating.UNKNOWN_REQUEST,
                 (*path, "requests", number),
                 f"no request of this claim is named {name}",
-                f"did you mean {near}?" if near else None,
+                f"Did you mean {near}?" if near else None,
             )
 
 
@@ -94,7 +95,7 @@ def _of_request(request: Value, path: Path, minor: int) -> Iterator[Problem]:
     yield from _needed(request, path, "name")
     alternatives = request.get("firstAvailable") or ()
     if "exactly" in request and alternatives:
-        yield Problem(Code.INVALID_VALUE, path, "has both exactly and firstAvailable", "keep one of them")
+        yield Problem(validating.INVALID_VALUE, path, "has both exactly and firstAvailable", "Keep one of them.")
     elif "exactly" in request:
         yield from _of_wanted(request["exactly"], (*path, "exactly"), minor)
     elif alternatives:
@@ -103,7 +104,7 @@ def _of_request(request: Value, path: Path, minor: int) -> Iterator[Problem]:
             yield from _needed(one, here, "name")
             yield from _of_wanted(one, here, minor)
     else:
-        yield Problem(Code.MISSING_FIELD, path, "has neither exactly nor firstAvailable", "add exactly")
+        yield Problem(validating.MISSING_FIELD, path, "has neither exactly nor firstAvailable", "Add exactly.")
 
 
 def _of_wanted(wanted: Value, path: Path, minor: int) -> Iterator[Problem]:
@@ -112,9 +113,9 @@ def _of_wanted(wanted: Value, path: Path, minor: int) -> Iterator[Problem]:
     count = wanted.get("count") or 0
     if wanted.get("allocationMode") == "All":
         if count:
-            yield Problem(Code.INVALID_VALUE, (*path, "count"), "allocationMode All takes no count", "remove count")
+            yield Problem(validating.INVALID_VALUE, (*path, "count"), "allocationMode All takes no count", "Remove count.")
     elif count < 0:
-        yield Problem(Code.INVALID_VALUE, (*path, "count"), f"is {count}: must be at least 1")
+        yield Problem(validating.INVALID_VALUE, (*path, "count"), f"is {count}: must be at least 1")
     for number, toleration in enumerate(wanted.get("tolerations") or ()):
         yield from _of_toleration(toleration, (*path, "tolerations", number))
 
@@ -124,9 +125,9 @@ def _of_toleration(toleration: Value, path: Path) -> Iterator[Problem]:
     if not operator:
         yield _missing((*path, "operator"))
     elif operator == "Exists" and value:
-        yield Problem(Code.INVALID_VALUE, (*path, "value"), "operator Exists takes no value", "remove value")
+        yield Problem(validating.INVALID_VALUE, (*path, "value"), "operator Exists takes no value", "Remove value.")
     elif operator == "Equal" and (wrong := formats.label_value(value)):
-        yield Problem(Code.INVALID_VALUE, (*path, "value"), wrong)
+        yield Problem(validating.INVALID_VALUE, (*path, "value"), wrong)
 
 
 def _of_config(config: Value, path: Path) -> Iterator[Problem]:
@@ -140,9 +141,9 @@ def _of_config(config: Value, path: Path) -> Iterator[Problem]:
     if parameters is None:
         yield _missing((*here, "parameters"))
     elif not isinstance(parameters, dict):
-        yield Problem(Code.WRONG_TYPE, (*here, "parameters"), "must be a mapping")
+        yield Problem(validating.WRONG_TYPE, (*here, "parameters"), "must be a mapping")
     elif len(json.dumps(parameters, separators=(",", ":"), ensure_ascii=False).encode()) > _LARGEST_PARAMETERS:
-        yield Problem(Code.INVALID_VALUE, (*here, "parameters"), f"is larger than {_LARGEST_PARAMETERS:,} bytes")
+        yield Problem(validating.INVALID_VALUE, (*here, "parameters"), f"is larger than {_LARGEST_PARAMETERS:,} bytes")
     elif opaque.get("driver") == names.DRIVER:
         yield from _of_nvidia(parameters, (*here, "parameters"))
 
@@ -151,7 +152,7 @@ def _of_nvidia(parameters: dict[str, Any], path: Path) -> Iterator[Problem]:
     try:
         nvidia.decode(parameters)
     except nvidia.InvalidConfigError as error:
-        yield Problem(Code.INVALID_CONFIG, path, str(error))
+        yield Problem(validating.INVALID_CONFIG, path, str(error))
 
 
 def _needed(value: Value, path: Path, *fields: str) -> Iterator[Problem]:
@@ -161,4 +162,4 @@ def _needed(value: Value, path: Path, *fields: str) -> Iterator[Problem]:
 
 
 def _missing(path: Path) -> Problem:
-    return Problem(Code.MISSING_FIELD, path, "is missing", f"add {path[-1]}", at_key=True)
+    return Problem(validating.MISSING_FIELD, path, "is missing", f"Add {path[-1]}.", at_key=True)

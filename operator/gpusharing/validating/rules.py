@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from gpusharing import cel
 from gpusharing.cel.expressions import expression
-from gpusharing.validating.problems import Code, Path, Problem
+from gpusharing.findings import validating
+from gpusharing.validating.problems import Path, Problem
 from gpusharing.validating.structure import Schema
 
 _SELF: Final = ("self",)
@@ -21,7 +22,7 @@ def problems(schema: Schema, value: Any, path: Path = ()) -> Iterator[Problem]:
         if not _holds(rule["rule"], value):
             # `fieldPath` begins at the value that the rule is about.
             field = _FIELD.findall(rule.get("fieldPath", ""))
-            yield Problem(Code.RULE_BROKEN, (*path, *field), rule["message"])
+            yield Problem(validating.RULE_BROKEN, (*path, *field), rule["message"])
     if isinstance(value, dict):
         known = schema.get("properties") or {}
         others = schema.get("additionalProperties")

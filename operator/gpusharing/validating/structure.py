@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpusharing.api.text import clip
-from gpusharing.validating.problems import Code, Path, Problem
+from gpusharing.findings import validating
+from gpusharing.validating.problems import Path, Problem
 
 Schema = Mapping[str, Any]
 Check = Callable[[Any], str | None]
@@ -36,10 +37,10 @@ _LONGEST_SHOWN: Final = 80
 def problems(schema: Schema, value: Any, path: Path = ()) -> Iterator[Problem]:
     if value is None:
         if not schema.get("nullable") and not (path and _is_optional_null(schema)):
-            yield Problem(Code.WRONG_TYPE, path, f"is null: must be {_kind(schema)}")
+            yield Problem(validating.WRONG_TYPE, path, f"is null: must be {_kind(schema)}")
         return
     if wrong := _type_problem(schema, value):
-        yield Problem(Code.WRONG_TYPE, path, wrong)
+        yield Problem(validating.WRONG_TYPE, path, wrong)
         return
     yield from _of_any_type(schema, value, path)
     if isinstance(value, dict):
@@ -105,21 +106,21 @@ def _of_any_type(schema: Schema, value: Any, path: Path) -> Iterator[Problem]:
     if "enum" in schema and value not in schema["enum"]:
         near = nearest(str(value), [str(one) for one in schema["enum"]])
         yield Problem(
-            Code.INVALID_VALUE,
+            validating.INVALID_VALUE,
             path,
             f"is {shown(value)}: must be {' or '.join(str(one) for one in schema['enum'])}",
-            f"set it to {near}" if near else None,
+            f"Set it to {near}." if near else None,
         )
     check: Check | None = schema.get(CHECK)
     if check is not None and (wrong := check(value)):
-        yield Problem(Code.INVALID_VALUE, path, wrong)
+        yield Problem(validating.INVALID_VALUE, path, wrong)
 
 
 def _of_mapping(schema: Schema, value: Mapping[str, Any], path: Path) -> Iterator[Problem]:
     known: Mapping[str, Schema] = schema.get("properties") or {}
     for name in schema.get("required") or ():
         if name not in value:
-            yield Problem(Code.MISSING_FIELD, (*path, name), "is missing", f"add {name}", at_key=True)
+            yield Problem(validating.MISSING_FIELD, (*path, name), "is missing", f"Add {name}.", at_key=True)
     others = schema.get("additionalProperties")
     yield from _size_problems(schema, "Properties", len(value), "entries", path)
     for name, item in value.items():
@@ -130,10 +131,10 @@ def _of_mapping(schema: Schema, value: Mapping[str, Any], path: Path) -> Iterato
         elif known and not schema.get(_UNKNOWN_FIELDS):
             near = nearest(name, list(known))
             yield Problem(
-                Code.UNKNOWN_FIELD,
+                validating.UNKNOWN_FIELD,
                 (*path, name),
                 "is not a known field",
-                f"did you mean {near}?" if near else None,
+                f"Did you mean {near}?" if near else None,
                 at_key=True,
             )
 
@@ -152,7 +153,7 @@ def _of_list(schema: Schema, value: list[Any], path: Path) -> Iterator[Problem]:
         if text in seen:
             what = ", ".join(str(one) for one in named.values()) if isinstance(named, dict) else shown(named)
             yield Problem(
-                Code.INVALID_VALUE, (*path, number), f"repeats {what}, which is item {seen[text]} already", "remove one"
+                validating.INVALID_VALUE, (*path, number), f"repeats {what}, which is item {seen[text]} already", "Remove one."
             )
         seen.setdefault(text, number)
 
@@ -161,23 +162,23 @@ def _of_text(schema: Schema, value: str, path: Path) -> Iterator[Problem]:
     yield from _size_problems(schema, "Length", len(value), "characters", path)
     pattern = schema.get("pattern")
     if pattern and not _compiled(pattern).search(value):
-        yield Problem(Code.INVALID_VALUE, path, f"is {shown(value)}: must match {pattern}")
+        yield Problem(validating.INVALID_VALUE, path, f"is {shown(value)}: must match {pattern}")
 
 
 def _of_number(schema: Schema, value: float, path: Path) -> Iterator[Problem]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and value < low:
-        yield Problem(Code.INVALID_VALUE, path, f"is {value}: must be at least {low}", f"set it to {low} or more")
+        yield Problem(validating.INVALID_VALUE, path, f"is {value}: must be at least {low}", f"Set it to {low} or more.")
     if high is not None and value > high:
-        yield Problem(Code.INVALID_VALUE, path, f"is {value}: must be at most {high}", f"set it to {high} or less")
+        yield Problem(validating.INVALID_VALUE, path, f"is {value}: must be at most {high}", f"Set it to {high} or less.")
 
 
 def _size_problems(schema: Schema, suffix: str, size: int, what: str, path: Path) -> Iterator[Problem]:
     low, high = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
     if low is not None and size < low:
-        yield Problem(Code.INVALID_VALUE, path, f"has {size} {what}: must have at least {low}")
+        yield Problem(validating.INVALID_VALUE, path, f"has {size} {what}: must have at least {low}")
     if high is not None and size > high:
-        yield Problem(Code.INVALID_VALUE, path, f"has {size} {what}: must have at most {high}")
+        yield Problem(validating.INVALID_VALUE, path, f"has {size} {what}: must have at most {high}")
 
 
 @lru_cache

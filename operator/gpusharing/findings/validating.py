@@ -99,7 +99,7 @@ REPEATED_OBJECT: Final = Entry(
     code="GSH0314",
     severity=Severity.WARNING,
     title="Object that is given twice",
-    sentence="{object} is in {first} already, and the one that is applied last counts.",
+    sentence="{object} is in line {line} of this file already, and the one that is applied last counts.",
     remedy="Rename or remove one of them.",
 )
 

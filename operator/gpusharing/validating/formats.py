@@ -53,8 +53,9 @@ def fully_qualified_name(value: str) -> str | None:
     domain, slash, name = value.partition("/")
     if not slash:
         return f"is {shown(value)}: must be a domain and a name, such as gpu.nvidia.com/productName"
-    if driver_name(domain):
-        return f"is {shown(value)}: the part before '/' must be a domain of at most {_LONGEST_LABEL} characters"
+    if len(domain) > _LONGEST_LABEL or dns_subdomain(domain):
+        longest = f"of lower-case letters, and at most {_LONGEST_LABEL} characters"
+        return f"is {shown(value)}: the part before '/' must be a domain {longest}"
     # What has two of them is accepted, too.
     if "/" not in name and (len(name) > _LONGEST_IDENTIFIER or not _IDENTIFIER.fullmatch(name)):
         return (

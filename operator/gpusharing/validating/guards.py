@@ -43,9 +43,14 @@ class Guards:
 
     def of_claim(self, value: Mapping[str, Any]) -> Iterator[Problem]:
         """Of a claim or a template."""
-        path: Path = ("spec", "spec", "devices") if value["kind"] == "ResourceClaimTemplate" else ("spec", "devices")
+        is_template = value["kind"] == "ResourceClaimTemplate"
+        path: Path = ("spec", "spec", "devices") if is_template else ("spec", "devices")
+        spec = value["spec"]["spec"] if is_template else value["spec"]
+        # As the API server writes it.
+        devices = {"requests": None, **(spec.get("devices") or {})}
+        shown = {**value, "spec": {"spec": {"devices": devices}} if is_template else {"devices": devices}}
         for guard in (claims.CLAIMS, claims.TOLERATIONS):
-            yield from self._refusals(guard, value, value["metadata"].get("namespace"), path)
+            yield from self._refusals(guard, shown, value["metadata"].get("namespace"), path)
 
     def of_pod(self, spec: Mapping[str, Any], namespace: str | None, path: Path) -> Iterator[Problem]:
         yield from self._refusals(pods.PODS, {"kind": "Pod", "metadata": {}, "spec": spec}, namespace, path)

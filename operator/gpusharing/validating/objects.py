@@ -27,12 +27,12 @@ def problems(value: Value, *, minor: int) -> Iterator[Problem]:
 
 def _of_ours(value: Value, minor: int) -> Iterator[Problem]:
     schema = _schema(value["kind"])
-    found = list(structure.problems(schema, value))
+    complete = structure.complete(schema, value)
+    found = list(structure.problems(schema, complete))
     yield from found
     if found:
         # As the API server: rules are for what has the structure.
         return
-    complete = structure.with_defaults(schema, value)
     found = list(rules.problems(schema, complete))
     yield from found
     if value["kind"] != "SharingPolicy" or found:
@@ -53,7 +53,8 @@ def _of_kubernetes(value: Value, minor: int) -> Iterator[Problem]:
     given = _without_nulls({name: item for name, item in value.items() if name != "metadata"})
     found = list(structure.problems(schema, given))
     yield from found
-    if any(one.entry is not validating.UNKNOWN_FIELD for one in found):
+    if any(one.entry is validating.WRONG_TYPE for one in found):
+        # As the API server, which cannot decode it.
         return
     spec = given.get("spec") or {}
     match value["kind"]:

@@ -27,10 +27,6 @@ def of_claim(devices: Value, path: Path, minor: int) -> Iterator[Problem]:
         yield from _references(constraint, here, known)
         if not constraint.get("matchAttribute") and not constraint.get("distinctAttribute"):
             yield Problem(validating.MISSING_FIELD, here, "has neither matchAttribute nor distinctAttribute", "Add one.")
-        elif "matchAttribute" in constraint and "distinctAttribute" in constraint:
-            yield Problem(
-                validating.INVALID_VALUE, here, "has both matchAttribute and distinctAttribute", "Split it into two."
-            )
     for number, config in enumerate(devices.get("config") or ()):
         here = (*path, "config", number)
         yield from _references(config, here, known)
@@ -122,9 +118,7 @@ def _of_wanted(wanted: Value, path: Path, minor: int) -> Iterator[Problem]:
 
 def _of_toleration(toleration: Value, path: Path) -> Iterator[Problem]:
     value, operator = toleration.get("value") or "", toleration.get("operator") or ""
-    if not operator:
-        yield _missing((*path, "operator"))
-    elif operator == "Exists" and value:
+    if operator == "Exists" and value:
         yield Problem(validating.INVALID_VALUE, (*path, "value"), "operator Exists takes no value", "Remove value.")
     elif operator == "Equal" and (wrong := formats.label_value(value)):
         yield Problem(validating.INVALID_VALUE, (*path, "value"), wrong)

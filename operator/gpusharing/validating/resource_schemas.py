@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from gpusharing.validating import formats
-from gpusharing.validating.structure import CHECK, Check, Schema
+from gpusharing.validating.structure import CHECK, Check, Schema, any_of, shown
 
 
 def _object(properties: dict[str, Schema], *required: str) -> Schema:
@@ -36,7 +36,7 @@ def _choice(*values: str) -> Schema:
 
 
 def _not_among(value: str, values: tuple[str, ...]) -> str | None:
-    return None if value in values else f"is {value}: must be {' or '.join(values)}"
+    return None if value in values else f"is {shown(value)}: must be {any_of(values)}"
 
 
 def _texts(check: Check | None = None) -> Schema:

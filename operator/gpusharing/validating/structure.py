@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ _LONGEST_SHOWN: Final = 80
 
 def problems(schema: Schema, value: Any, path: Path = ()) -> Iterator[Problem]:
     if value is None:
-        if not schema.get("nullable") and not (path and _is_optional_null(schema)):
+        if not schema.get("nullable"):
             yield Problem(validating.WRONG_TYPE, path, f"is null: must be {_kind(schema)}")
         return
     if wrong := _type_problem(schema, value):
@@ -53,20 +53,21 @@ def problems(schema: Schema, value: Any, path: Path = ()) -> Iterator[Problem]:
         yield from _of_number(schema, value, path)
 
 
-def with_defaults(schema: Schema, value: Any) -> Any:
-    """As the API server stores it: with defaults, without nulls that a default replaces."""
-    if isinstance(value, dict) and "properties" in schema:
-        filled = dict(value)
-        for name, property_ in schema["properties"].items():
-            if filled.get(name) is None and "default" in property_:
-                filled[name] = property_["default"]
-            if name in filled:
-                filled[name] = with_defaults(property_, filled[name])
+def complete(schema: Schema, value: Any) -> Any:
+    """As the API server looks at it: a null is an absent field, and what is absent and has a default gets it."""
+    if isinstance(value, dict):
+        known: Schema = schema.get("properties") or {}
+        others = schema.get("additionalProperties")
+        filled = {name: part["default"] for name, part in known.items() if "default" in part}
+        for name, item in value.items():
+            part = known.get(name) or (others if isinstance(others, dict) else None)
+            if part is None:
+                filled[name] = item
+            elif item is not None or part.get("nullable"):
+                filled[name] = complete(part, item)
         return filled
-    if isinstance(value, dict) and isinstance(schema.get("additionalProperties"), dict):
-        return {key: with_defaults(schema["additionalProperties"], item) for key, item in value.items()}
-    if isinstance(value, list) and "items" in schema:
-        return [with_defaults(schema["items"], item) for item in value]
+    if isinstance(value, list):
+        return [complete(schema.get("items") or {}, item) for item in value]
     return value
 
 
@@ -74,12 +75,13 @@ def shown(value: Any) -> str:
     return clip(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_SHOWN)
 
 
-def nearest(name: str, known: Iterator[str] | list[str]) -> str | None:
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)), None)
+def any_of(values: Sequence[str]) -> str:
+    *others, last = values
+    return f"{', '.join(others)} or {last}" if others else last
 
 
-def _is_optional_null(schema: Schema) -> bool:
-    return "default" in schema
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.6)), None)
 
 
 def _kind(schema: Schema) -> str:
@@ -108,7 +110,7 @@ def _of_any_type(schema: Schema, value: Any, path: Path) -> Iterator[Problem]:
         yield Problem(
             validating.INVALID_VALUE,
             path,
-            f"is {shown(value)}: must be {' or '.join(str(one) for one in schema['enum'])}",
+            f"is {shown(value)}: must be {any_of([str(one) for one in schema['enum']])}",
             f"Set it to {near}." if near else None,
         )
     check: Check | None = schema.get(CHECK)

@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 
 from gpusharing import cel
 from gpusharing.api import names
-from gpusharing.api.meta import Key
 from gpusharing.findings import validating
 from gpusharing.findings.finding import Finding, Reference, ignored_by
 from gpusharing.validating import kinds, objects
@@ -158,14 +157,15 @@ class _Run:
             yield from guards.of_pod(spec, one.object.namespace or None, path)
 
     def _look_for_repeated(self) -> None:
-        first: dict[tuple[str, Key], _Given] = {}
+        """In a file: those of other folders may be for other clusters."""
+        first: dict[tuple[str, Reference], _Given] = {}
         for one in self._given:
             if not one.object.name or not kinds.is_checked(one.value["apiVersion"], one.object.kind):
                 continue
-            key = (one.object.kind, (one.object.namespace, one.object.name))
-            before = first.setdefault(key, one)
+            before = first.setdefault((one.file, one.object), one)
             if before is not one:
-                finding = validating.REPEATED_OBJECT.found(one.object, first=before.file, object=one.object)
+                line = before.document.root.mark.line
+                finding = validating.REPEATED_OBJECT.found(one.object, line=line, object=one.object)
                 self._add(one, Located(finding, one.file, one.document.mark(("metadata", "name"))))
 
     def _put(self, given: _Given, problems: Iterable[Problem]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gpusharing.findings import reading, validating
+from gpusharing.findings import planning, reading, validating
 from gpusharing.findings.finding import Entry
 
 
@@ -16,6 +16,7 @@ class Area(NamedTuple):
 AREAS: Final = (
     Area(1, "Reading the cluster", reading.ENTRIES),
     Area(3, "Manifests", validating.ENTRIES),
+    Area(4, "Plans", planning.ENTRIES),
 )
 
 TABLE: Final[Mapping[str, Entry]] = {entry.code: entry for area in AREAS for entry in area.entries}

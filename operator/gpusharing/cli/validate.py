@@ -1,22 +1,17 @@
 """gpusharing validate: manifests as the API server, NVIDIA's decoder and our guards would look at them, offline."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from gpusharing.cli import exits, options
-from gpusharing.cli.exits import CommandError
+from gpusharing.cli.manifests import read_sources
 from gpusharing.cli.output import MARKS, Screen, Style, as_json
 from gpusharing.findings.finding import Severity
 from gpusharing.validating import reports
-from gpusharing.validating.reading import LARGEST
 from gpusharing.validating.validation import Located, Source, Validation, validate
 
 _FORMATS: Final = (options.TABLE, options.JSON, "github", "junit", "sarif")
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
-_PIPE: Final = "-"
 
 
 def register(subparsers: Any) -> None:
@@ -42,7 +37,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    sources = [_read(name) for name in _named(arguments.files)]
+    sources = list(read_sources(arguments.files))
     newest = {} if arguments.kubernetes is None else {"minor": arguments.kubernetes}
     validation = validate(sources, namespace=arguments.namespace, **newest)
     found = tuple(one for one in validation.findings if one.finding.code not in arguments.ignore)
@@ -56,26 +51,6 @@ def _minor(text: str) -> int:
     if major != "1" or not minor.isdecimal():
         raise argparse.ArgumentTypeError(f"{text} is not a version such as 1.37")
     return int(minor)
-
-
-def _named(given: Sequence[str]) -> Iterator[str]:
-    for name in given:
-        path = Path(name)
-        if name != _PIPE and path.is_dir():
-            yield from sorted(str(one) for one in path.rglob("*") if one.suffix in _SUFFIXES and one.is_file())
-        else:
-            yield name
-
-
-def _read(name: str) -> Source:
-    try:
-        if name == _PIPE:
-            # One byte more than is taken: then it is told that it is too large.
-            return Source("standard input", sys.stdin.buffer.read(LARGEST + 1))
-        with Path(name).open("rb") as file:
-            return Source(name, file.read(LARGEST + 1))
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror or error}") from error
 
 
 def _printed(validation: Validation, sources: Sequence[Source], output: str) -> str:

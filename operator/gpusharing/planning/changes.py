@@ -22,8 +22,6 @@ class GpuPlan:
     effect: Effect
     claims: tuple[str, ...] = ()
     """Those that block the change, as namespace/name."""
-    waits: tuple[str, ...] = ()
-    """Policies whose rollout waits for other nodes here."""
 
     @property
     def refused(self) -> tuple[Refusal, ...]:

@@ -10,7 +10,7 @@ from gpusharing.core.allocate.allocation import Cluster, allocate, results
 from gpusharing.core.allocate.extended_resources import ExtendedResources, NotProvidedError
 from gpusharing.core.allocate.inventory import Inventory, TaintRule, read_taint_rule
 from gpusharing.core.allocate.pod_claims import PodClaimError, claims_of_pod
-from gpusharing.core.allocate.requests import Claim, UnknownRequestError, read_claim
+from gpusharing.core.allocate.requests import Claim, UnknownRequestError
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.explaining import lean
 from gpusharing.explaining.where import exclusions
@@ -52,11 +52,9 @@ class Fleet:
         self, claims: Sequence[Claim], nodes: Iterable[str], cluster: Cluster, denied: Collection[str]
     ) -> tuple[str, Sequence[Any]] | None:
         """The first of these nodes on which the claims fit, and what they would get."""
-        for name in nodes:
-            outcome = allocate(claims, [self._nodes[name]], cluster, denied=denied)
-            if outcome.stop is not None:
-                return None
-            found = outcome.nodes[name]
+        outcome = allocate(claims, (self._nodes[name] for name in nodes), cluster, denied=denied, first=True)
+        if outcome.stop is None and outcome.nodes:
+            name, found = next(reversed(outcome.nodes.items()))
             if found.chosen is not None and not found.denied_by:
                 return name, found.chosen
         return None
@@ -99,15 +97,20 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
             )
 
 
-def fits_at_all(kind: KindOfClaim, fleet: Fleet, denied: Denied) -> bool:
-    """Whether any node would have it, if all were idle."""
-    value = {"metadata": {"name": kind.example, "namespace": kind.namespace}, "spec": kind.spec}
-    try:
-        claim = read_claim(value)
-    except UnknownRequestError:
-        return True
-    nodes = [one.metadata.name for one in fleet.nodes]
-    return fleet.place([claim], nodes, fleet.cluster(Taken()), denied.get(kind.namespace, ())) is not None
+def without_place(kinds: Iterable[KindOfClaim], fleet: Fleet, denied: Denied) -> list[KindOfClaim]:
+    """Those that no node would have, if all were idle."""
+    known: dict[tuple[bytes, frozenset[str]], bool] = {}
+    names = [one.metadata.name for one in fleet.nodes]
+    idle = fleet.cluster(Taken())
+    found: list[KindOfClaim] = []
+    for kind in kinds:
+        # Namespaces differ in nothing but the policies of whose tenants they are none.
+        key = kind.text, frozenset(denied.get(kind.namespace, ()))
+        if key not in known:
+            known[key] = fleet.place([kind.claim], names, idle, key[1]) is not None if kind.claim else True
+        if not known[key]:
+            found.append(kind)
+    return found
 
 
 def kinds_in_use(state: State) -> list[KindOfClaim]:

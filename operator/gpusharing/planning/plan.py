@@ -1,8 +1,8 @@
 """Makes the plan."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gpusharing.api import names
@@ -58,6 +58,11 @@ def plan(world: World, edit: Edit, assumptions: Assumptions | None = None) -> Pl
     return _Planning(world, state, decided, assumed).plan()
 
 
+def without(found: Plan, codes: Collection[str]) -> Plan:
+    """Findings of these codes are left out."""
+    return replace(found, findings=tuple(one for one in found.findings if one.code not in codes))
+
+
 @dataclass(slots=True)
 class _Planning:
     world: World
@@ -110,7 +115,7 @@ class _Planning:
         taken = self._taken_after(rollouts)
         found = list(fitting.starting(self.world, after, taken, denied))
         in_use = fitting.kinds_in_use(self.state)
-        missing = [kind for kind in in_use if not fitting.fits_at_all(kind, after, denied)]
+        missing = fitting.without_place(in_use, after, denied)
         del after, taken
         if not found and not missing:
             return [], []
@@ -123,8 +128,9 @@ class _Planning:
             if _id(pod) in waiting
         }
         starting = [workload for pod, workload in found if _id(pod) not in fits_now]
-        stranded = [kind for kind in missing if fitting.fits_at_all(kind, before, {})]
-        return _grouped(starting), [_workload(kind) for kind in stranded]
+        # Those that had none before are not stranded by this.
+        homeless = {id(kind) for kind in fitting.without_place(missing, before, {})}
+        return _grouped(starting), [_workload(kind) for kind in missing if id(kind) not in homeless]
 
     def _fleet(self, rollouts: Mapping[str, NodeRollout]) -> Fleet:
         """With what is published when all changes are done; without rollouts, with what is published now."""
@@ -315,8 +321,7 @@ def _grouped(found: Sequence[Workload]) -> list[Workload]:
 
 
 def _workload(kind: KindOfClaim) -> Workload:
-    value = {"metadata": {"name": kind.example, "namespace": kind.namespace}, "spec": kind.spec}
-    asks_for = fitting.in_words([fitting.read_claim(value)])
+    asks_for = fitting.in_words([kind.claim] if kind.claim else [])
     return Workload(namespace=kind.namespace, name=kind.example, count=kind.allocated, asks_for=asks_for)
 
 

@@ -16,6 +16,7 @@ from gpusharing.api.meta import Key, key_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.core.allocate.requests import Claim, UnknownRequestError, read_claim
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.core.claims.allocation import kept
 from gpusharing.core.cluster.guards import closing_upkeep
@@ -59,10 +60,20 @@ class KindOfClaim:
     """Claims of a namespace that ask for the same."""
 
     namespace: str
-    spec: Json
+    text: bytes
+    """Their spec."""
     example: str
     """The name of one of them."""
     allocated: int = 0
+
+    @property
+    def claim(self) -> Claim | None:
+        """One that is not allocated; None: Kubernetes would not take it."""
+        metadata = {"name": self.example, "namespace": self.namespace}
+        try:
+            return read_claim({"metadata": metadata, "spec": strict_json.loads(self.text)})
+        except UnknownRequestError:
+            return None
 
 
 def read(world: World, *, idle_wait: float = IDLE_WAIT) -> State:
@@ -103,7 +114,7 @@ def _take_claim(state: State, one: Encoded) -> None:
     name = claim.metadata.namespace, spec
     kind = state.kinds.get(name)
     if kind is None:
-        kind = state.kinds[name] = KindOfClaim(claim.metadata.namespace, strict_json.loads(spec), claim.metadata.name)
+        kind = state.kinds[name] = KindOfClaim(claim.metadata.namespace, spec, claim.metadata.name)
     kind.allocated += allocation is not None
     state.kind_of[key] = kind
     state.decider.state.put(ResourceClaim, kept(claim, names.DRIVER))

@@ -68,7 +68,7 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Lines]] | None:
         return None
     lists: dict[str, Lines] = {}
     current = Lines()
-    for line in data[start + len(_OBJECTS) :].splitlines():
+    for line in _lines(data, start + len(_OBJECTS)):
         if line.startswith(_OBJECT):
             current.texts.append(line.removesuffix(b",").strip())
         elif field := _FIELD.fullmatch(line):
@@ -76,3 +76,12 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Lines]] | None:
         elif line not in _ENDS:
             return None
     return head, lists
+
+
+def _lines(data: bytes, start: int) -> Iterator[bytes]:
+    """One after the other: a list of all would be the file once more."""
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        yield data[start:end]
+        start = end + 1

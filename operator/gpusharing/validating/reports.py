@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 from gpusharing import __version__
 from gpusharing.findings.finding import Severity
+from gpusharing.findings.github import command
 from gpusharing.findings.xml import element
 from gpusharing.validating.validation import Located, Validation
 
-_OF_GITHUB: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 _OF_SARIF: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -26,16 +26,9 @@ def to_json(validation: Validation) -> dict[str, Any]:
 
 
 def github(findings: Iterable[Located]) -> Iterator[str]:
-    """Workflow commands: GitHub shows them beside the lines of a pull request."""
     for one in findings:
-        about = {
-            "file": one.file,
-            "line": str(one.mark.line),
-            "col": str(one.mark.column),
-            "title": f"{one.finding.code} {one.finding.entry.title}",
-        }
-        properties = ",".join(f"{name}={_escaped(value, properties=True)}" for name, value in about.items())
-        yield f"::{_OF_GITHUB[one.finding.entry.severity]} {properties}::{_escaped(text(one))}"
+        place = {"file": one.file, "line": str(one.mark.line), "col": str(one.mark.column)}
+        yield command(one.finding, place, text(one))
 
 
 def junit(files: Sequence[str], findings: Sequence[Located]) -> str:
@@ -93,8 +86,3 @@ def _cases(file: str, found: Sequence[Located]) -> Iterator[str]:
         is_error = one.finding.entry.severity is Severity.ERROR
         inner = failure if is_error else element("system-out", {}, text=text(one))
         yield element("testcase", {"classname": "validate", "name": name}, [inner])
-
-
-def _escaped(value: str, *, properties: bool = False) -> str:
-    value = value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return value.replace(":", "%3A").replace(",", "%2C") if properties else value

@@ -37,6 +37,8 @@ class Validation:
     """Objects of the kinds that are checked."""
     others: int
     """Objects of other kinds."""
+    objects: tuple[dict[str, Any], ...] = ()
+    """All that nothing is wrong with, of whatever kind, as JSON."""
 
 
 def validate(sources: Iterable[Source], *, minor: int = cel.NEWEST_MINOR, namespace: str | None = None) -> Validation:
@@ -46,7 +48,7 @@ def validate(sources: Iterable[Source], *, minor: int = cel.NEWEST_MINOR, namesp
         run.read(source)
     run.look_at_all()
     order = sorted(run.found, key=lambda one: (one.file, one.mark))
-    return Validation(tuple(order), run.checked, run.others)
+    return Validation(tuple(order), run.checked, run.others, run.sound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,10 @@ class _Run:
     checked: int = 0
     others: int = 0
     _given: list[_Given] = field(default_factory=list)
+
+    @property
+    def sound(self) -> tuple[dict[str, Any], ...]:
+        return tuple(one.value for one in self._given if one.is_sound)
 
     def read(self, source: Source) -> None:
         try:

@@ -15,8 +15,8 @@ class Area(NamedTuple):
 
 AREAS: Final = (
     Area(1, "Reading the cluster", reading.ENTRIES),
-    Area(3, "Manifests", validating.ENTRIES),
-    Area(4, "Plans", planning.ENTRIES),
+    Area(6, "Manifests", validating.ENTRIES),
+    Area(7, "Plans", planning.ENTRIES),
 )
 
 TABLE: Final[Mapping[str, Entry]] = {entry.code: entry for area in AREAS for entry in area.entries}

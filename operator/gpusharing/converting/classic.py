@@ -35,7 +35,8 @@ def _resource_class(document: Field, known: Known) -> None:
     driver = parameters.driver_of_today(former.text)
     if driver != former.text:
         former.inform(f"NVIDIA's driver {former.text} is called {driver} today")
-    selectors, configs = [select_driver(driver)], []
+    selectors = [select_driver(driver)]
+    configs: list[CommentedMap] = []
     if "parametersRef" in document:
         of_parameters, configs = parameters.of_class(document["parametersRef"], driver, known)
         selectors += of_parameters

@@ -132,7 +132,7 @@ class _Converter:
     def _convert(self, field: Field) -> list[Written] | None:
         """None: it is of today already, or somebody else's."""
         version, kind = field.type
-        if version in (*dra.VERSIONS, *classic.VERSIONS):
+        if version in (*dra.VERSIONS, *parameters.CLASSIC):
             return self._convert_dra(field, version, kind)
         if version == dra.V1:
             return [Written(field.map)] if dra.renew_configs(field) else None

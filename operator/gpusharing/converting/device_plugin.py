@@ -29,7 +29,7 @@ def spec_of(config: Field, *, policy: str, registry: Registry) -> dict[str, Any]
     _explain_the_rest(config)
     for mode in ("mps", "timeSlicing"):
         shared = config.get("sharing", mode)
-        gpu = _shared_gpu(shared, mode) if shared else None
+        gpu = _shared_gpu(shared) if shared else None
         if shared and gpu:
             # As the plugin does: without MPS it looks at time-slicing.
             if mode == "mps" and config.get("sharing", "timeSlicing"):
@@ -60,7 +60,7 @@ def explain_mig_strategy(strategy: Field) -> None:
     )
 
 
-def _shared_gpu(shared: Field, mode: str) -> Field | None:
+def _shared_gpu(shared: Field) -> Field | None:
     """The entry for whole GPUs, if it makes several of one."""
     resources = shared.items("resources")
     if not resources:

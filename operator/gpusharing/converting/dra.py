@@ -62,7 +62,8 @@ def renew_configs(document: Field) -> bool:
             spec = document.get("spec", "spec", "devices")
         case _:
             spec = None
-    return any([opaque.renew(config) for config in spec.items("config")]) if spec else False
+    renewed = [opaque.renew(config) for config in spec.items("config")] if spec else []
+    return any(renewed)
 
 
 def warn_of_installed_class(name: Field) -> None:

@@ -89,7 +89,7 @@ class Field:
     def __getitem__(self, key: str) -> "Field":
         if key not in self:
             raise self.refusal(f"has no {key}")
-        return self._child(key, f"{self.path}.{key}" if self.path else key)
+        return self.child(key, f"{self.path}.{key}" if self.path else key)
 
     def get(self, *keys: str) -> "Field | None":
         field = self
@@ -117,9 +117,9 @@ class Field:
             return []
         if not isinstance(field.value, CommentedSeq):
             raise field.refusal(f"is {_kind(field.value)}, not a list")
-        return [field._child(number, f"{field.path}[{number}]") for number in range(len(field.value))]
+        return [field.child(number, f"{field.path}[{number}]") for number in range(len(field.value))]
 
-    def _child(self, key: Any, path: str) -> "Field":
+    def child(self, key: Any, path: str) -> "Field":
         positions = self.value.lc.data
         # What a conversion has added has no line of its own.
         line = self.source.first_line + positions[key][0] if positions and key in positions else self.line

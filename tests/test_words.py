@@ -13,6 +13,19 @@ import yaml
 
 ROOT: Final = Path(__file__).parent.parent
 PACKAGE: Final = ROOT / "operator/gpusharing"
+ROOMS: Final = (
+    "agent",
+    "api",
+    "cel",
+    "cli",
+    "controller",
+    "core",
+    "explaining",
+    "findings",
+    "kube",
+    "nvidia",
+    "snapshots",
+)
 
 # Pattern, what to write instead, and a sentence in which it must be found.
 FORBIDDEN: Final = (
@@ -138,7 +151,7 @@ def _of_code() -> Iterator[Text]:
         chain(
             *(
                 (PACKAGE / room).rglob("*.py")
-                for room in ("agent", "api", "cel", "cli", "controller", "core", "kube", "nvidia")
+                for room in ROOMS
             )
         )
     ):

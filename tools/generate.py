@@ -1,4 +1,7 @@
-"""Writes what is generated and checked in: CRDs, guards, the chart, gRPC messages. With --check it only compares."""
+"""Writes what is generated and checked in: CRDs, guards, the chart, gRPC messages, the page of findings.
+
+With --check it only compares.
+"""
 
 import argparse
 import sys
@@ -11,6 +14,7 @@ from grpc_tools import protoc
 from chart import CHART, write_chart
 from gpusharing.api import crd
 from gpusharing.core.cluster.guards import allocation, claims, closing, in_use, namespaces, pods
+from gpusharing.findings import document
 
 ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
@@ -18,6 +22,7 @@ BASE = Path("manifests/base")
 NAMESPACES = Path("manifests/components/namespaces")
 GUARDS = "operator/gpusharing/core/cluster/guards"
 MESSAGES = Path("operator/gpusharing/agent/kubelet/pb")
+DOCS = Path("docs")
 
 
 class _PlainDumper(yaml.SafeDumper):
@@ -72,12 +77,17 @@ def write_messages(directory: Path) -> None:
         raise SystemExit("protoc failed")
 
 
+def write_docs(directory: Path) -> None:
+    (directory / "findings.md").write_text(document.page())
+
+
 def generate(root: Path) -> None:
     writers = {
         CRDS: write_crds,
         BASE: write_base,
         NAMESPACES: write_namespaces,
         MESSAGES: write_messages,
+        DOCS: write_docs,
     }
     for directory, write in writers.items():
         (root / directory).mkdir(parents=True, exist_ok=True)

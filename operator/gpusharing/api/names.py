@@ -33,6 +33,8 @@ HELD_TAINT: Final = f"{GROUP}/held"
 CONFLICT_TAINT: Final = f"{GROUP}/conflict"
 # An annotation of NodeSharings: the faults that an administrator has cleared.
 CLEARED_FAULTS: Final = f"{GROUP}/cleared-faults"
+# An annotation of any object: codes of findings (GSH0204,GSH0301) that commands do not report for it.
+IGNORED_FINDINGS: Final = f"{GROUP}/ignore-findings"
 
 CLOSING_GUARD: Final = "gpusharing-closing"
 

@@ -1,0 +1,48 @@
+"""docs/findings.md, as it is generated from the table."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from gpusharing.api import names
+from gpusharing.findings.finding import Entry
+from gpusharing.findings.table import AREAS
+
+_HEAD: Final = f"""\
+<!-- Generated from operator/gpusharing/findings by `make generate`; do not edit. -->
+# Findings
+
+What the commands of `gpusharing` report, by code. A code never changes its meaning. The words in angle brackets are
+filled in. To suppress a finding, use `--ignore CODE`. To suppress it for one object, list codes in the annotation
+`{names.IGNORED_FINDINGS}`:
+
+```
+kubectl annotate sharingpolicy thirds {names.IGNORED_FINDINGS}=GSH0101,GSH0102
+```
+
+Severities: an *Error* does not work, and will not by itself; a *Warning* does not work now, or not as expected; an
+*Info* is a fact that explains something.
+"""
+_FIELD: Final = re.compile(r"\{(\w+)\}")
+
+
+def page() -> str:
+    return "\n".join([_HEAD, *_sections()]).rstrip() + "\n"
+
+
+def _sections() -> Iterator[str]:
+    for area in AREAS:
+        yield f"## {area.title}\n"
+        for entry in sorted(area.entries, key=lambda one: one.code):
+            yield _section(entry)
+
+
+def _section(entry: Entry) -> str:
+    lines = [f"### {entry.code}", "", f"*{entry.title}* ({entry.severity.value})", "", f"> {_shown(entry.sentence)}"]
+    if entry.remedy:
+        lines += ["", f"Remedy: {_shown(entry.remedy)}"]
+    return "\n".join([*lines, ""])
+
+
+def _shown(template: str) -> str:
+    return _FIELD.sub(lambda match: f"&lt;{match[1].replace('_', ' ')}&gt;", template)

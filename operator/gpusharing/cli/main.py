@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpusharing import __version__
+from gpusharing.cli.exits import CommandError
 
 # Each command lives in a module that is imported only when it is the one that runs: the agent's node pays for nothing
 # of the operator's, and needs none of its packages installed.
 _COMMANDS: Final = {
     "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
+    "forecast": ("gpusharing.cli.forecast", "show what a node that does not exist yet would publish"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }
 
@@ -29,4 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             subparsers.add_parser(name, help=summary)
     parsed = parser.parse_args(given)
-    sys.exit(parsed.run(parsed))
+    try:
+        code = parsed.run(parsed)
+    except CommandError as error:
+        sys.exit(f"gpusharing: {error}")
+    sys.exit(code)

@@ -21,7 +21,7 @@ def to_v1(document: Field, known: Known) -> None:
         case "ResourceClaim":
             _claim(document["spec"], document["metadata"].text_at("namespace"), known)
             if "status" in document:
-                document["status"].inform("was written by Kubernetes", "it is left out")
+                document["status"].inform("was written by Kubernetes, and is left out")
                 take(document.map, "status")
         case "ResourceClaimTemplate":
             _claim(document["spec"]["spec"], document["metadata"].text_at("namespace"), known)

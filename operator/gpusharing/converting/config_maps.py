@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import NamedTuple
 
 from gpusharing.converting import device_plugin, mig_parted
@@ -51,7 +50,7 @@ def of_config_map(config_map: Field, registry: Registry, default: str | None) ->
 
 def of_file(file: Field, registry: Registry) -> list[Written] | None:
     """As the two programs read it themselves. None: it is something else."""
-    name = PurePath(file.source.file).stem
+    name = _stem(file.source.file)
     if mig_parted.is_config(file):
         return list(_of_mig_parted(file, registry, None))
     if device_plugin.is_config(file) and "sharing" in file:
@@ -65,7 +64,7 @@ def _of_plugin(name: str, configs: list[_Config], registry: Registry, default: s
         policy_name = registry.name(name, config.name)
         spec = device_plugin.spec_of(config.field, policy=policy_name, registry=registry)
         if spec is None:
-            config.field.inform("shares no GPU, and without a policy GPUs are whole", "no policy is written")
+            config.field.inform("shares no GPU: no policy is written, because GPUs without one are whole")
             continue
         others = [other for other in named if other != config.name]
         if not config.name:
@@ -80,7 +79,7 @@ def _of_plugin(name: str, configs: list[_Config], registry: Registry, default: s
                 "selects every node",
                 f"convert both together, or set spec.nodes to matchLabels {device_plugin.NODE_LABEL}: {config.name}",
             )
-        yield policy(policy_name, ({"nodes": nodes} if nodes else {}) | spec, config.comments)
+        yield policy(policy_name, spec | ({"nodes": nodes} if nodes else {}), config.comments)
 
 
 def _of_mig_parted(file: Field, registry: Registry, default: str | None) -> Iterator[Written]:
@@ -89,7 +88,7 @@ def _of_mig_parted(file: Field, registry: Registry, default: str | None) -> Iter
     for config in configs:
         specs = mig_parted.specs_of(config)
         if not specs:
-            config.inform("creates no MIG instance, and without a policy GPUs are whole", "no policy is written")
+            config.inform("creates no MIG instance: no policy is written, because GPUs without one are whole")
             continue
         if config.name == default:
             nodes = nodes_without(mig_parted.NODE_LABEL, [other.name for other in configs if other.name != default])
@@ -98,13 +97,17 @@ def _of_mig_parted(file: Field, registry: Registry, default: str | None) -> Iter
             config.inform(
                 f"nodes are selected by the label {mig_parted.NODE_LABEL}={config.name}: "
                 f"{mig_parted.THEIR_NODE_LABEL} calls NVIDIA's MIG manager",
-                f"kubectl label nodes -l {mig_parted.THEIR_NODE_LABEL}={config.name} "
-                f"{mig_parted.NODE_LABEL}={config.name} {mig_parted.THEIR_NODE_LABEL}-",
+                f"run `kubectl label nodes -l {mig_parted.THEIR_NODE_LABEL}={config.name} "
+                f"{mig_parted.NODE_LABEL}={config.name} {mig_parted.THEIR_NODE_LABEL}-`",
             )
         comments = _comments_above(lines, config.line - file.source.first_line)
         for number, spec in enumerate(specs, 1):
             written = registry.name(config.name, str(number) if len(specs) > 1 else "")
-            yield policy(written, ({"nodes": nodes} if nodes else {}) | spec, comments if number == 1 else "")
+            yield policy(written, spec | ({"nodes": nodes} if nodes else {}), comments if number == 1 else "")
+
+
+def _stem(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
 
 
 def _config_name(key: str) -> str:

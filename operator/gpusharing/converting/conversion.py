@@ -10,7 +10,7 @@ from gpusharing.converting import classic, cluster_policy, config_maps, document
 from gpusharing.converting.documents import Document
 from gpusharing.converting.fields import Field, Source
 from gpusharing.converting.policies import Registry, Written
-from gpusharing.converting.remarks import NotConvertibleError, Remark, Weight
+from gpusharing.converting.remarks import NotConvertibleError, Remark
 
 # What is read at all: a round trip costs seconds for a large file.
 _CONCERNED: Final = re.compile(r"resource\.k8s\.io|resourceClaims|nvidia\.com|mig-configs|sharing")
@@ -59,7 +59,7 @@ def _read(name: str, document: Document, remarks: list[Remark]) -> _Read:
             return _Read(document, tuple(field.items("items")), is_list=True)
         return _Read(document, (field,))
     except NotConvertibleError as error:
-        remarks.append(Remark(Weight.ERROR, name, error.line, error.field, error.fact, error.remedy))
+        remarks.append(error.remark(name))
         return _Read(document)
 
 
@@ -117,8 +117,7 @@ class _Converter:
                 written = step(field)
             except NotConvertibleError as error:
                 self._failed.add(id(field))
-                place = (field.source.file, error.line, error.field)
-                self._remarks.append(Remark(Weight.ERROR, *place, error.fact, error.remedy))
+                self._remarks.append(error.remark(field.source.file))
             else:
                 if written is not None:
                     self._written[id(field)] = written
@@ -146,7 +145,7 @@ class _Converter:
         if kind == dra.ONLY_ALPHA:
             return None
         if kind in dra.SCHEDULING:
-            field.inform(f"{kind} was an object of the scheduler, and does not exist any more", "it is left out")
+            field.inform(f"{kind} was an object of the scheduler, does not exist any more, and is left out")
             return []
         if version in dra.VERSIONS:
             dra.to_v1(field)

@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from gpusharing.api import names
 from gpusharing.converting.fields import Field
 from gpusharing.converting.policies import Registry
 from gpusharing.converting.remarks import shown
@@ -33,7 +32,7 @@ def spec_of(config: Field, *, policy: str, registry: Registry) -> dict[str, Any]
         if shared and gpu:
             # As the plugin does: without MPS it looks at time-slicing.
             if mode == "mps" and config.get("sharing", "timeSlicing"):
-                config["sharing"]["timeSlicing"].warn("the device plugin ignores it beside mps", "remove it")
+                config["sharing"]["timeSlicing"].warn("the device plugin ignores it next to mps", "remove it")
             return _spec(shared, gpu, mode, policy, registry)
     return None
 
@@ -117,7 +116,8 @@ def _spec(shared: Field, gpu: Field, mode: str, policy: str, registry: Registry)
 def _clients(replicas: Field, mode: str) -> int:
     most = _MOST_CLIENTS[mode]
     if replicas.number > most:
-        replicas.warn(f"is {shown(replicas.number)}, and {names.API_VERSION} has at most {most}", f"{most} are offered")
+        fact = f"is {shown(replicas.number)}, and a policy offers at most {most} shares of a GPU: {most} are offered"
+        replicas.warn(fact, "check that they are enough")
     return min(replicas.number, most)
 
 

@@ -38,7 +38,7 @@ def to_v1(document: Field) -> None:
         case "ResourceClaim":
             _claim(document["spec"])
             if document.text_at("apiVersion") == VERSIONS[0] and "status" in document:
-                document["status"].inform("was written by Kubernetes", "it is left out")
+                document["status"].inform("was written by Kubernetes, and is left out")
                 take(document.map, "status")
         case "ResourceClaimTemplate":
             _claim(document["spec"]["spec"])

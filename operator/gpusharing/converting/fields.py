@@ -9,7 +9,9 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 
 from gpusharing.converting import documents
 from gpusharing.converting.documents import Document
-from gpusharing.converting.remarks import NotConvertibleError, Remark, Weight, shown
+from gpusharing.converting.remarks import NotConvertibleError, Remark, shown
+from gpusharing.findings.converting import DIFFERENT, NOT_CARRIED_OVER
+from gpusharing.findings.finding import Entry
 
 _CORRECT_IT = "correct it, or convert the document by hand"
 
@@ -46,14 +48,14 @@ class Field:
         version, kind = self.value.get("apiVersion"), self.value.get("kind")
         return version if isinstance(version, str) else "", kind if isinstance(kind, str) else ""
 
-    def remark(self, weight: Weight, fact: str, remedy: str) -> None:
-        self.source.note(Remark(weight, self.source.file, self.line, self.path, fact, remedy))
-
     def warn(self, fact: str, remedy: str) -> None:
-        self.remark(Weight.WARNING, fact, remedy)
+        self._remark(NOT_CARRIED_OVER, fact, remedy)
 
     def inform(self, fact: str, remedy: str = "") -> None:
-        self.remark(Weight.INFO, fact, remedy)
+        self._remark(DIFFERENT, fact, remedy)
+
+    def _remark(self, entry: Entry, fact: str, remedy: str) -> None:
+        self.source.note(Remark(entry, self.source.file, self.line, self.path, fact, remedy))
 
     def refusal(self, fact: str, remedy: str = _CORRECT_IT) -> NotConvertibleError:
         return NotConvertibleError(self.line, self.path, fact, remedy)

@@ -21,7 +21,7 @@ _ATTRIBUTES: Final = f"device.attributes['{names.DRIVER}']"
 _CAPACITY: Final = f"device.capacity['{names.DRIVER}']"
 _VERSION: Final = re.compile(r"v?([0-9]{1,6})(?:\.([0-9]{1,6}))?(?:\.([0-9]{1,6}))?")
 _QUANTITY: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,3})?([KMGTPE]i|[kMGTPE])?")
-_WRITE_ANEW: Final = "write it as CEL: docs/cel.md has the attributes"
+_WRITE_AGAIN: Final = "write it as CEL: docs/cel.md has the attributes"
 
 
 def as_cel(selector: Field) -> str:
@@ -49,7 +49,7 @@ def named_resources(selector: Field, driver: str) -> str:
     )
     rewritten = read.sub(renamed, written)
     if re.search(r"(?<!device\.)\battributes\b", rewritten):
-        raise selector.refusal(f"uses attributes in a way that has no counterpart: {shown(written)}", _WRITE_ANEW)
+        raise selector.refusal(f"uses attributes as CEL of today cannot: {shown(written)}", _WRITE_AGAIN)
     return rewritten
 
 
@@ -63,7 +63,7 @@ def _property(condition: Field) -> str:
         return _compared(condition, f"{_CAPACITY}.memory", "quantity", _QUANTITY)
     if name in _VERSIONS:
         return _compared(condition, f"{_ATTRIBUTES}.{name}", "semver", _VERSION)
-    raise condition.refusal("is not published as an attribute", _WRITE_ANEW)
+    raise condition.refusal("is not published as an attribute", _WRITE_AGAIN)
 
 
 def _compared(condition: Field, attribute: str, function: str, pattern: re.Pattern[str]) -> str:

@@ -104,7 +104,8 @@ def _gpus(entry: Field) -> dict[str, Any] | None:
         if not indices:
             raise devices.refusal("names no GPU")
         selected["maxPerNode"] = len(indices)
-        devices.warn("GPUs are not selected by index", f"any {len(indices)} GPUs of a node are taken")
+        fact = f"GPUs are not selected by index: the policy takes any {len(indices)} of a node"
+        devices.warn(fact, "set gpus.selectors if it matters which")
     return selected
 
 

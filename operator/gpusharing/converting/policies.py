@@ -10,6 +10,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from gpusharing.api import names
 from gpusharing.converting.fields import Field
 
+_ORDER: Final = ("priority", "nodes", "gpus", "offers", "tenants", "classes")
+"""As docs/policies.md has them."""
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -49,7 +51,7 @@ class Registry:
 
 def policy(name: str, spec: Mapping[str, Any], comments: str = "") -> Written:
     data = CommentedMap(apiVersion=names.API_VERSION, kind="SharingPolicy", metadata=CommentedMap(name=name))
-    data["spec"] = _commented(spec)
+    data["spec"] = _commented({key: spec[key] for key in _ORDER if key in spec})
     return Written(data, comments)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gpusharing.findings import reading
+from gpusharing.findings import converting, reading
 from gpusharing.findings.finding import Entry
 
 
@@ -13,6 +13,9 @@ class Area(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-AREAS: Final = (Area(1, "Reading the cluster", reading.ENTRIES),)
+AREAS: Final = (
+    Area(1, "Reading the cluster", reading.ENTRIES),
+    Area(8, "Conversion", converting.ENTRIES),
+)
 
 TABLE: Final[Mapping[str, Entry]] = {entry.code: entry for area in AREAS for entry in area.entries}

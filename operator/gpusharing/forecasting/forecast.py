@@ -70,7 +70,8 @@ def forecast(node: Node, policies: ExaminedPolicies, *, full_menus: int = 1, dri
 
 def _decide(node: Node, policies: ExaminedPolicies, driver: str) -> tuple[GpuSharing, ...]:
     status = NodeSharingStatus(
-        models=reported_models.described(node.boards), gpus=tuple(_reported(gpu, node.memory_wall) for gpu in _gpus(node))
+        models=reported_models.described(node.boards),
+        gpus=tuple(_reported(gpu, node.memory_wall) for gpu in _gpus(node)),
     )
     sharing = NodeSharing(metadata=WholeMeta(name=node.name), status=status)
     view = NodeView(sharing=sharing, labels=node.labels, claims=(), driver=driver)

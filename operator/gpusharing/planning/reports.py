@@ -32,7 +32,50 @@ class Group:
         return some(self.places)
 
     @property
-    def effect_in_words(effect: Effect, claims: Sequence[str]) -> str:
+    def effect_in_words(self) -> str:
+        return effect_in_words(self.effect, self.claims)
+
+
+def groups(plan: Plan) -> list[Group]:
+    """Those that disturb most come first."""
+    places: defaultdict[tuple[Effect, str], list[str]] = defaultdict(list)
+    claims: defaultdict[tuple[Effect, str], set[str]] = defaultdict(set)
+    for node in plan.nodes:
+        for gpu in node.gpus:
+            key = gpu.effect, change_in_words(gpu)
+            places[key].append(f"{node.node}/gpu-{gpu.slot}")
+            claims[key].update(gpu.claims)
+    found = [
+        Group(change=change, effect=effect, places=tuple(found_at), claims=tuple(sorted(claims[effect, change])))
+        for (effect, change), found_at in places.items()
+    ]
+    return sorted(found, key=lambda one: (-_WEIGHT[one.effect], -len(one.places), one.change))
+
+
+def some(items: Sequence[str]) -> str:
+    more = len(items) - _MOST_PLACES
+    return ", ".join(items[:_MOST_PLACES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def summary(plan: Plan) -> str:
+    gpus = sum(len(node.gpus) for node in plan.nodes)
+    if not gpus:
+        return f"No GPU changes, of {counted(plan.total_gpus, 'GPU')} on {counted(plan.total_nodes, 'node')}."
+    verb = "changes" if gpus == 1 else "change"
+    disturbed = sorted({claim for gpu in plan.disturbed for claim in gpu.claims})
+    claims = f"{counted(len(disturbed), 'claim')} in the way" if disturbed else "no running work is disturbed"
+    nodes = f"{len(plan.nodes):,} of {counted(plan.total_nodes, 'node')}"
+    return f"{gpus:,} of {counted(plan.total_gpus, 'GPU')} on {nodes} {verb}; {claims}."
+
+
+def change_in_words(gpu: GpuPlan) -> str:
+    before, after = _offer_in_words(gpu.before), _offer_in_words(gpu.after)
+    if before != after:
+        return f"{before} → {after}"
+    return f"{after} ({'; '.join(differences(gpu.before, gpu.after)) or 'settings'})"
+
+
+def effect_in_words(effect: Effect, claims: Sequence[str]) -> str:
     named = f"{counted(len(claims), 'claim')} ({listed(claims)})"
     match effect:
         case Effect.NONE:

@@ -88,7 +88,8 @@ def _of_mig_parted(file: Field, registry: Registry, default: str | None) -> Iter
     for config in configs:
         specs = mig_parted.specs_of(config)
         if not specs:
-            config.inform("creates no MIG instance: no policy is written, because GPUs without one are whole")
+            if not mig_parted.switches_mig_on(config):
+                config.inform("creates no MIG instance: no policy is written, because GPUs without one are whole")
             continue
         if config.name == default:
             nodes = nodes_without(mig_parted.NODE_LABEL, [other.name for other in configs if other.name != default])

@@ -39,7 +39,7 @@ class _Read(NamedTuple):
 
 def convert(files: Sequence[File]) -> Conversion:
     remarks: list[Remark] = []
-    read = [[_read(file.name, document, remarks) for document in documents.split(file.text)] for file in files]
+    read = [[_read(document, remarks) for document in documents.split(file.name, file.text)] for file in files]
     converter = _Converter(remarks)
     converter.convert([one for those in read for document in those for one in document.objects])
     converted = tuple(
@@ -49,17 +49,17 @@ def convert(files: Sequence[File]) -> Conversion:
     return Conversion(converted, tuple(sorted(remarks, key=lambda remark: (remark.file, remark.line))))
 
 
-def _read(name: str, document: Document, remarks: list[Remark]) -> _Read:
+def _read(document: Document, remarks: list[Remark]) -> _Read:
     if document.is_empty or not _CONCERNED.search(document.body):
         return _Read(document)
-    source = Source(file=name, first_line=document.line, text=document.body, note=remarks.append)
+    source = Source(file=document.file, first_line=document.line, text=document.body, note=remarks.append)
     try:
         field = Field.of_document(documents.load(document), source)
         if field.type == _LIST:
             return _Read(document, tuple(field.items("items")), is_list=True)
         return _Read(document, (field,))
     except NotConvertibleError as error:
-        remarks.append(error.remark(name))
+        remarks.append(error.remark)
         return _Read(document)
 
 
@@ -106,8 +106,9 @@ class _Converter:
         if read.is_list or (len(written) > 1 and read.document.is_json):
             items = CommentedSeq(one.data for one in written)
             written = [Written(CommentedMap(apiVersion="v1", kind="List", items=items))]
+        before = read.document.comments_before if is_new else ""
         texts = [one.comments + documents.dump(one.data, like=read.document) for one in written]
-        return read.document.marker + (read.document.comments_before if is_new else "") + "---\n".join(texts)
+        return read.document.marker + read.document.with_its_line_ends(before + "---\n".join(texts))
 
     def _attempt_each(self, fields: Sequence[Field], step: Callable[[Field], list[Written] | None]) -> None:
         for field in fields:
@@ -117,7 +118,7 @@ class _Converter:
                 written = step(field)
             except NotConvertibleError as error:
                 self._failed.add(id(field))
-                self._remarks.append(error.remark(field.source.file))
+                self._remarks.append(error.remark)
             else:
                 if written is not None:
                     self._written[id(field)] = written
@@ -167,5 +168,6 @@ class _Converter:
     def _drop_parameters(self, field: Field) -> list[Written] | None:
         if self._parameters.is_used(field):
             return []
-        field.warn("is not referred to by any claim or class of the files, and is left unchanged", "delete it")
+        if not self._parameters.is_referred_to(field):
+            field.warn("no claim or class in these files refers to it, and it is left unchanged", "delete it")
         return None

@@ -3,14 +3,18 @@
 import io
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.nodes import MappingNode, SequenceNode
 
 from gpusharing.converting.remarks import NotConvertibleError, shown
+
+T = TypeVar("T")
 
 # Whatever is larger is no manifest: the API server takes 1.5 MiB, and a round trip takes ten seconds for each.
 _MOST_CHARACTERS: Final = 1_000_000
@@ -24,11 +28,12 @@ _INDENTED_LIST: Final = re.compile(r"^( *)[^\s#-][^#\n]*:[ \t]*(?:#.*)?\n(?:\s*#
 
 
 class Document(NamedTuple):
+    file: str
+    line: int
+    """Of the file, on which the body begins."""
     marker: str
     """The line `---`, or what of it is not content."""
     body: str
-    line: int
-    """Of the file, on which the body begins."""
 
     @property
     def text(self) -> str:
@@ -36,7 +41,16 @@ class Document(NamedTuple):
 
     @property
     def is_json(self) -> bool:
-        return self.body.lstrip().startswith("{") and self.body.rstrip().endswith("}")
+        if not self.body.lstrip().startswith("{"):
+            return False
+        try:
+            json.loads(self.body)
+        except (ValueError, RecursionError):
+            return False
+        return True
+
+    def with_its_line_ends(self, text: str) -> str:
+        return text.replace("\n", "\r\n") if "\r\n" in self.body else text
 
     @property
     def is_empty(self) -> bool:
@@ -50,7 +64,7 @@ class Document(NamedTuple):
         return "".join(lines[:count])
 
 
-def split(text: str) -> list[Document]:
+def split(file: str, text: str) -> list[Document]:
     """In YAML, three dashes at the beginning of a line separate documents wherever they stand."""
     starts = [match.start() for match in _MARKER.finditer(text)]
     parts = [text[start:end] for start, end in zip([0, *starts], [*starts, len(text)], strict=True)]
@@ -58,7 +72,7 @@ def split(text: str) -> list[Document]:
     line = 1
     for part in parts:
         marker = _marker(part)
-        documents.append(Document(marker, part[len(marker) :], line + marker.count("\n")))
+        documents.append(Document(file, line + marker.count("\n"), marker, part[len(marker) :]))
         line += part.count("\n")
     return [document for document in documents if document.text]
 
@@ -74,17 +88,24 @@ def _marker(part: str) -> str:
 def load(document: Document) -> Any:
     """Refuses what nobody would write by hand. Values that several aliases name are there several times."""
     if len(document.body) > _MOST_CHARACTERS:
-        raise _refused(document.line, f"has {len(document.body)} characters, more than {_MOST_CHARACTERS}")
+        raise _refused(document, f"it has {len(document.body)} characters, more than {_MOST_CHARACTERS}")
+    if "*" in document.body and _attempt(document, lambda: _contains_itself(_yaml().compose(document.body))):
+        raise _refused(document, "a value contains itself")
+    data = _attempt(document, lambda: _yaml().load(document.body))
+    return data if _size(data, document) == _count(data) else _unshared(data)
+
+
+def _attempt(document: Document, step: Callable[[], T]) -> T:
     try:
-        data = _yaml().load(document.body)
+        return step()
+    except MaxDepthExceededError as error:
+        line = error.problem_mark.line if error.problem_mark else 0
+        raise _refused(document, f"it is nested deeper than {_MOST_LEVELS} levels", line) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _refused(document.line + (mark.line if mark else 0), f"is not YAML: {shown(error.problem)}") from None
-    except RecursionError:
-        raise _refused(document.line, f"is nested deeper than {_MOST_LEVELS} levels") from None
+        raise _refused(document, f"it is not YAML: {shown(error.problem)}", mark.line if mark else 0) from None
     except Exception as error:  # noqa: BLE001 (the library refuses a 40th of May with whatever its conversion raises)
-        raise _refused(document.line, f"is not YAML: {shown(error)}") from None
-    return data if _size(data, document) == _count(data) else _unshared(data)
+        raise _refused(document, f"it is not YAML: {shown(error)}") from None
 
 
 def dump(data: Any, *, like: Document) -> str:
@@ -104,11 +125,32 @@ def _yaml() -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 1_000_000
+    yaml.max_depth = _MOST_LEVELS
     return yaml
 
 
-def _refused(line: int, fact: str) -> NotConvertibleError:
-    return NotConvertibleError(line, "", f"the document {fact}", "correct it, or convert it by hand")
+def _refused(document: Document, fact: str, line: int = 0) -> NotConvertibleError:
+    return NotConvertibleError(document.file, document.line + line, "", fact, "correct it, or convert it by hand")
+
+
+def _contains_itself(root: Any) -> bool:
+    """Whether a node of the document is below itself."""
+    done: set[int] = set()
+    above: set[int] = set()
+
+    def visit(node: Any) -> bool:
+        if id(node) in done or not isinstance(node, MappingNode | SequenceNode):
+            return False
+        if id(node) in above:
+            return True
+        above.add(id(node))
+        children = [one for pair in node.value for one in pair] if isinstance(node, MappingNode) else node.value
+        found = any(visit(child) for child in children)
+        above.discard(id(node))
+        done.add(id(node))
+        return found
+
+    return visit(root)
 
 
 def _children(node: Any) -> Iterator[Any]:
@@ -126,11 +168,11 @@ def _size(data: Any, document: Document) -> int:
         if not isinstance(node, dict | list):
             return 0
         if level > _MOST_LEVELS:
-            raise _refused(document.line, f"is nested deeper than {_MOST_LEVELS} levels, or contains itself")
+            raise _refused(document, f"it is nested deeper than {_MOST_LEVELS} levels")
         if id(node) not in sizes:
             sizes[id(node)] = 1 + sum(measure(child, level + 1) for child in _children(node))
         if sizes[id(node)] > _MOST_NODES:
-            raise _refused(document.line, f"has more than {_MOST_NODES} values with its aliases written in full")
+            raise _refused(document, f"it has more than {_MOST_NODES} values with its aliases written in full")
         return sizes[id(node)]
 
     return measure(data, 0)

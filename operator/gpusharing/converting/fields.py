@@ -58,7 +58,7 @@ class Field:
         self.source.note(Remark(entry, self.source.file, self.line, self.path, fact, remedy))
 
     def refusal(self, fact: str, remedy: str = _CORRECT_IT) -> NotConvertibleError:
-        return NotConvertibleError(self.line, self.path, fact, remedy)
+        return NotConvertibleError(self.source.file, self.line, self.path, fact, remedy)
 
     @property
     def map(self) -> CommentedMap:
@@ -132,7 +132,7 @@ class Field:
         # Of a block the text begins on the next line; elsewhere lines are not those of the file.
         is_block = isinstance(self.value, LiteralScalarString)
         first_line = self.line + is_block
-        data = documents.load(Document("", self.text, first_line))
+        data = documents.load(Document(self.source.file, first_line, "", self.text))
         source = replace(self.source, first_line=first_line, text=self.text)
         return Field(data, self.path, first_line, source)
 

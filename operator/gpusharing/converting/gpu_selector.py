@@ -85,8 +85,7 @@ def _expression(glob: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    # In brackets rather than behind backslashes, which CEL would read first.
-    return re.sub(r"[.+?()\[{|$]", lambda match: f"[{match[0]}]", text).replace("^", "\\^")
+    return re.sub(r"[.+?()\[\]{}|^$\\]", r"\\\g<0>", text)
 
 
 def _quoted(text: Any) -> str:

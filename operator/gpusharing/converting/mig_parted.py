@@ -46,6 +46,10 @@ def configs_of(file: Field) -> list[Field]:
     return configs
 
 
+def switches_mig_on(config: Field) -> bool:
+    return any(entry["mig-enabled"].switch for entry in config.items())
+
+
 def specs_of(config: Field) -> list[dict[str, Any]]:
     """Without the nodes. None for GPUs without MIG, which stay whole without a policy."""
     entries = config.items()
@@ -66,7 +70,7 @@ def _spec(entry: Field, *, priority: int) -> dict[str, Any] | None:
         return None
     if layout is None or not layout.map:
         (layout or entry).warn(
-            "switches MIG on without instances, which has no counterpart: no policy is written",
+            "MIG mode without instances has no counterpart: no policy is written",
             "offer mig.profiles, of which instances are created when claims ask for them",
         )
         return None

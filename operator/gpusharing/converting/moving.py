@@ -1,9 +1,10 @@
 """Moves fields together with their comments."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 
 def position(mapping: CommentedMap, key: str) -> int:
@@ -15,11 +16,16 @@ def take(mapping: CommentedMap, key: str) -> tuple[Any, Any]:
     return mapping.pop(key), mapping.ca.items.pop(key, None)
 
 
-def put(mapping: CommentedMap, key: str, taken: tuple[Any, Any]) -> None:
+def put(mapping: CommentedMap, key: str, taken: tuple[Any, Any], *, place: int) -> None:
     value, comments = taken
-    mapping[key] = value
+    mapping.insert(place, key, value)
     if comments is not None:
         mapping.ca.items[key] = comments
+
+
+def rename(mapping: CommentedMap, key: str, new: str) -> None:
+    place = position(mapping, key)
+    put(mapping, new, take(mapping, key), place=place)
 
 
 def gather(mapping: CommentedMap, keys: Iterable[str], *, into: str) -> None:
@@ -27,8 +33,12 @@ def gather(mapping: CommentedMap, keys: Iterable[str], *, into: str) -> None:
     there = [key for key in mapping if key in frozenset(keys)]
     place = position(mapping, there[0])
     inner = CommentedMap()
-    for key in there:
-        put(inner, key, take(mapping, key))
+    for number, key in enumerate(there):
+        put(inner, key, take(mapping, key), place=number)
+    # What stands behind the last one is about what comes next, out here.
+    for tokens in [list(_tokens(inner, key)) for key in there[:-1]]:
+        for token in tokens:
+            token.value = re.sub(r"\n( *)#", r"\n\1  #", token.value)
     if mapping.fa.flow_style():
         inner.fa.set_flow_style()
     mapping.insert(place, into, inner)
@@ -39,9 +49,19 @@ def spread(mapping: CommentedMap, key: str) -> None:
     place = position(mapping, key)
     inner, comments = take(mapping, key)
     for number, name in enumerate(list(inner)):
-        value, own = take(inner, name)
-        mapping.insert(place + number, name, value)
-        if own is not None:
-            mapping.ca.items[name] = own
-    if comments is not None and inner.ca.comment is None and len(mapping) > place:
-        mapping.ca.items.setdefault(list(mapping)[place], comments)
+        put(mapping, name, take(inner, name), place=place + number)
+    if comments and len(mapping) > place:
+        # Those in front of the first value stand in front of its key now.
+        first = list(mapping)[place]
+        own = mapping.ca.items.get(first) or [None] * 4
+        mapping.ca.items[first] = [own[0], comments[1] or comments[3] or own[1], own[2] or comments[2], own[3]]
+
+
+def _tokens(parent: CommentedMap | CommentedSeq, key: Any) -> Iterator[Any]:
+    """All comments of a value."""
+    for part in parent.ca.items.get(key) or ():
+        yield from part if isinstance(part, list) else filter(None, [part])
+    value = parent[key]
+    if isinstance(value, CommentedMap | CommentedSeq):
+        for inner in value if isinstance(value, CommentedMap) else range(len(value)):
+            yield from _tokens(value, inner)

@@ -5,7 +5,7 @@ from ruamel.yaml.comments import CommentedMap
 from gpusharing.api import names
 from gpusharing.api.nvidia import API_VERSION
 from gpusharing.converting.fields import Field
-from gpusharing.converting.moving import position, take
+from gpusharing.converting.moving import rename
 from gpusharing.converting.remarks import NotConvertibleError, shown
 
 _FORMER = "gpu.nvidia.com/v1alpha1"
@@ -34,11 +34,7 @@ def renew_sharing(parameters: Field) -> None:
         return
     if "interval" in time_slicing:
         raise _both(time_slicing)
-    place = position(time_slicing.map, "timeSlice")
-    value, comments = take(time_slicing.map, "timeSlice")
-    time_slicing.map.insert(place, "interval", value)
-    if comments is not None:
-        time_slicing.map.ca.items["interval"] = comments
+    rename(time_slicing.map, "timeSlice", "interval")
 
 
 def _both(time_slicing: Field) -> NotConvertibleError:

@@ -36,6 +36,7 @@ class Known:
         self._by_key: dict[Key, Field] = {}
         self._found: set[Key] = set()
         self._used: set[Key] = set()
+        self._referred_to: set[Key] = set()
 
     def add(self, field: Field) -> None:
         self._by_key[_key(field)] = field
@@ -48,6 +49,7 @@ class Known:
                 "convert its file together with this",
             )
         self._found.add(key)
+        self._referred_to.add(key)
         return self._by_key[key]
 
     @contextmanager
@@ -55,6 +57,9 @@ class Known:
         self._found.clear()
         yield
         self._used |= self._found
+
+    def is_referred_to(self, field: Field) -> bool:
+        return _key(field) in self._referred_to
 
     def is_used(self, field: Field) -> bool:
         return _key(field) in self._used

@@ -29,15 +29,17 @@ class Remark(NamedTuple):
 class NotConvertibleError(Exception):
     """This document stays unchanged: without what is missing it would mean something else."""
 
-    def __init__(self, line: int, field: str, fact: str, remedy: str) -> None:
+    def __init__(self, file: str, line: int, field: str, fact: str, remedy: str) -> None:
         super().__init__(fact)
+        self.file = file
         self.line = line
         self.field = field
         self.fact = fact
         self.remedy = remedy
 
-    def remark(self, file: str) -> Remark:
-        return Remark(NOT_CONVERTED, file, self.line, self.field, self.fact, self.remedy)
+    @property
+    def remark(self) -> Remark:
+        return Remark(NOT_CONVERTED, self.file, self.line, self.field, self.fact, self.remedy)
 
 
 def shown(value: Any) -> str:

@@ -11,21 +11,19 @@ import yaml
 from pydantic import ValidationError
 
 from gpusharing.api import names
-from gpusharing.api.sharing.gpu_status import MemoryWallSupport
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.cli import exits, options
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.files import PIPE, named
 from gpusharing.cli.output import as_json
 from gpusharing.core.policies.policy import ExaminedPolicies, examine
-from gpusharing.forecasting.boards import boards
+from gpusharing.forecasting.boards import boards, memory_wall
 from gpusharing.forecasting.forecast import Forecast, Node, forecast
-from gpusharing.sim.drivers import DEFAULT, Driver, find_driver
+from gpusharing.sim.drivers import DEFAULT, find_driver
 from gpusharing.sim.errors import SimError
 from gpusharing.sim.models import MODELS, parse_gpus
 
 _KUBERNETES: Final = 37
-_WALLS_SINCE: Final = 615
 _LABEL: Final = re.compile(r"([^=,\s]+)=([^=,\s]*)")
 
 
@@ -80,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = boards(parse_gpus(arguments.gpus), driver, node=arguments.node)
     except SimError as error:
         raise CommandError(str(error)) from error
-    node = Node(arguments.node, arguments.labels, found, _memory_wall(driver))
+    node = Node(arguments.node, arguments.labels, found, memory_wall(driver))
     result = forecast(node, policies, full_menus=arguments.full_menus)
     if arguments.output == options.JSON:
         sys.stdout.write(as_json({"apiVersion": "v1", "kind": "List", "items": list(result.slices)}) + "\n")
@@ -99,14 +97,6 @@ def _labels(text: str) -> dict[str, str]:
             raise argparse.ArgumentTypeError(f"{part} is not a label such as pool=inference")
         found[match[1]] = match[2]
     return found
-
-
-def _memory_wall(driver: Driver) -> MemoryWallSupport:
-    """The toolkit and the cgroups of the node are taken to be new enough."""
-    if driver.branch >= _WALLS_SINCE:
-        return MemoryWallSupport(supported=True)
-    reason = f"driver {driver.version} has no memory limits: they came with R{_WALLS_SINCE}"
-    return MemoryWallSupport(supported=False, reason=reason)
 
 
 def _policies(given: Sequence[str]) -> Iterator[SharingPolicy]:

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
+from gpusharing.api.sharing.gpu_status import MemoryWallSupport
 from gpusharing.core.devices.gpu import Board, Engines, MigProfile, MigSupport
 from gpusharing.sim import mig
 from gpusharing.sim.drivers import Driver
@@ -20,6 +21,7 @@ _ARCHITECTURES: Final = {
     Architecture.BLACKWELL: "Blackwell",
 }
 _ADDRESSING_SINCE: Final = 580
+_WALLS_SINCE: Final = 615
 
 
 def boards(models: Sequence[Model], driver: Driver, *, node: str) -> list[Board]:
@@ -28,6 +30,14 @@ def boards(models: Sequence[Model], driver: Driver, *, node: str) -> list[Board]
         raise SimError(f"a node has at most {MOST_GPUS} GPUs, not {len(models)}")
     slots = pci_slots(len(models))
     return [_board(index, model, slots[index], driver, node) for index, model in enumerate(models)]
+
+
+def memory_wall(driver: Driver) -> MemoryWallSupport:
+    """The toolkit and the cgroups of the node are taken to be new enough."""
+    if driver.branch >= _WALLS_SINCE:
+        return MemoryWallSupport(supported=True)
+    reason = f"driver {driver.version} has no memory limits: they came with R{_WALLS_SINCE}"
+    return MemoryWallSupport(supported=False, reason=reason)
 
 
 def _board(index: int, model: Model, slot: PciSlot, driver: Driver, node: str) -> Board:

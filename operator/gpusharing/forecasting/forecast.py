@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from gpusharing.api import names
 from gpusharing.api.meta import WholeMeta
 from gpusharing.api.names import MigPlace
-from gpusharing.api.sharing.gpu_status import GpuStatus, MemoryWallSupport
+from gpusharing.api.sharing.gpu_status import GpuStatus, MemoryWallSupport, MigMode
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.node_status import NodeSharingStatus
@@ -68,12 +68,16 @@ def forecast(node: Node, policies: ExaminedPolicies, *, full_menus: int = 1, dri
     return Forecast(tuple(slices), tuple(decided))
 
 
-def _decide(node: Node, policies: ExaminedPolicies, driver: str) -> tuple[GpuSharing, ...]:
-    status = NodeSharingStatus(
+def found(node: Node) -> NodeSharingStatus:
+    """What its agent reports first, as far as the operator decides on it."""
+    return NodeSharingStatus(
         models=reported_models.described(node.boards),
         gpus=tuple(_reported(gpu, node.memory_wall) for gpu in _gpus(node)),
     )
-    sharing = NodeSharing(metadata=WholeMeta(name=node.name), status=status)
+
+
+def _decide(node: Node, policies: ExaminedPolicies, driver: str) -> tuple[GpuSharing, ...]:
+    sharing = NodeSharing(metadata=WholeMeta(name=node.name), status=found(node))
     view = NodeView(sharing=sharing, labels=node.labels, claims=(), driver=driver)
     return propose(policies, view, NodeMemo(driver)).wanted.gpus
 
@@ -86,7 +90,6 @@ def _gpus(node: Node) -> list[Gpu]:
 
 
 def _reported(gpu: Gpu, memory_wall: MemoryWallSupport) -> GpuStatus:
-    """As far as the operator decides on it."""
     return GpuStatus(
         uuid=gpu.uuid,
         slot=gpu.slot,
@@ -96,13 +99,14 @@ def _reported(gpu: Gpu, memory_wall: MemoryWallSupport) -> GpuStatus:
         usable_memory=f"{gpu.usable_mib}Mi",
         mig_profiles=tuple(profile.name for profile in gpu.mig.profiles) if gpu.mig else (),
         attributes=board_attributes(gpu),
+        mig_mode=MigMode(enabled=False, found=False) if gpu.mig else None,
         memory_wall=memory_wall,
     )
 
 
 def _published(gpu: Gpu, sharing: GpuSharing, node: Node) -> OfferedGpu:
-    found = OfferedGpu(gpu=gpu, offers=AS_FOUND, policy=None, configured=True, memory_wall=node.memory_wall)
-    offered = as_decided(found, sharing)
+    as_found = OfferedGpu(gpu=gpu, offers=AS_FOUND, policy=None, configured=True, memory_wall=node.memory_wall)
+    offered = as_decided(as_found, sharing)
     cut = at_rest(offered, held=(), published=(), found_enabled=None)
     instances = tuple(MigInstance(place=place, uuid=_mig_uuid(gpu, place)) for place in sorted(cut.places))
     return replace(

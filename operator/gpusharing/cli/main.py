@@ -19,6 +19,7 @@ _COMMANDS: Final = {
     "forecast": ("gpusharing.cli.forecast", "show what a node that does not exist yet would publish"),
     "plan": ("gpusharing.cli.plan", "show what a change of policies would do"),
     "snapshot": ("gpusharing.cli.snapshot", "write the state of a cluster into a file"),
+    "test": ("gpusharing.cli.test", "test policies without a cluster"),
     "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }

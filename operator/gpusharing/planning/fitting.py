@@ -45,6 +45,9 @@ class Fleet:
             for one in self.nodes
         }
 
+    def node(self, name: str) -> Node:
+        return self._nodes[name]
+
     def cluster(self, taken: Taken) -> Cluster:
         return Cluster(inventory=self._inventory, classes=self.classes, taken=taken)
 
@@ -72,12 +75,7 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
     passed: dict[str, list[str]] = {}
     for pod in pending[:_MOST_PODS]:
         namespace = pod["metadata"].get("namespace", "")
-        try:
-            asked = claims_of_pod(pod, claims)
-            implicit = extended.claim(pod, {})
-        except (PodClaimError, UnknownRequestError, NotProvidedError):
-            continue
-        asked += [implicit] if implicit else []
+        asked = asked_by(pod, claims, extended)
         wanted = [claim for claim in asked if not claim.is_allocated]
         if not wanted:
             continue
@@ -95,6 +93,16 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
             yield pod, Workload(
                 namespace=namespace, name=pod["metadata"]["name"], count=1, asks_for=in_words(wanted)
             )
+
+
+def asked_by(pod: Json, claims: Mapping[Key, Json], extended: ExtendedResources) -> list[Claim]:
+    """Its claims, with the one for extended resources. None of a pod that Kubernetes does not try to schedule."""
+    try:
+        asked = claims_of_pod(pod, claims)
+        implicit = extended.claim(pod, {})
+    except (PodClaimError, UnknownRequestError, NotProvidedError):
+        return []
+    return [*asked, *([implicit] if implicit else [])]
 
 
 def without_place(kinds: Iterable[KindOfClaim], fleet: Fleet, denied: Denied) -> list[KindOfClaim]:

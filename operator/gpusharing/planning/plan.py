@@ -277,7 +277,8 @@ def evicted(rollouts: Mapping[str, NodeRollout]) -> set[Key]:
 def is_changed(change: GpuChange) -> bool:
     if change.before is None:
         return change.after.policy is not None
-    return differ(change.before, change.after)
+    begins_to_evict = change.effect is Effect.EVICTS and not change.is_applied
+    return begins_to_evict or differ(change.before, change.after)
 
 
 def _gpu(change: GpuChange) -> GpuPlan:

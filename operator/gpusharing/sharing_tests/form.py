@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from gpusharing import cel
 from gpusharing.api.names import Sharing
+from gpusharing.core.quantities import billionths
 from gpusharing.sim.drivers import DEFAULT
 
 KIND: Final = "SharingTest"
@@ -47,6 +48,14 @@ def _manifest(value: Any) -> Any:
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
     raise PydanticCustomError("manifest", "must be the path of a file or folder, or an object")
+
+
+def _amount(text: str) -> str:
+    try:
+        billionths(text)
+    except ValueError:
+        raise PydanticCustomError("amount", "must be an amount such as 8Gi, or 25") from None
+    return text
 
 
 Name = Annotated[str, Field(pattern=_NAME, max_length=253)]
@@ -104,7 +113,7 @@ class Pods(_Form):
     """With Pods, or what makes pods, their claims and their templates."""
     device_class: Annotated[Name | None, Field(alias="class")] = None
     """In place of a manifest: each pod has a claim for one device of this class."""
-    capacity: dict[str, str] = Field(default_factory=dict)
+    capacity: dict[str, Annotated[str, AfterValidator(_amount)]] = Field(default_factory=dict)
     """What that claim asks for of the device: memory: 8Gi."""
     name: Name | None = None
     """Of a manifest: only the object with this name. Of a class: the name of the pods."""

@@ -9,9 +9,9 @@ import pydantic
 
 from gpusharing import cel
 from gpusharing.findings.finding import Severity
+from gpusharing.sharing_tests import shapes
 from gpusharing.sharing_tests.form import KIND, SharingTest
 from gpusharing.snapshots.world import World
-from gpusharing.validating import kinds, objects
 from gpusharing.validating.problems import Path, in_words
 from gpusharing.validating.reading import Document, Mark, UnreadableError, documents, items_of
 from gpusharing.validating.structure import nearest, shown
@@ -86,16 +86,20 @@ def manifests(given: Sequence[Any], at: Path, loaded: Loaded, files: Files) -> I
 
 
 def manifest(given: Any, at: Path, loaded: Loaded, files: Files) -> Iterator[Given]:
+    """Those of other kinds than are used are left out."""
     minor = loaded.test.minor or cel.NEWEST_MINOR
     if isinstance(given, dict):
+        if not shapes.is_used(given):
+            raise loaded.unusable(at, "is no object that a test can use: see its apiVersion, kind and metadata.name")
         _check(given, loaded.file, lambda path: loaded.mark((*at, *path)), minor)
         yield Given(given, loaded.file, loaded.mark(at))
         return
     for source in files.manifests(given, loaded.file):
         for document in _documents(source):
             for item in items_of(document):
-                _check(item.value, source.name, item.mark, minor)
-                yield Given(item.value, source.name, item.root.mark)
+                if shapes.is_used(item.value):
+                    _check(item.value, source.name, item.mark, minor)
+                    yield Given(item.value, source.name, item.root.mark)
 
 
 def _documents(source: Source) -> Iterator[Document]:
@@ -144,17 +148,8 @@ def _fields(path: Sequence[str | int]) -> list[str]:
 
 
 def _check(value: Any, file: str, mark: Callable[[Path], Mark], minor: int) -> None:
-    match value:
-        case {"apiVersion": str(api_version), "kind": str(kind), "metadata": {"name": str()}}:
-            pass
-        case {"apiVersion": str(api_version), "kind": str(kind)}:
-            raise UnusableError(file, mark(("metadata",)), f"{kind}: metadata.name is missing")
-        case _:
-            raise UnusableError(file, mark(()), "not an object: apiVersion or kind is missing")
-    gone = kinds.problem(api_version, kind)
-    found = [gone] if gone else objects.problems(value, minor=minor) if kinds.is_checked(api_version, kind) else ()
-    for problem in found:
+    for problem in shapes.problems(value, minor=minor):
         if problem.entry.severity is Severity.ERROR:
             remedy = f" {problem.remedy}" if problem.remedy else ""
-            message = f"{kind} {value['metadata']['name']}: {in_words(problem.path)}: {problem.message}.{remedy}"
-            raise UnusableError(file, mark(problem.path), message)
+            message = f"{value['kind']} {value['metadata']['name']}: {in_words(problem.path)}: {problem.message}"
+            raise UnusableError(file, mark(problem.path), f"{message.removesuffix('.')}.{remedy}")

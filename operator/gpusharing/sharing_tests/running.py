@@ -14,6 +14,7 @@ from gpusharing.sharing_tests.form import Change, Manifest, Pods
 from gpusharing.sharing_tests.observing import observe
 from gpusharing.sharing_tests.pods import NewPod
 from gpusharing.sharing_tests.reading import Files, Given, Loaded, manifest, manifests
+from gpusharing.sharing_tests.shapes import APPLIED
 from gpusharing.snapshots.world import Json, World
 from gpusharing.validating.problems import Path
 from gpusharing.validating.reading import Mark
@@ -61,9 +62,8 @@ class _Run:
         self._try(test.pods, ("pods",), cluster)
         for number, change in enumerate(test.changes):
             self._change(change, ("changes", number), cluster)
-        findings = tuple(dict.fromkeys(self._findings))
         name = test.metadata.name
-        return Result(name=name, file=self.loaded.file, checks=tuple(self._checks), findings=findings)
+        return Result(name=name, file=self.loaded.file, checks=tuple(self._checks), findings=tuple(self._findings))
 
     def _world(self) -> World:
         test = self.loaded.test
@@ -82,13 +82,17 @@ class _Run:
         prunes: bool = False,
     ) -> Plan:
         found = list(manifests(given, at, self.loaded, self.files))
+        if given and not any(one.value["kind"] in APPLIED for one in found):
+            raise self.loaded.unusable(at, "no SharingPolicy is in these manifests")
         edit = Edit(
             policies=_of_kind(found, "SharingPolicy"),
             namespaces=[*namespaces, *map(_whole, _of_kind(found, "Namespace"))],
             prunes=prunes,
         )
         planned = cluster.apply(edit, _of_kind(found, "DeviceClass"))
-        self._findings += [one for one in planned.findings if one.object.kind == "SharingPolicy"]
+        for finding in planned.findings:
+            if finding.object.kind == "SharingPolicy" and finding not in self._findings:
+                self._findings.append(finding)
         return planned
 
     def _change(self, change: Change, at: Path, cluster: SettledCluster) -> None:

@@ -8,6 +8,10 @@ FAILED: Final = 1
 """The command could not do its work: the API server, a file or an object is missing."""
 USAGE: Final = 2
 """Wrong options: argparse's number."""
+CHANGES: Final = 2
+"""`plan --detailed-exitcode`: something changes."""
+DISTURBS: Final = 3
+"""`plan --detailed-exitcode`: that disturbs running work."""
 WAITS: Final = 3
 """`explain`: it waits, and may run later."""
 NEVER: Final = 4

@@ -17,6 +17,10 @@ from gpusharing.snapshots.world import CLAIMS, NODE_SHARINGS, NODES, PODS, POLIC
 if TYPE_CHECKING:
     from gpusharing.explaining.explanation import Explanation
 
+    Explained = tuple[Json, Explanation]
+    """The object, with its annotations."""
+
+_NOTHING: Final[Json] = {"metadata": {}}
 _KINDS: Final = {
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
@@ -58,11 +62,12 @@ def run(args: argparse.Namespace) -> int:
     gc.disable()
     try:
         kind, name = _what(args)
-        explanation = _of_file(args, kind, name) if args.snapshot else _of_cluster(args, kind, name)
+        found, explanation = _of_file(args, kind, name) if args.snapshot else _of_cluster(args, kind, name)
     except CommandError as error:
         print(f"error: {error}", file=sys.stderr)
         return exits.FAILED
-    _print(explanation, args)
+    annotations = found["metadata"].get("annotations") or {}
+    _print(explanation.without(args.ignore, annotations), args)
     return _exit(explanation)
 
 
@@ -80,7 +85,7 @@ def _what(args: argparse.Namespace) -> tuple[str, str]:
 # ---------------------------------------------------------------------------------------------------------- a cluster
 
 
-def _of_cluster(args: argparse.Namespace, kind: str, name: str) -> "Explanation":
+def _of_cluster(args: argparse.Namespace, kind: str, name: str) -> "Explained":
     found = access(args.kubeconfig, args.context)
     namespace = args.namespace or found.namespace
     with Client(found) as client:
@@ -96,7 +101,7 @@ def _of_cluster(args: argparse.Namespace, kind: str, name: str) -> "Explanation"
         return _policy(client, get(client, POLICIES, name))
 
 
-def _pod(client: Client, pod: Json) -> "Explanation":
+def _pod(client: Client, pod: Json) -> "Explained":
     question = Question(client)
     if pod["spec"].get("nodeName"):
         question.running_pod(pod)
@@ -105,10 +110,10 @@ def _pod(client: Client, pod: Json) -> "Explanation":
     scene = question.scene()
     from gpusharing.explaining import pods  # noqa: PLC0415 (loaded while the API server works)
 
-    return pods.explain(pod, scene)
+    return pod, pods.explain(pod, scene)
 
 
-def _claim(client: Client, claim: Json) -> "Explanation":
+def _claim(client: Client, claim: Json) -> "Explained":
     question = Question(client)
     if (claim.get("status") or {}).get("allocation") is None:
         question.waiting_claim(claim)
@@ -117,10 +122,10 @@ def _claim(client: Client, claim: Json) -> "Explanation":
     scene = question.scene(claims=[claim])
     from gpusharing.explaining import claims  # noqa: PLC0415
 
-    return claims.explain(claim, scene)
+    return claim, claims.explain(claim, scene)
 
 
-def _gpu(client: Client, name: str, namespace: str) -> "Explanation":
+def _gpu(client: Client, name: str, namespace: str) -> "Explained":
     question = Question(client)
     question.names(namespace)
     node, slash, _ = name.partition("/")
@@ -133,13 +138,13 @@ def _gpu(client: Client, name: str, namespace: str) -> "Explanation":
     return _explain_gpu(name, scene)
 
 
-def _node(client: Client, node: Json, namespace: str) -> "Explanation":
+def _node(client: Client, node: Json, namespace: str) -> "Explained":
     question = Question(client)
     question.names(namespace)
     return _explain_node(node, question.scene())
 
 
-def _policy(client: Client, policy: Json) -> "Explanation":
+def _policy(client: Client, policy: Json) -> "Explained":
     question = Question(client)
     question.classes()
     return _explain_policy(policy["metadata"]["name"], question.scene(policies=[policy]))
@@ -148,7 +153,7 @@ def _policy(client: Client, policy: Json) -> "Explanation":
 # ------------------------------------------------------------------------------------------------------------- a file
 
 
-def _of_file(args: argparse.Namespace, kind: str, name: str) -> "Explanation":
+def _of_file(args: argparse.Namespace, kind: str, name: str) -> "Explained":
     from gpusharing.explaining import claims, pods  # noqa: PLC0415
     from gpusharing.explaining.scene import Scene  # noqa: PLC0415
     from gpusharing.snapshots.file import SnapshotError, loads  # noqa: PLC0415
@@ -161,9 +166,11 @@ def _of_file(args: argparse.Namespace, kind: str, name: str) -> "Explanation":
     namespace = args.namespace or "default"
     match kind:
         case "pod":
-            return pods.explain(_in(world, PODS, name, namespace), scene)
+            pod = _in(world, PODS, name, namespace)
+            return pod, pods.explain(pod, scene)
         case "claim":
-            return claims.explain(_in(world, CLAIMS, name, namespace), scene)
+            claim = _in(world, CLAIMS, name, namespace)
+            return claim, claims.explain(claim, scene)
         case "gpu":
             return _explain_gpu(name, scene)
         case "node":
@@ -182,36 +189,35 @@ def _in(world: World, resource: Resource, name: str, namespace: str = "") -> Jso
 # ----------------------------------------------------------------------------------------------------------- for both
 
 
-def _explain_gpu(name: str, scene: Any) -> "Explanation":
+def _explain_gpu(name: str, scene: Any) -> "Explained":
     from gpusharing.explaining import gpus  # noqa: PLC0415
 
     found = gpus.find(name, list(scene.node_sharings.values()))
     if not found:
         raise CommandError(f"there is no GPU {name}: give NODE/gpu-N, or the UUID of a GPU with an agent")
-    return gpus.explain_gpu(*found[0], scene)
+    return _NOTHING, gpus.explain_gpu(*found[0], scene)
 
 
-def _explain_node(node: Json, scene: Any) -> "Explanation":
+def _explain_node(node: Json, scene: Any) -> "Explained":
     from gpusharing.explaining import gpus  # noqa: PLC0415
 
     name = node["metadata"]["name"]
     conditions = {one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()}
     is_ready = conditions.get("Ready", "True") == "True"
-    return gpus.explain_node(name, scene.node_sharing(name), scene, is_ready=is_ready)
+    return node, gpus.explain_node(name, scene.node_sharing(name), scene, is_ready=is_ready)
 
 
-def _explain_policy(name: str, scene: Any) -> "Explanation":
+def _explain_policy(name: str, scene: Any) -> "Explained":
     from gpusharing.explaining import policies  # noqa: PLC0415
 
     if name not in scene.policies:
         raise CommandError(f"there is no SharingPolicy {name} that this version can read")
-    return policies.explain(scene.policies[name], scene)
+    return _in(scene.world, POLICIES, name), policies.explain(scene.policies[name], scene)
 
 
 def _print(explanation: "Explanation", args: argparse.Namespace) -> None:
     from gpusharing.cli.explanation_screen import shown  # noqa: PLC0415
 
-    explanation = explanation.without(args.ignore)
     match args.output:
         case options.JSON:
             print(as_json(explanation.to_json()))

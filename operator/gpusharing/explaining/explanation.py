@@ -1,11 +1,11 @@
 """What is said about an object."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from gpusharing.findings.finding import Finding, Reference, Severity
+from gpusharing.findings.finding import Finding, Reference, Severity, without_ignored
 
 
 class State(StrEnum):
@@ -37,9 +37,10 @@ class Explanation:
     scheduler: str = ""
     """Whether the scheduler says the same."""
 
-    def without(self, codes: Collection[str]) -> "Explanation":
-        """Findings with these codes are not reported; the state stays."""
-        return replace(self, findings=[one for one in self.findings if one.code not in codes])
+    def without(self, codes: Collection[str], annotations: Mapping[str, str]) -> "Explanation":
+        """What is suppressed by flag, or by the object's annotation, is not reported; the state stays."""
+        left = without_ignored(self.findings, codes=codes, annotations={self.object: annotations})
+        return replace(self, findings=left)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -44,12 +44,14 @@ def why(
     answer = mine.ask(claims)
     if answer.stop is not None:
         return Outcome(findings=[refusals.refusal(answer.stop, about, scene)])
+    if elsewhere := _elsewhere(about, claims, answer, excluded):
+        return elsewhere
     allowed = {node.metadata.name for node in scene.nodes} - excluded.keys()
     fitting = answer.fitting(allowed)
     if fitting:
         return _fits(about, fitting, said)
-    if elsewhere := answer.fitting():
-        nodes = [name for name, _ in elsewhere]
+    if others := answer.fitting():
+        nodes = [name for name, _ in others]
         return Outcome(findings=[_excluded(about, nodes, excluded)], is_about_devices=False)
     # Where it may run nowhere, all nodes are looked at.
     looked_at = allowed or {node.metadata.name for node in scene.nodes}
@@ -87,9 +89,6 @@ def _excluded(about: Reference, nodes: Sequence[str], excluded: Mapping[str, Exc
 
 def _does_not_fit(lack: Lack) -> Outcome:
     about, scene, answer = lack.about, lack.scene, lack.answer
-    elsewhere = [one for one in answer.answered if one.found.problem is Problem.CLAIM_ELSEWHERE]
-    if elsewhere:
-        return _elsewhere(about, lack.claims, elsewhere[0].found)
     if not scene.slices:
         return Outcome(findings=agents.why_no_slices(scene, about, lack.claims))
     if lacking.matches_nothing(lack):
@@ -110,12 +109,19 @@ def _does_not_fit(lack: Lack) -> Outcome:
     return Outcome(findings=found, tables=[Table("steps", _STEPS, lacking.steps(lack))])
 
 
-def _elsewhere(about: Reference, claims: Sequence[Claim], found: OnNode) -> Outcome:
-    claim = next(one for one in claims if one.display_name == found.claim)
-    terms = (claim.node_selector or {}).get("nodeSelectorTerms") or ()
-    nodes = [value for term in terms for one in term.get("matchFields") or () for value in one.get("values") or ()]
-    finding = waiting.ALLOCATED_ELSEWHERE.found(about, claim=found.claim, nodes=wording.some(nodes) or "other nodes")
-    return Outcome(findings=[finding])
+def _elsewhere(
+    about: Reference, claims: Sequence[Claim], answer: Answer, excluded: Mapping[str, Exclusion]
+) -> Outcome | None:
+    """Whether the pod may run on no node on which its allocated claims can be used."""
+    bound = [claim for claim in claims if claim.is_allocated and claim.node_selector is not None]
+    away = {
+        name for one in answer.answered if one.found.problem is Problem.CLAIM_ELSEWHERE for name in one.group.members
+    }
+    there = [name for one in answer.answered for name in one.group.members if name not in away]
+    if not bound or not away or any(name not in excluded for name in there):
+        return None
+    nodes = wording.some(there) or "nodes that do not exist any more"
+    return Outcome(findings=[waiting.ALLOCATED_ELSEWHERE.found(about, claim=bound[0].display_name, nodes=nodes)])
 
 
 def _pools(about: Reference, answer: Answer, nodes: Collection[str]) -> list[Finding]:

@@ -91,9 +91,11 @@ def allocate(
     *,
     with_reasons: bool = False,
     denied: Collection[str] = (),
+    first: bool = False,
 ) -> Outcome:
     """`claims` of one pod, in its order. `denied`: policies of whose tenants its namespace is none. With reasons it
-    goes on to all nodes also after what stops the scheduler."""
+    goes on to all nodes also after what stops the scheduler. `first`: it ends with the first node on which the pod fits
+    and is not denied."""
     full = next((claim for claim in claims if claim.is_allocated and claim.is_full), None)
     if full is not None:
         return Outcome({}, Stop("the claim is reserved for as many pods as it can be", claim=full.display_name))
@@ -114,6 +116,8 @@ def allocate(
                 break
             found[name] = OnNode(problem=Problem.NO_DEVICES)
         found[name] = _explained(found[name], asked, node, cluster, with_reasons=with_reasons, denied=denied)
+        if first and found[name].chosen is not None and not found[name].denied_by:
+            break
     return Outcome(found, stop)
 
 

@@ -41,6 +41,12 @@ class Taken:
             if claim.status.allocation is not None:
                 self.add(key_of(claim), claim.status.allocation.devices.results)
 
+    def copy(self) -> "Taken":
+        copied = Taken()
+        for claim, results in self._results.items():
+            copied.add(claim, results)
+        return copied
+
     def add(self, claim: Key, results: Sequence[AllocationResult]) -> None:
         """What a claim has, in place of what it had."""
         self.remove(claim)

@@ -31,6 +31,7 @@ from gpusharing.core.events.waiting_claims import ClassState, examine_class
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec, decided_on
 from gpusharing.core.policies.policy import ExaminedPolicies, ExaminedPolicy, broken, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
+from gpusharing.core.rollout.gpu_change import NodeRollout
 from gpusharing.core.state.accounts import Account, accounts_of
 from gpusharing.core.state.cluster_state import Changes, ClusterState, Setup
 from gpusharing.core.state.node_view import NodeView
@@ -92,6 +93,20 @@ class Decider:
             *(intent for name in sorted(self._taint_rules) for intent in self._taint_rules[name]),
             *(self._statuses[name] for name in sorted(self._statuses)),
         ]
+
+    @property
+    def rollouts(self) -> Mapping[str, NodeRollout]:
+        """By node, what changes there: also what may not begin yet."""
+        return {name: node.proposal.rollout for name, node in self._nodes.items()}
+
+    @property
+    def parts(self) -> Mapping[str, Mapping[str, Part]]:
+        """By policy and node, how far its rollout is."""
+        return self._parts
+
+    @property
+    def examined(self) -> ExaminedPolicies:
+        return self._policies
 
     @property
     def waiting_events(self) -> list[RecordEvent]:

@@ -42,7 +42,7 @@ def node_plan(
 ) -> NodePlan | None:
     """`policies` with the policy applied; `decided`: what is written now. None: nothing would change."""
     changes = node_rollout(policies, view.gpus, {gpu.uuid: gpu for gpu in decided}, if_applied).changes
-    moves = [change for change, now in zip(changes, wanted, strict=True) if _differ(change.after, now)]
+    moves = [change for change, now in zip(changes, wanted, strict=True) if differ(change.after, now)]
     if not moves:
         return None
     return NodePlan(
@@ -65,7 +65,8 @@ def plan(nodes: Sequence[NodePlan]) -> Plan:
     return Plan(totals=totals, nodes=tuple(one.node for one in nodes[:MOST_NODES]))
 
 
-def _differ(one: GpuSharing, other: GpuSharing) -> bool:
+def differ(one: GpuSharing, other: GpuSharing) -> bool:
+    """To people: an edit that changes nothing on the GPU does not count."""
     return _facts(one) != _facts(other)
 
 

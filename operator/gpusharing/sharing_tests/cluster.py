@@ -1,0 +1,263 @@
+"""A cluster in memory in which scheduler, operator and agents have always done all that they would do.
+
+What they do is decided by their own functions: `core.allocate` places, the operator's `Decider` decides, the agent's
+`narrow` publishes, and `planning` says what a change comes to.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+import pydantic
+
+from gpusharing.api import names
+from gpusharing.api.core import ValidatingAdmissionPolicy
+from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
+from gpusharing.api.meta import Key
+from gpusharing.api.sharing.node_sharing import NodeSharing
+from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.core.intents import ReplaceSpec
+from gpusharing.core.rollout.gpu_change import NodeRollout
+from gpusharing.explaining import lean
+from gpusharing.planning import fitting, publishing
+from gpusharing.planning.changes import Plan
+from gpusharing.planning.deciding import Edit, decide
+from gpusharing.planning.fitting import Denied, Fleet
+from gpusharing.planning.plan import Assumptions, denied_to, evicted, is_changed, plan, settled
+from gpusharing.planning.state import State, decode, read, take_claim
+from gpusharing.sharing_tests import agent, placing
+from gpusharing.snapshots.world import Json, World
+
+_MOST_ROUNDS: Final = 8
+"""Of a decision after which another one has to follow; three are usual."""
+
+
+class SettledCluster:
+    def __init__(self, world: World, *, full_menus: int, is_new: bool) -> None:
+        """`is_new`: the agents have not published anything yet."""
+        self._world = world
+        self._assumed = Assumptions(full_menus=full_menus)
+        self._state = read(world)
+        self._claims = {_key(one): one for one in world.claims}
+        self._pods = {_key(one): one for one in world.pods}
+        self._slices: dict[str, Sequence[Json]] = {}
+        """By node, those of our driver."""
+        self._other_slices: list[Json] = []
+        for one in world.slices:
+            node = one["spec"].get("nodeName", "")
+            if node and one["spec"]["driver"] == names.DRIVER:
+                self._slices[node] = [*self._slices.get(node, ()), one]
+            else:
+                self._other_slices.append(one)
+        self._classes: Mapping[str, DeviceClass] = {}
+        self._denied: Denied = {}
+        self._fleet: Fleet | None = None
+        self._settle(Edit(), self._state.decider.state.by_name(NodeSharing) if is_new else ())
+
+    # ---------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def world(self) -> World:
+        """As one would read it from its API server."""
+        state = self._state.decider.state
+        return replace(
+            self._world,
+            policies=_all(SharingPolicy, state.by_name(SharingPolicy).values()),
+            node_sharings=_all(NodeSharing, state.by_name(NodeSharing).values()),
+            namespaces=_all(Namespace, state.by_name(Namespace).values()),
+            guards=_all(ValidatingAdmissionPolicy, state.by_name(ValidatingAdmissionPolicy).values()),
+            classes=_all(DeviceClass, self._classes.values()),
+            claims=list(self._claims.values()),
+            pods=list(self._pods.values()),
+            slices=[*self._other_slices, *(one for some in self._slices.values() for one in some)],
+        )
+
+    def namespace(self, name: str) -> Namespace | None:
+        return self._state.decider.state.get(Namespace, ("", name))
+
+    @property
+    def policies(self) -> Sequence[SharingPolicy]:
+        return list(self._state.decider.state.by_name(SharingPolicy).values())
+
+    @property
+    def pods(self) -> Mapping[Key, Json]:
+        return self._pods
+
+    def claims_of(self, pod: Key) -> Sequence[Json]:
+        uid = self._pods[pod]["metadata"]["uid"]
+        return [
+            one
+            for one in self._claims.values()
+            if any(user.get("uid") == uid for user in (one.get("status") or {}).get("reservedFor") or ())
+        ]
+
+    def gpu(self, node: str, slot: int) -> GpuSharing | None:
+        """As the operator has decided on it."""
+        sharing = self._sharing(node)
+        if sharing is None:
+            return None
+        uuid = next((one.uuid for one in sharing.status.gpus if one.slot == slot), None)
+        return next((one for one in sharing.spec.gpus if one.uuid == uuid), None)
+
+    def verdict(self, node: str, claim: Json) -> ClaimSharing | None:
+        sharing = self._sharing(node)
+        uid = claim["metadata"]["uid"]
+        return next((one for one in sharing.spec.claims if one.uid == uid), None) if sharing else None
+
+    def _sharing(self, node: str) -> NodeSharing | None:
+        return self._state.decider.state.get(NodeSharing, ("", node))
+
+    # ------------------------------------------------------------------------------------------------- what is applied
+
+    def apply(self, edit: Edit, classes: Iterable[Json] = ()) -> Plan:
+        """Pods that are evicted end. What it says: `gpusharing plan`, before."""
+        for one in classes:
+            self._state.decider.state.put(DeviceClass, decode(DeviceClass, one))
+        planned = plan(self.world, edit, self._assumed)
+        self._settle(edit, ())
+        return planned
+
+    def add(self, pod: Json, claims: Iterable[Json]) -> None:
+        """The API server has them; nobody has looked at them yet."""
+        self._pods[_key(pod)] = pod
+        for claim in claims:
+            self.add_claim(claim)
+
+    def add_claim(self, claim: Json) -> None:
+        """One that is there already stays."""
+        self._claims.setdefault(_key(claim), claim)
+
+    def remove(self, pod: Key) -> None:
+        """With the claims that it has alone."""
+        for claim in self.claims_of(pod):
+            users = [one for one in claim["status"]["reservedFor"] if one["name"] != pod[1]]
+            if users:
+                self._claims[_key(claim)] = {**claim, "status": {**claim["status"], "reservedFor": users}}
+            else:
+                self._release(_key(claim))
+        self._pods.pop(pod, None)
+
+    # -------------------------------------------------------------------------------------------------------- placing
+
+    def place(self, pod: Key, *, rather_on: str | None = None) -> str | None:
+        """The node on which it runs from now on; None: it waits. Nodes are tried in their order, `rather_on` first."""
+        if self._fleet is None:
+            self._fleet = self._fleet_now()
+        found = placing.place(
+            self._pods[pod],
+            self._claims,
+            self._fleet,
+            self._state.taken,
+            denied=self._denied.get(pod[0], ()),
+            rather_on=rather_on,
+        )
+        if found is None:
+            return None
+        node, allocated = found
+        for claim in allocated:
+            self._claims[_key(claim)] = claim
+            take_claim(self._state, claim)
+        self._pods[pod] = _running(self._pods[pod], node)
+        self._settle(Edit(), [node] if node in self._slices and allocated else ())
+        return node
+
+    def _fleet_now(self) -> Fleet:
+        world = self._world
+        slices = [*self._other_slices, *(one for some in self._slices.values() for one in some)]
+        return Fleet(
+            nodes=lean.Lean(lean.Node).of_objects(world.nodes),
+            slices=[fitting.slice_of(one["metadata"]["name"], one["spec"]) for one in slices],
+            classes=self._classes,
+            minor=world.minor,
+            rules=fitting.rules_of(world),
+        )
+
+    def _release(self, claim: Key) -> None:
+        self._claims.pop(claim, None)
+        self._state.taken.remove(claim)
+        self._state.decider.state.remove(ResourceClaim, claim)
+
+    # ------------------------------------------------------------------------------------------------------- settling
+
+    def _settle(self, edit: Edit, nodes: Collection[str]) -> None:
+        """`nodes`: on these something is to be published that no decision shows."""
+        decider = self._state.decider
+        decided = decide(self._state, edit, now=self._world.taken_at)
+        self._put_classes(decided.classes)
+        due = set(nodes)
+        for _ in range(_MOST_ROUNDS):
+            for key in sorted(evicted(decider.rollouts)):
+                self._evict(key)
+            for _ in decider.steps(now=self._world.taken_at):
+                pass
+            specs = {one.before.metadata.name: one for one in decider.pending if isinstance(one, ReplaceSpec)}
+            due |= specs.keys()
+            due |= {name for name, rollout in decider.rollouts.items() if any(map(is_changed, rollout.changes))}
+            written = [self._write(name, decider.rollouts[name], specs.get(name)) for name in sorted(due)]
+            due = set()
+            if not any(written):
+                break
+        self._denied = denied_to(self._state)
+
+    def _evict(self, claim: Key) -> None:
+        users = {one["uid"] for one in (self._claims[claim].get("status") or {}).get("reservedFor") or ()}
+        for key in [key for key, pod in self._pods.items() if pod["metadata"]["uid"] in users]:
+            self.remove(key)
+        self._release(claim)
+
+    def _write(self, name: str, rollout: NodeRollout, decided: ReplaceSpec | None) -> bool:
+        """What operator and agent write of a node; whether it is anything new."""
+        before = self._sharing(name)
+        if before is None:
+            return False
+        gpus = [settled(change) for change in rollout.changes]
+        unhealthy = {
+            device: reason
+            for one in self._slices.get(name, ())
+            for device, reason in publishing.unhealthy(one["spec"])
+        }
+        specs = list(publishing.published(gpus, unhealthy, full_menus=self._assumed.full_menus))
+        self._slices[name] = [
+            {"metadata": {"name": f"{name}-{number}"}, "spec": spec} for number, spec in enumerate(specs)
+        ]
+        self._fleet = None
+        after = agent.reported(before, gpus, specs, decided.spec if decided else before.spec)
+        if after == before:
+            return False
+        self._state.decider.state.put(NodeSharing, after)
+        return True
+
+    def _put_classes(self, classes: Mapping[str, DeviceClass]) -> None:
+        state = self._state.decider.state
+        before = state.by_name(DeviceClass)
+        for name in before.keys() - classes.keys():
+            state.remove(DeviceClass, ("", name))
+        for name, one in classes.items():
+            if before.get(name) != one:
+                state.put(DeviceClass, one)
+        self._classes = classes
+        self._fleet = None
+
+
+def _running(pod: Json, node: str) -> Json:
+    return {
+        **pod,
+        "spec": {**pod["spec"], "nodeName": node},
+        "status": {**(pod.get("status") or {}), "phase": "Running"},
+    }
+
+
+def _key(value: Json) -> Key:
+    return value["metadata"].get("namespace", ""), value["metadata"]["name"]
+
+
+def _all(kind: type[Any], objects: Iterable[Any]) -> list[Json]:
+    adapter = _adapter(kind)
+    return [adapter.dump_python(one, mode="json", by_alias=True, exclude_none=True) for one in objects]
+
+
+@cache
+def _adapter(kind: type[Any]) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)

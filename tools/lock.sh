@@ -13,4 +13,5 @@ compile() {
 compile dev pyproject.toml --extra operator --extra agent --extra cli --group dev "$@"
 compile operator pyproject.toml --extra operator "$@"
 compile agent pyproject.toml --extra agent "$@"
+compile cli pyproject.toml --extra cli "$@"
 compile image --group image --constraints requirements/dev.txt "$@"

@@ -14,6 +14,7 @@ from gpusharing.cli.exits import CommandError
 _COMMANDS: Final = {
     "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),
     "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
     "forecast": ("gpusharing.cli.forecast", "show what a node that does not exist yet would publish"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gpusharing.findings import converting, reading
+from gpusharing.findings import converting, gpus, policies, reading, running, waiting
 from gpusharing.findings.finding import Entry
 
 
@@ -15,6 +15,10 @@ class Area(NamedTuple):
 
 AREAS: Final = (
     Area(1, "Reading the cluster", reading.ENTRIES),
+    Area(2, "Pods and claims that wait", waiting.ENTRIES),
+    Area(3, "Pods and claims with devices", running.ENTRIES),
+    Area(4, "GPUs and nodes", gpus.ENTRIES),
+    Area(5, "SharingPolicies", policies.ENTRIES),
     Area(8, "Conversion", converting.ENTRIES),
 )
 

@@ -38,9 +38,7 @@ async def bed(toolchain: Path) -> AsyncIterator[Bed]:
             "H100-80GB:2", [{"offers": {"exclusive": {}, "mps": EVERYTHING["mps"]}, "tenants": TENANTS}], id="tenants"
         ),
         pytest.param("H100-80GB:2", [{"offers": {"mig": {"layout": {"1g.10gb": 4, "3g.40gb": 1}}}}], id="a layout"),
-        pytest.param(
-            "A100-40GB:1", [{"offers": {"mig": {"profiles": ["1g.5gb", "3g.20gb"]}}}], id="MIG on Ampere"
-        ),
+        pytest.param("A100-40GB:1", [{"offers": {"mig": {"profiles": ["1g.5gb", "3g.20gb"]}}}], id="MIG on Ampere"),
         pytest.param("A100-40GB:1", [{"offers": {"mig": {"layout": {"2g.10gb": 3}}}}], id="a layout on Ampere"),
         pytest.param(
             "H100-80GB:3,L4:2",

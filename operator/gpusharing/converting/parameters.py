@@ -143,6 +143,8 @@ def _mig(parameters: Field) -> Request:
             "has no counterpart between claims: the MIG device may be on any GPU",
             "put the requests into one claim, with the constraint matchAttribute: gpu.nvidia.com/parentUUID",
         )
+    if spec.text_at("sharing", "strategy") == "MPS":
+        spec["sharing"].warn("our agent refuses MPS on a MIG device", "remove it, or ask for an MPS share")
     return Request(exactly, _sharing(spec, "MigDeviceConfig"), device_class="mig.nvidia.com", name="mig")
 
 

@@ -249,6 +249,13 @@ TOO_FEW: Final = Entry(
     sentence="Request {request} needs {needed}, and no node has more than {most} that match.",
     remedy="Ask for {most} or less, or use several pods.",
 )
+NOT_AVAILABLE: Final = Entry(
+    code="GSH0236",
+    severity=Severity.WARNING,
+    title="Devices are not available now",
+    sentence="Request {request}: {count} tainted with {taints} by the agent or the operator.",
+    remedy="{remedy}",
+)
 
 ENTRIES: Final = (
     NO_SLICES,
@@ -286,4 +293,5 @@ ENTRIES: Final = (
     REFUSED,
     NO_POD,
     TOO_FEW,
+    NOT_AVAILABLE,
 )

@@ -63,7 +63,7 @@ async def several(*arguments: str) -> Run:
 
 
 async def starts() -> list[Figure]:
-    figures = []
+    figures: list[Figure] = []
     for arguments in (("--version",), ("explain", "--help")):
         found = await several(*arguments)
         name = f"`gpusharing {' '.join(arguments)}`, median of {ROUNDS}"
@@ -72,7 +72,7 @@ async def starts() -> list[Figure]:
 
 
 async def explains(nodes: int, claims: int) -> list[Figure]:
-    figures = []
+    figures: list[Figure] = []
     async with control_plane_alone() as (control_plane, admin):
         crowd = Crowd(admin)
         await crowd.grow(nodes=nodes, claims=claims)

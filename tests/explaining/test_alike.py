@@ -20,7 +20,9 @@ COPIES = 3
 
 def many(there: Random_World) -> World:
     """Its nodes, and as many again with the same devices under other names."""
-    objects: dict[str, list[Any]] = {"nodes": [], "slices": [], "claims": []}
+    nodes: list[Any] = []
+    slices: list[Any] = []
+    claims: list[Any] = []
     for copy in range(COPIES):
         names = {node["metadata"]["name"] for node in there.nodes}
 
@@ -37,23 +39,23 @@ def many(there: Random_World) -> World:
                     return f"{value}-{copy}"
             return value
 
-        objects["nodes"] += [renamed(node) for node in there.nodes]
+        nodes += [renamed(node) for node in there.nodes]
         of_nodes = [one for one in there.slices if copy == 0 or one["spec"].get("nodeName")]
-        objects["slices"] += [
+        slices += [
             {"metadata": {"name": f"{one['metadata']['name']}-{copy}"}, "spec": renamed(one["spec"])}
             for one in of_nodes
         ]
         for name, allocated in there.allocated.items():
             results = [renamed(one) for one in allocated]
             if copy == 0 or any(one["pool"].partition("/")[0].endswith(f"-{copy}") for one in results):
-                objects["claims"].append(
+                claims.append(
                     {
                         "metadata": {"name": f"{name}-{copy}", "namespace": "default", "uid": f"{name}-{copy}"},
                         "status": {"allocation": {"devices": {"results": results}}},
                     }
                 )
     classes = [{**one, "metadata": {**one["metadata"], "uid": "u", "resourceVersion": "1"}} for one in there.classes]
-    return World(minor=37, taken_at="", classes=classes, **objects)
+    return World(minor=37, taken_at="", classes=classes, nodes=nodes, slices=slices, claims=claims)
 
 
 def essence(found: OnNode) -> Any:

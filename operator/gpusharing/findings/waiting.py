@@ -106,7 +106,7 @@ NOT_A_TENANT: Final = Entry(
     code="GSH0215",
     severity=Severity.ERROR,
     title="Namespace is not a tenant",
-    sentence="The devices are reserved for tenants of SharingPolicy {policy} ({tenants}), and {namespace} is none.",
+    sentence="Namespace {namespace} is no tenant of SharingPolicy {policy} ({tenants}), which reserves the devices.",
     remedy="Use another class, or let the owner of the policy add the namespace to its tenants.",
 )
 CLOSING: Final = Entry(

@@ -1,4 +1,4 @@
-"""A decision for the cluster as a whole, or on a part of it: guards, classes or quotas."""
+"""A decision for the cluster as a whole, or on a part of it: guards, classes, quotas or templates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

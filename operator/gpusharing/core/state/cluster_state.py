@@ -16,6 +16,7 @@ from gpusharing.api.meta import Key, ObjectMeta, key_of, metadata_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.state.accounts import Account, Accounts
 from gpusharing.core.state.fence import Fence
@@ -50,9 +51,9 @@ class Changes:
     """Nodes of which something changed that their decision uses."""
     policies: set[str] = field(default_factory=set)
     cluster: bool = False
-    """Whether a class, namespace, quota or guard says something else."""
+    """Whether a class, namespace, quota, template or guard says something else."""
     renewed: set[str] = field(default_factory=set)
-    """By uid, classes, quotas and guards of which only the version changed: writes that name the old one would fail."""
+    """By uid, classes, quotas, templates and guards of which only the version changed: writes that name the old one would fail."""
     fence: bool = False
     """Whether something else was seen of the closing guard."""
     waiting: dict[WaitingGroup, set[Key]] = field(default_factory=lambda: defaultdict(set))
@@ -87,6 +88,7 @@ class ClusterState:
             DeviceTaintRule: self._replace_rule,
             DeviceClass: self._replace_of_cluster,
             ResourceQuota: self._replace_of_cluster,
+            ResourceClaimTemplate: self._replace_of_cluster,
             ValidatingAdmissionPolicy: self._replace_of_cluster,
             ValidatingAdmissionPolicyBinding: self._replace_of_cluster,
         }

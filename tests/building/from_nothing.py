@@ -11,6 +11,7 @@ from gpusharing.api.names import MANAGED_BY, OPERATOR, node_of_pool
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.cluster.guards.closing import CLOSING
@@ -47,6 +48,7 @@ class World:
     bindings: Mapping[str, ValidatingAdmissionPolicyBinding] = field(default_factory=dict)
     seen_fence: Fence = field(default_factory=dict)
     quotas: Mapping[Key, ResourceQuota] = field(default_factory=dict)
+    templates: Mapping[Key, ResourceClaimTemplate] = field(default_factory=dict)
     taint_rules: Mapping[str, DeviceTaintRule] | None = None
     """None where the API server has no such kind."""
 
@@ -109,6 +111,7 @@ def decide(world: World, *, now: str) -> list[Intent]:
             guards={name: guard for name, guard in world.guards.items() if name != CLOSING},
             bindings=world.bindings,
             quotas=world.quotas,
+            templates=world.templates,
             setup=world.setup,
         )
     )

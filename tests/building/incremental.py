@@ -20,6 +20,7 @@ _FIELDS: tuple[Callable[[World], Mapping[Any, Any]], ...] = (
     lambda of: of.guards,
     lambda of: of.bindings,
     lambda of: of.quotas,
+    lambda of: of.templates,
     lambda of: of.taint_rules or {},
 )
 

@@ -159,6 +159,7 @@ class Api:
 
     def pages(self, kind: Kind[T], *, field_selector: str = "") -> AsyncIterator[Page[T]]:
         """All objects of a kind, page by page; the last page has the version to watch from."""
+
         def decode(data: bytes) -> Page[T]:
             page = decode_page(data)
             return Page(tuple(self._readable(kind, page.items)), page.resource_version, page.continue_token)

@@ -118,5 +118,7 @@ class Classes(ApiModel):
     """If true, the operator creates a ResourceClaimTemplate for each offer in the namespaces of tenants.namespaces:
     <policy>-exclusive, <policy>-timeslicing, <policy>-mps and <policy>-mig, each with the offer's defaults. Requires
     tenants.namespaces, and classes.create: true. Default: false."""
-    template_variants: Annotated[tuple[TemplateVariant, ...], Field(max_length=16, json_schema_extra=keyed_by("name"))] = ()
+    template_variants: Annotated[
+        tuple[TemplateVariant, ...], Field(max_length=16, json_schema_extra=keyed_by("name"))
+    ] = ()
     """More templates, up to 16, with other amounts. Example: [{name: large, mode: MPS, memory: 32Gi, threads: 50}]."""

@@ -34,10 +34,10 @@ async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -
 
 
 async def look(api: Api, store: Store, kind: Kind[Any]) -> None:
-    before = store.known(kind)
-    listed, version = await api.identities(kind)
     for namespace, name in store.never_listed(kind):
         await read_again(api, store, kind, name, namespace)
+    before = store.known(kind)
+    listed, version = await api.identities(kind)
     store.remove_unlisted(kind, {identity.uid for identity in listed}, as_of=version, before=before)
     if store.find_outdated(kind, listed, before=before):
         await asyncio.sleep(_LATE)

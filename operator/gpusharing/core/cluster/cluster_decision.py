@@ -1,4 +1,4 @@
-"""What is decided for the cluster as a whole, whatever its nodes and claims do: classes, guards, quotas and templates."""
+"""What is decided for the cluster as a whole, whatever its nodes and claims do: classes, guards, quotas, templates."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -53,7 +53,8 @@ class Changes:
     cluster: bool = False
     """Whether a class, namespace, quota, template or guard says something else."""
     renewed: set[str] = field(default_factory=set)
-    """By uid, classes, quotas, templates and guards of which only the version changed: writes that name the old one would fail."""
+    """By uid, classes, quotas, templates and guards of which only the version changed: writes that name the old one
+    would fail."""
     fence: bool = False
     """Whether something else was seen of the closing guard."""
     waiting: dict[WaitingGroup, set[Key]] = field(default_factory=lambda: defaultdict(set))

@@ -272,7 +272,7 @@ OPERATOR = (
     Row("a template without a label", "POST", TEMPLATES, template(labels=None), 403, "must have the label"),
     Row("a template of another class", "POST", TEMPLATES, template(asks=ANY_GPU), 403, "classes alone"),
     Row("a template of alternatives", "POST", TEMPLATES, template(devices=ALTERNATIVES), 403, "classes alone"),
-    Row("a template with admin access", "POST", TEMPLATES, template(asks={"adminAccess": True}), 403, "adminAccess"),
+    Row("a template with admin access", "POST", TEMPLATES, template(asks={"adminAccess": True}), 422, "admin access"),
     Row("a template that tolerates", "POST", TEMPLATES, template(asks=TOLERANT), 403, "tolerations"),
     Row("a template with a config", "POST", TEMPLATES, template(devices=CONFIG["spec"]), 403, "without config"),
     Row("a template", "PATCH", f"{TEMPLATES}/theirs", LABEL, 403, "a SharingPolicy owns"),

@@ -160,6 +160,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                     *guards.following(api, store, watches),
                     seen.run(),
                     audit.now_and_then(api, store, watched),
+                    audit.read_unlisted(api, store, watched),
                     deafness.end_when_deaf(watches, kopfs),
                     api_server.end_when_changed(api, server),
                 )

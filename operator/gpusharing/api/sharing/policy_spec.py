@@ -53,8 +53,10 @@ def _required(by: str, given: str) -> tuple[dict[str, str], ...]:
 
 
 def _of_variants(holds: str, message: str) -> dict[str, str]:
-    variants = "self.?classes.?templateVariants.orValue([])"
-    return rule(f"{variants}.all(v, {holds})", message, field_path=".classes.templateVariants")
+    # Not by optional values: of these the API server does not know how long they are.
+    variants = "self.classes.templateVariants"
+    absent = f"!has(self.classes) || !has({variants})"
+    return rule(f"{absent} || {variants}.all(v, {holds})", message, field_path=".classes.templateVariants")
 
 
 _OFFER_OF_VARIANT = " : ".join(
@@ -73,8 +75,9 @@ class SharingPolicySpec(ApiModel):
             *_required("classes.templates: true", "has(self.classes) && self.classes.templates"),
             _of_variants(_OFFER_OF_VARIANT, "mode must be one that the policy offers (spec.offers)"),
             _of_variants(
-                "!has(v.profile) || !has(self.offers.mig) || v.profile in self.offers.mig.?profiles.orValue([]) || "
-                "v.profile in self.offers.mig.?layout.orValue({})",
+                "!has(v.profile) || !has(self.offers.mig) || "
+                "has(self.offers.mig.profiles) && v.profile in self.offers.mig.profiles || "
+                "has(self.offers.mig.layout) && v.profile in self.offers.mig.layout",
                 "profile must be one of offers.mig",
             ),
             _of_variants(

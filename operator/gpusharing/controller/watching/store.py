@@ -75,6 +75,8 @@ class Store:
 
     def never_listed(self, kind: Kind[T]) -> list[Key]:
         """Objects that were read by name, and of which no list and no watch tells."""
+        if not kind.label:
+            return []
         return [key for key, item in self._objects[kind].items() if not kind.is_listed(item)]
 
     def known(self, kind: Kind[T]) -> Mapping[Key, T]:

@@ -41,6 +41,8 @@ class Incremental:
                     put(self.decider.state, item)
         if at.seen_fence is not self.world.seen_fence:
             self.decider.state.see_fence(at.seen_fence)
+        if at.seen_entries != self.decider.state.seen_entries:
+            self.decider.state.see_entries(at.seen_entries)
         self.world = at
 
     def decide(self, *, now: str) -> list[Intent]:

@@ -129,6 +129,22 @@ def with_installation(installed: Guards, bindings: Bindings) -> Step:
     return lambda at: replace(at, guards=installed, bindings=bindings)
 
 
+def with_seen(data: st.DataObject) -> Step:
+    """Some entries of the guards, also former ones."""
+
+    def put(at: World) -> World:
+        known = {name: sorted(entries) for name, entries in replace(at, entries=None).seen_entries.items()}
+        former = {name: sorted(entries) for name, entries in at.seen_entries.items()}
+        seen = {
+            name: frozenset(data.draw(st.sets(st.sampled_from(known[name] + former.get(name, [])))))
+            for name in known
+            if known[name]
+        }
+        return replace(at, entries=data.draw(st.sampled_from([seen, {}, None])))
+
+    return put
+
+
 def with_template(template: ResourceClaimTemplate) -> Step:
     return lambda at: replace(at, templates={**at.templates, key_of(template): template})
 
@@ -166,6 +182,7 @@ def step(data: st.DataObject) -> Step:
         lambda: with_installation(*data.draw(installations)),
         lambda: with_template(data.draw(templates)),
         lambda: without("templates", ("team", f"{data.draw(st.sampled_from(POLICIES))}-timeslicing")),
+        lambda: with_seen(data),
         lambda: without("namespaces", data.draw(st.sampled_from(["team", "default"]))),
         lambda: with_taint_rule(taint_rule(data.draw(st.sampled_from(["gpu-0", "gpu-0-timeslicing"])))),
     ]

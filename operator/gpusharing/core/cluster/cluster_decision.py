@@ -16,6 +16,7 @@ from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.core.reasons import Complaint
 from gpusharing.core.state.cluster_state import Setup
+from gpusharing.core.state.seen_entries import SeenEntries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Cluster:
     namespaces: Mapping[str, Namespace]
     guards: Guards
     bindings: Bindings
+    seen_entries: SeenEntries
     quotas: Quotas
     templates: Templates
     setup: Setup
@@ -35,7 +37,7 @@ class Cluster:
 
 _ClassesAndGuards = tuple[ClusterDecision, AbstractSet[str]]
 """With the names of the classes that there are to be."""
-_OfPolicies = tuple[tuple[ExaminedPolicy, ...], Mapping[str, DeviceClass], Guards, Bindings, str]
+_OfPolicies = tuple[tuple[ExaminedPolicy, ...], Mapping[str, DeviceClass], Guards, Bindings, SeenEntries, str]
 
 
 class ClusterDecider:
@@ -55,6 +57,7 @@ class ClusterDecider:
                 dict(cluster.classes),
                 dict(cluster.guards),
                 dict(cluster.bindings),
+                cluster.seen_entries,
                 cluster.setup.driver,
             ),
         )
@@ -75,9 +78,9 @@ class ClusterDecider:
 
 
 def _classes_and_guards(things: _OfPolicies) -> _ClassesAndGuards:
-    policies, classes, guards, bindings, driver = things
+    policies, classes, guards, bindings, seen, driver = things
     planned = plan_classes(policies, classes)
-    update = update_guards(policies, planned.classes, guards, bindings)
+    update = update_guards(policies, planned.classes, guards, bindings, seen)
     decided = ClusterDecision(
         # Nobody is let in before the guards know of it.
         intents=[*update.intents, *class_intents(planned, driver, guards_pending=update.guards_pending)],

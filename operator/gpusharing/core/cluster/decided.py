@@ -13,7 +13,7 @@ class ClusterDecision:
     complaints: Mapping[str, Sequence[Complaint]] = field(default_factory=dict)
     """By policy."""
     guards_pending: frozenset[str] = frozenset()
-    """Policies whose current tenants have not reached the guards yet."""
+    """Policies for whose current tenants the guards were not seen to hold yet."""
 
     def differs_for(self, other: "ClusterDecision") -> set[str]:
         """The policies of which it says something else."""

@@ -417,6 +417,7 @@ class Decider:
                     namespaces=self.state.by_name(Namespace),
                     guards={name: guard for name, guard in self._guards[0].items() if name != CLOSING},
                     bindings=self.state.by_name(ValidatingAdmissionPolicyBinding),
+                    seen_entries=self.state.seen_entries,
                     quotas=self.state.all(ResourceQuota),
                     templates=self.state.all(ResourceClaimTemplate),
                     setup=self._setup,

@@ -21,6 +21,7 @@ from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.state.accounts import Account, Accounts
 from gpusharing.core.state.fence import Fence
 from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.state.seen_entries import SeenEntries
 
 T = TypeVar("T")
 
@@ -80,6 +81,8 @@ class ClusterState:
         self._changes = Changes()
         self.seen_fence: Fence = {}
         """What the closing guard was seen to refuse on all API servers, before the newest claims were read."""
+        self.seen_entries: SeenEntries = {}
+        """What the guards of tenants were seen to know on all API servers."""
         self._replace: Mapping[type, Callable[[Any, Any], None]] = {
             SharingPolicy: self._replace_policy,
             NodeSharing: self._replace_node_sharing,
@@ -126,6 +129,10 @@ class ClusterState:
     def see_fence(self, fence: Fence) -> None:
         self.seen_fence = fence
         self._changes.fence = True
+
+    def see_entries(self, seen: SeenEntries) -> None:
+        self.seen_entries = seen
+        self._changes.cluster = True
 
     @property
     def has_changed(self) -> bool:

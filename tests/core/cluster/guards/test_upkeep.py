@@ -121,7 +121,7 @@ def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
     guards = installed()
     before = guards["gpusharing-allocation"]
     (patch,) = (intent for intent in kept(SEARCH).intents if intent.before.name == "gpusharing-allocation")  # type: ignore[union-attr]
-    texts = variables(before) | {"tenants": literal(SEARCH_ENTRY)}
+    texts = variables(before) | {"tenants": literal(SEARCH_ENTRY), "revision": "'3'"}
     assert patch == Patch(
         target=Target.ADMISSION_POLICY,
         stage=Stage.GUARDS,

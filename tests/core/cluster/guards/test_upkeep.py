@@ -23,13 +23,16 @@ from gpusharing.core.cluster.guards.form import GENERATED
 from gpusharing.core.cluster.guards.upkeep import (
     MOST_OF_ONE_POLICY,
     MOST_TOGETHER,
+    REQUIRED,
     Bindings,
     Guards,
+    entries_of,
     update_guards,
 )
 from gpusharing.core.intents import Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
 from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.state.seen_entries import SeenEntries
 
 TENANTS = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
 CREATED = Classes(extended_resources=ExtendedResources(time_slicing="example.com/gpu"))
@@ -41,14 +44,25 @@ SEARCH_ENTRY = '"search": [["In", "team=search"]]'
 LIMITED_ENTRY = '"limited": {"maxThreads": ["50"]}'
 
 
-def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> ClusterDecision:
+def kept(
+    *policies: SharingPolicy,
+    guards: Guards | None = None,
+    bindings: Bindings | None = None,
+    seen: SeenEntries | None = None,
+) -> ClusterDecision:
+    """`seen`: all that they know, if nothing is said."""
     examined = [examine(item, minor=MINOR) for item in policies]
     return update_guards(
         examined,
         device_classes.plan_classes(examined, {}).classes,
         installed() if guards is None else guards,
         bound() if bindings is None else bindings,
+        entries_seen(installed() if guards is None else guards) if seen is None else seen,
     )
+
+
+def entries_seen(guards: Guards) -> SeenEntries:
+    return {name: entries_of(guard) for name, guard in guards.items() if name in REQUIRED}
 
 
 def told(decided: ClusterDecision) -> dict[str, dict[str, str]]:
@@ -107,7 +121,7 @@ def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
     guards = installed()
     before = guards["gpusharing-allocation"]
     (patch,) = (intent for intent in kept(SEARCH).intents if intent.before.name == "gpusharing-allocation")  # type: ignore[union-attr]
-    texts = variables(before) | {"tenants": literal(SEARCH_ENTRY)}
+    texts = variables(before) | {"tenants": literal(SEARCH_ENTRY), "revision": "'3'"}
     assert patch == Patch(
         target=Target.ADMISSION_POLICY,
         stage=Stage.GUARDS,

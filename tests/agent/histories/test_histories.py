@@ -103,6 +103,13 @@ FOUND: Final = {
         Step("next_fails", (1,)),
         Step("comes_and_starts", (kind("whole"), 0)),
     ],
+    "a claim that ended before the lost state was recovered, and nobody but the killed agent knew": [
+        *(Step("comes_and_starts", (kind("whole"), 0)) for _ in range(2)),
+        Step("state_is_lost", ()),
+        Step("unprepares", (0,)),
+        Step("agent_is_killed", ()),
+        Step("agent_rescans", ()),
+    ],
 }
 
 

@@ -110,6 +110,14 @@ FOUND: Final = {
         Step("agent_is_killed", ()),
         Step("agent_rescans", ()),
     ],
+    "a setting that is restored by the round after the one that recovers the other claims": [
+        Step("operator_restricts", (1, 1)),
+        Step("comes_and_starts", (kind("whole"), 0)),
+        Step("comes_and_starts", (kind("whole, MPS"), 0)),
+        Step("state_is_lost", ()),
+        Step("unprepares", (1,)),
+        Step("agent_rescans", ()),
+    ],
 }
 
 

@@ -141,7 +141,12 @@ end_mps = Mps.end
 
 
 async def end_all(mps: Mps, uuid: str) -> None:
-    with mock.patch.object(mps, "_wanted", dict):
+    wanted = mps._wanted
+
+    def by_some(claims: Any = None) -> Any:
+        return wanted(claims) if claims else {}
+
+    with mock.patch.object(mps, "_wanted", by_some):
         await end_mps(mps, uuid)
 
 
@@ -164,7 +169,7 @@ NAIVE: Final[dict[str, tuple[Any, str, Any]]] = {
 SHORTLY_BEFORE: Final = {
     "does not look who holds a GPU": 215,
     "takes a GPU to another pool at once": 55,
-    "does not look where NVIDIA's CDI specs lead": 905,
+    "does not look where NVIDIA's CDI specs lead": 275,
     "takes CDI specs without a record for leftovers": 20,
     "believes claims of before the boot": 35,
 }
@@ -175,4 +180,4 @@ def test_an_agent_with_a_fault_is_found_out(fault: str) -> None:
     of, method, naive = NAIVE[fault]
     with mock.patch.object(of, method, naive):
         first = SHORTLY_BEFORE.get(fault, 0)
-        assert search(first + 200, seed=2, first=first, shorten=False) is not None
+        assert search(200, seed=2, first=first, shorten=False) is not None

@@ -13,7 +13,8 @@ from gpusharing.cli.output import Screen, Style, as_json
 from gpusharing.core.text import counted
 from gpusharing.sharing_tests import reports
 from gpusharing.sharing_tests.reading import UnusableError, tests_of
-from gpusharing.sharing_tests.running import Check, Result, run as run_test
+from gpusharing.sharing_tests.running import Check, Result
+from gpusharing.sharing_tests.running import run as run_test
 from gpusharing.snapshots import lines
 from gpusharing.snapshots.file import SnapshotError
 from gpusharing.snapshots.world import World
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         results = list(_results(arguments.files))
     except (UnusableError, CommandError) as error:
         sys.stderr.write(f"gpusharing: {error}\n")
-        return exits.USAGE
+        return exits.UNREADABLE
     print(_printed(results, arguments.output))
     return exits.OK if all(one.is_as_expected for one in results) else exits.FAILED
 
@@ -89,8 +90,9 @@ def _printed(results: Sequence[Result], output: str) -> str:
 
 def _table(results: Sequence[Result], screen: Screen) -> Iterator[str]:
     for result in results:
-        mark = screen.styled("✓", Style.GREEN) if result.is_as_expected else screen.styled("✗", Style.RED)
-        yield f"{mark} {screen.styled(result.name, Style.BOLD)} {result.file} ({counted(len(result.checks), 'check')})"
+        mark = ("✓", Style.GREEN) if result.is_as_expected else ("✗", Style.RED)
+        name = screen.styled(result.name, Style.BOLD)
+        yield f"{screen.styled(*mark)} {name} {result.file} ({counted(len(result.checks), 'check')})"
         for check in result.checks:
             if check.differences:
                 yield from _difference(check, result, screen)

@@ -18,6 +18,7 @@ from gpusharing.api.meta import Key
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.core.cluster.guards.claims import CLAIMS
 from gpusharing.core.intents import ReplaceSpec
 from gpusharing.core.rollout.gpu_change import NodeRollout
 from gpusharing.explaining import lean
@@ -26,7 +27,7 @@ from gpusharing.planning.changes import Plan
 from gpusharing.planning.deciding import Edit, decide
 from gpusharing.planning.fitting import Denied, Fleet
 from gpusharing.planning.plan import Assumptions, denied_to, evicted, is_changed, plan, settled
-from gpusharing.planning.state import State, decode, read, take_claim
+from gpusharing.planning.state import decode, read, take_claim
 from gpusharing.sharing_tests import agent, placing
 from gpusharing.snapshots.world import Json, World
 
@@ -76,6 +77,19 @@ class SettledCluster:
 
     def namespace(self, name: str) -> Namespace | None:
         return self._state.decider.state.get(Namespace, ("", name))
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the API server refuses what guards refuse."""
+        return self._state.decider.state.get(ValidatingAdmissionPolicy, ("", CLAIMS)) is not None
+
+    @property
+    def minor(self) -> int:
+        return self._world.minor
+
+    @property
+    def templates(self) -> Sequence[Json]:
+        return self._world.templates
 
     @property
     def policies(self) -> Sequence[SharingPolicy]:
@@ -214,9 +228,7 @@ class SettledCluster:
             return False
         gpus = [settled(change) for change in rollout.changes]
         unhealthy = {
-            device: reason
-            for one in self._slices.get(name, ())
-            for device, reason in publishing.unhealthy(one["spec"])
+            device: reason for one in self._slices.get(name, ()) for device, reason in publishing.unhealthy(one["spec"])
         }
         specs = list(publishing.published(gpus, unhealthy, full_menus=self._assumed.full_menus))
         self._slices[name] = [
@@ -253,11 +265,11 @@ def _key(value: Json) -> Key:
     return value["metadata"].get("namespace", ""), value["metadata"]["name"]
 
 
-def _all(kind: type[Any], objects: Iterable[Any]) -> list[Json]:
+def _all(kind: Any, objects: Iterable[Any]) -> list[Json]:
     adapter = _adapter(kind)
     return [adapter.dump_python(one, mode="json", by_alias=True, exclude_none=True) for one in objects]
 
 
 @cache
-def _adapter(kind: type[Any]) -> pydantic.TypeAdapter[Any]:
+def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(kind)

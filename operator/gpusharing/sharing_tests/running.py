@@ -10,7 +10,7 @@ from gpusharing.planning.deciding import Edit
 from gpusharing.sharing_tests import comparing, new_cluster, pods
 from gpusharing.sharing_tests.cluster import SettledCluster
 from gpusharing.sharing_tests.comparing import Difference
-from gpusharing.sharing_tests.form import Change, Manifest, Pods
+from gpusharing.sharing_tests.form import MOST_PODS, Change, Manifest, Pods
 from gpusharing.sharing_tests.observing import observe
 from gpusharing.sharing_tests.pods import NewPod
 from gpusharing.sharing_tests.reading import Files, Given, Loaded, manifest, manifests
@@ -99,15 +99,10 @@ class _Run:
         planned = self._apply(change.policies, (*at, "policies"), cluster, prunes=change.prune)
         if change.disturbed is not None:
             disturbed = sorted({claim for gpu in planned.disturbed for claim in gpu.claims})
-            differences = ()
-            if len(disturbed) != change.disturbed:
-                expected = f"disturbs {counted(change.disturbed, 'claim')}"
-                found = f"disturbs {counted(len(disturbed), 'claim')}"
-                difference = Difference(expected=expected, found=f"{found} ({listed(disturbed)})" if disturbed else found)
-                differences = (difference,)
-            path = (*at, "disturbed")
-            name = f"change {int(at[-1]) + 1}: disturbs {counted(change.disturbed, 'claim')}"
-            self._checks.append(Check(name=name, mark=self.loaded.mark(path), differences=differences))
+            expected = f"disturbs {counted(change.disturbed, 'claim')}"
+            found = f"disturbs {counted(len(disturbed), 'claim')}{f' ({listed(disturbed)})' if disturbed else ''}"
+            is_same = len(disturbed) == change.disturbed
+            self._add(expected, (*at, "disturbed"), [] if is_same else [Difference(expected, found)])
         self._try(change.pods, (*at, "pods"), cluster)
 
     def _try(self, entries: Sequence[Pods], at: Path, cluster: SettledCluster) -> None:
@@ -120,19 +115,23 @@ class _Run:
                 observed = observe(new, cluster, rather_on=entry.expect.node)
                 if difference := comparing.difference(entry.expect, observed):
                     differences.append(difference._replace(pod=new.name))
-            name = f"{_title(entry)}: {comparing.expected_in_words(entry.expect)}"
-            if len(at) > 1:
-                name = f"change {int(at[1]) + 1}: {name}"
-            self._checks.append(Check(name=name, mark=self.loaded.mark(path), differences=tuple(differences)))
+            self._add(f"{_title(entry)}: {comparing.expected_in_words(entry.expect)}", path, differences)
+
+    def _add(self, name: str, at: Path, differences: Sequence[Difference]) -> None:
+        after = f"change {int(at[1]) + 1}: " if at[0] == "changes" else ""
+        check = Check(name=f"{after}{name}", mark=self.loaded.mark(at), differences=tuple(differences))
+        self._checks.append(check)
 
     def _pods_of(self, entry: Pods, at: Path, cluster: SettledCluster) -> Sequence[NewPod]:
         if entry.manifest is None:
             return pods.of_class(entry, cluster.pods)
         objects = list(manifest(entry.manifest, (*at, "manifest"), self.loaded, self.files))
-        found = pods.of_manifest(objects, entry, cluster.world.templates, cluster.pods)
+        found = pods.of_manifest(objects, entry, cluster.templates, cluster.pods)
         if not found:
             what = f"no Pod, and nothing that makes pods, has the name {entry.name}" if entry.name else "has no Pod"
             raise self.loaded.unusable((*at, "manifest"), what)
+        if len(found) > MOST_PODS:
+            raise self.loaded.unusable((*at, "manifest"), f"makes more than {MOST_PODS:,} pods")
         for claim in pods.claims_of(objects, entry):
             cluster.add_claim(claim)
         return found

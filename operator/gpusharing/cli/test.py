@@ -110,13 +110,12 @@ def _table(results: Sequence[Result], screen: Screen) -> Iterator[str]:
 def _difference(check: Check, result: Result, screen: Screen) -> Iterator[str]:
     yield ""
     yield screen.wrapped(f"{result.file}:{check.mark.line}: {check.name}", indent=2, hanging=2)
-    for one in reports.shown(check):
+    for one in check.differences:
         yield screen.wrapped(f"expected  {one.expected}", indent=4, hanging=10)
-        yield screen.wrapped(f"found     {one.found}{f', pod {one.pod}' if one.pod else ''}", indent=4, hanging=10)
+        yield screen.wrapped(f"found     {one.found}", indent=4, hanging=10)
+        if one.pods:
+            yield screen.wrapped(f"for       {reports.pods_in_words(one)}", indent=4, hanging=10)
         for finding in one.findings:
             yield screen.wrapped(f"{finding.code} {finding.sentence}", indent=6, hanging=2)
             if finding.remedy:
                 yield screen.wrapped(f"→ {finding.remedy}", indent=8, hanging=2)
-    more = len(check.differences) - len(reports.shown(check))
-    if more:
-        yield f"    and {counted(more, 'other pod')}"

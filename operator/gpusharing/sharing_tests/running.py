@@ -11,7 +11,7 @@ from gpusharing.sharing_tests import comparing, new_cluster, pods
 from gpusharing.sharing_tests.cluster import SettledCluster
 from gpusharing.sharing_tests.comparing import Difference
 from gpusharing.sharing_tests.form import MOST_PODS, Change, Manifest, Pods
-from gpusharing.sharing_tests.observing import observe
+from gpusharing.sharing_tests.observing import Observed, observe
 from gpusharing.sharing_tests.pods import NewPod
 from gpusharing.sharing_tests.reading import Files, Given, Loaded, manifest, manifests
 from gpusharing.sharing_tests.shapes import APPLIED
@@ -108,13 +108,12 @@ class _Run:
     def _try(self, entries: Sequence[Pods], at: Path, cluster: SettledCluster) -> None:
         for number, entry in enumerate(entries):
             path = (*at, number)
-            differences: list[Difference] = []
+            observed: list[tuple[str, Observed]] = []
             for new in self._pods_of(entry, path, cluster):
                 if cluster.namespace(new.key[0]) is None:
                     cluster.apply(Edit(namespaces=[new_cluster.namespace(new.key[0], {})]))
-                observed = observe(new, cluster, rather_on=entry.expect.node)
-                if difference := comparing.difference(entry.expect, observed):
-                    differences.append(difference._replace(pod=new.name))
+                observed.append((new.name, observe(new, cluster, rather_on=entry.expect.node)))
+            differences = comparing.differences(entry.expect, observed)
             self._add(f"{_title(entry)}: {comparing.expected_in_words(entry.expect)}", path, differences)
 
     def _add(self, name: str, at: Path, differences: Sequence[Difference]) -> None:

@@ -63,7 +63,7 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _suite(result: Result) -> str:
-    cases = [_case(check, result) for check in result.checks]
+    cases = [_case(number, check, result) for number, check in enumerate(result.checks, start=1)]
     failures = sum(bool(check.differences) for check in result.checks)
     attributes = {
         "name": result.name,
@@ -74,8 +74,13 @@ def _suite(result: Result) -> str:
     return element("testsuite", attributes, cases)
 
 
-def _case(check: Check, result: Result) -> str:
-    attributes = {"classname": result.name, "name": f"{check.name} (line {check.mark.line})", "file": result.file}
+def _case(number: int, check: Check, result: Result) -> str:
+    attributes = {
+        "classname": result.name,
+        "name": f"{number}. {check.name}",
+        "file": result.file,
+        "line": str(check.mark.line),
+    }
     if not check.differences:
         return element("testcase", attributes)
     first = check.differences[0]

@@ -196,7 +196,7 @@ HOSTILE = {
     "deep": (HEAD + "nodes: " + "[" * NESTED + "]" * NESTED, "nested more than 100 levels deep"),
     "laughs": (LAUGHS, "values, with all aliases"),
     "contains itself": (HEAD + "nodes: &a [*a]\n", "no anchor is named a before this"),
-    "half a character": (HEAD + NODES + 'policies: ["\\ud800"]\n', "t.yaml"),
+    "half a character": (HEAD + NODES + 'policies: ["\\ud800"]\n', "t.yaml:5:15: found invalid Unicode character"),
     "a long number": (HEAD + f"nodes: [{{gpus: L4, count: {'9' * 5000}}}]\n", "nodes[0].count: must be a whole number"),
     "no number": (HEAD + "nodes: [{gpus: L4, count: .nan}]\n", "nodes[0].count: must be a whole number"),
     "many nodes": (HEAD + "nodes:\n" + "- {gpus: L4, count: 1000}\n" * 2, "has more than 1000 nodes"),

@@ -12,7 +12,7 @@ from gpusharing.cli.manifests import read_sources
 from gpusharing.cli.output import Screen, Style, as_json
 from gpusharing.core.text import counted
 from gpusharing.sharing_tests import reports
-from gpusharing.sharing_tests.reading import UnusableError, tests_of
+from gpusharing.sharing_tests.reading import UnusableError, read_tests
 from gpusharing.sharing_tests.running import Check, Result
 from gpusharing.sharing_tests.running import run as run_test
 from gpusharing.snapshots import lines
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _results(given: Sequence[str]) -> Iterator[Result]:
-    found = [loaded for source in read_sources(given) for loaded in tests_of(source)]
+    found = [loaded for source in read_sources(given) for loaded in read_tests(source)]
     if not found:
         raise CommandError(f"{', '.join(given)}: no SharingTest")
     files = _Files()

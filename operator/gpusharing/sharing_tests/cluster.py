@@ -7,7 +7,7 @@ What they do is decided by their own functions: `core.allocate` places, the oper
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pydantic
 
@@ -17,13 +17,14 @@ from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
 from gpusharing.api.meta import Key
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing
+from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.cluster.guards.claims import CLAIMS
 from gpusharing.core.intents import ReplaceSpec
 from gpusharing.core.rollout.gpu_change import NodeRollout
 from gpusharing.explaining import lean
+from gpusharing.findings.finding import Finding
 from gpusharing.planning import fitting, publishing
-from gpusharing.planning.changes import Plan
 from gpusharing.planning.deciding import Edit, decide
 from gpusharing.planning.fitting import Denied, Fleet
 from gpusharing.planning.plan import Assumptions, denied_to, evicted, is_changed, plan, settled
@@ -33,6 +34,14 @@ from gpusharing.snapshots.world import Json, World
 
 _MOST_ROUNDS: Final = 8
 """Of a decision after which another one has to follow; three are usual."""
+
+
+class Applied(NamedTuple):
+    """What an edit comes to, as `gpusharing plan` says it before."""
+
+    disturbed: Sequence[str]
+    """Claims that it has to wait for, or evicts, as namespace/name."""
+    findings: Sequence[Finding]
 
 
 class SettledCluster:
@@ -125,13 +134,24 @@ class SettledCluster:
 
     # ------------------------------------------------------------------------------------------------- what is applied
 
-    def apply(self, edit: Edit, classes: Iterable[Json] = ()) -> Plan:
-        """Pods that are evicted end. What it says: `gpusharing plan`, before."""
+    def apply(self, edit: Edit, classes: Iterable[Json] = ()) -> Applied:
+        """Pods that are evicted end."""
         for one in classes:
             self._state.decider.state.put(DeviceClass, decode(DeviceClass, one))
         planned = plan(self.world, edit, self._assumed)
+        waited = self._unchanged()
+        disturbed = {claim for gpu in planned.disturbed if waited.get(gpu.uuid) != gpu.after for claim in gpu.claims}
         self._settle(edit, ())
-        return planned
+        return Applied(tuple(sorted(disturbed)), planned.findings)
+
+    def _unchanged(self) -> Mapping[str, GpuSharing]:
+        """GPUs that wait for an earlier change until they are idle, with what they will be."""
+        return {
+            change.after.uuid: change.after
+            for rollout in self._state.decider.rollouts.values()
+            for change in rollout.changes
+            if change.effect is Effect.UNCHANGED_UNTIL_IDLE
+        }
 
     def add(self, pod: Json, claims: Iterable[Json]) -> None:
         """The API server has them; nobody has looked at them yet."""

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from gpusharing.core.text import counted, listed
 from gpusharing.findings.finding import Finding
-from gpusharing.planning.changes import Plan
 from gpusharing.planning.deciding import Edit
 from gpusharing.sharing_tests import comparing, new_cluster, pods
-from gpusharing.sharing_tests.cluster import SettledCluster
+from gpusharing.sharing_tests.cluster import Applied, SettledCluster
 from gpusharing.sharing_tests.comparing import Difference
 from gpusharing.sharing_tests.form import MOST_PODS, Change, Manifest, Pods
 from gpusharing.sharing_tests.observing import Observed, observe
@@ -80,7 +79,7 @@ class _Run:
         namespaces: Sequence[Json] = (),
         *,
         prunes: bool = False,
-    ) -> Plan:
+    ) -> Applied:
         found = list(manifests(given, at, self.loaded, self.files))
         if given and not any(one.value["kind"] in APPLIED for one in found):
             raise self.loaded.unusable(at, "no SharingPolicy is in these manifests")
@@ -89,16 +88,16 @@ class _Run:
             namespaces=[*namespaces, *map(_whole, _of_kind(found, "Namespace"))],
             prunes=prunes,
         )
-        planned = cluster.apply(edit, _of_kind(found, "DeviceClass"))
-        for finding in planned.findings:
+        applied = cluster.apply(edit, _of_kind(found, "DeviceClass"))
+        for finding in applied.findings:
             if finding.object.kind == "SharingPolicy" and finding not in self._findings:
                 self._findings.append(finding)
-        return planned
+        return applied
 
     def _change(self, change: Change, at: Path, cluster: SettledCluster) -> None:
-        planned = self._apply(change.policies, (*at, "policies"), cluster, prunes=change.prune)
+        applied = self._apply(change.policies, (*at, "policies"), cluster, prunes=change.prune)
         if change.disturbed is not None:
-            disturbed = sorted({claim for gpu in planned.disturbed for claim in gpu.claims})
+            disturbed = applied.disturbed
             expected = f"disturbs {counted(change.disturbed, 'claim')}"
             found = f"disturbs {counted(len(disturbed), 'claim')}{f' ({listed(disturbed)})' if disturbed else ''}"
             is_same = len(disturbed) == change.disturbed

@@ -9,13 +9,13 @@ import pydantic
 from building import DRIVER, NOW, uuid
 from building.boards import board
 from gpusharing.api import names
+from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import Node, ResourceClaim
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.gpu_status import GpuStatus, MigMode, PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.api.sharing.policy import SharingPolicy
-from gpusharing.core.cluster.device_classes import selector
 from gpusharing.core.cluster.guards import allocation, claims, closing, pods
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.devices import reported_models
@@ -29,6 +29,8 @@ from gpusharing.core.state.cluster_state import Setup
 from gpusharing.snapshots.world import World
 
 MINOR: Final = 37
+_GUARD: Final = pydantic.TypeAdapter(ValidatingAdmissionPolicy)
+_BINDING: Final = pydantic.TypeAdapter(ValidatingAdmissionPolicyBinding)
 TEAM: Final = {"team": "search"}
 INSTALLED: Final = (allocation.allocation, claims.claims, closing.closing, pods.pods)
 
@@ -105,6 +107,11 @@ class Fleet:
             ).model_copy(update={"status": status})
             for name, status in statuses.items()
         }
+        guards, bindings = self._guards()
+        for guard in guards:
+            decider.state.put(ValidatingAdmissionPolicy, _GUARD.validate_python(guard))
+        for binding in bindings:
+            decider.state.put(ValidatingAdmissionPolicyBinding, _BINDING.validate_python(binding))
         for one in self.policies:
             decider.state.put(SharingPolicy, SharingPolicy.model_validate(one))
         for node in nodes:
@@ -127,7 +134,6 @@ class Fleet:
             slices += [
                 {"metadata": {"name": f"{name}-{number}"}, "spec": spec} for number, spec in enumerate(specs)
             ]
-        guards, bindings = self._guards()
         classes = [*_classes_of_ours(), *(_created(intent) for intent in decider.pending if _is_class(intent))]
         return World(
             minor=MINOR,
@@ -223,16 +229,9 @@ class Fleet:
             return [], []
         made = [make() for make in INSTALLED]
         decider = Decider(Setup(driver=DRIVER, minor=MINOR))
-        from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding  # noqa: PLC0415
-
         for guard, binding in made:
-            decider.state.put(
-                ValidatingAdmissionPolicy, pydantic.TypeAdapter(ValidatingAdmissionPolicy).validate_python(guard)
-            )
-            decider.state.put(
-                ValidatingAdmissionPolicyBinding,
-                pydantic.TypeAdapter(ValidatingAdmissionPolicyBinding).validate_python(binding),
-            )
+            decider.state.put(ValidatingAdmissionPolicy, _GUARD.validate_python(guard))
+            decider.state.put(ValidatingAdmissionPolicyBinding, _BINDING.validate_python(binding))
         for one in self.policies:
             decider.state.put(SharingPolicy, SharingPolicy.model_validate(one))
         for _ in decider.steps(now=NOW):
@@ -301,6 +300,3 @@ def _is_class(intent: object) -> bool:
 def _created(intent: Any) -> dict[str, Any]:
     metadata = {**intent.body["metadata"], "uid": "uid-class", "resourceVersion": "1", "creationTimestamp": NOW}
     return {**intent.body, "metadata": metadata}
-
-
-__all__ = ["Fleet", "claim", "mps", "pod", "policy", "selector", "time_slicing"]

@@ -124,7 +124,7 @@ def _table(found: Plan, screen: Screen) -> Iterator[str]:
     sections = (
         ("Policies", [reports.object_in_words(one) for one in found.policies]),
         ("Other objects", [reports.object_in_words(one) for one in found.objects]),
-        ("Order", [f"{one.policy}: {reports.step_in_words(one)}" for one in found.steps]),
+        ("Order", reports.order_in_words(found.steps)),
         ("Pods that would start", [reports.workload_in_words(one) for one in found.starting]),
     )
     for title, texts in sections:

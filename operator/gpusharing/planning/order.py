@@ -27,7 +27,6 @@ _WHY: Final = {
     Effect.CLOSES_FIRST: "devices are withdrawn first",
     Effect.WAITS: "GPUs in use wait for their claims",
     Effect.UNCHANGED_UNTIL_IDLE: "GPUs in use stay unchanged until they are idle",
-    Effect.NONE: "nobody is disturbed",
 }
 
 Changes = Mapping[str, Sequence[GpuChange]]
@@ -108,11 +107,11 @@ def _step(policy: str, nodes: Sequence[str], changes: Changes, takes: Takes) -> 
     found = [change for node in nodes for change in changes.get(node, ())]
     seconds = [takes.change(change) for change in found]
     known = [one for one in seconds if one is not None]
-    effects = {change.effect for change in found}
+    effects = {change.effect for change in found} - {Effect.NONE}
     why = [text for effect, text in _WHY.items() if effect in effects]
     return Step(
         policy=policy,
         nodes=tuple(nodes),
         seconds=max(known, default=0.0) if len(known) == len(seconds) else None,
-        why=", ".join(why) or _WHY[Effect.NONE],
+        why=", ".join(why) or "nobody is disturbed",
     )

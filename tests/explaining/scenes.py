@@ -117,7 +117,14 @@ def node_sharing(name: str, *held: tuple[Json, str], conditions: tuple[Condition
                     uuid=gpu.uuid,
                     policy=_POLICY,
                     offers=ALL_MODES,
-                    allocated=tuple(AllocatedDevice(claim=uid, device=settings.device) for uid, _, settings in claims),
+                    allocated=tuple(
+                        AllocatedDevice(
+                            claim=uid,
+                            device=settings.device,
+                            share_id=f"share-{uid}" if "timeslicing" in settings.device else None,
+                        )
+                        for uid, _, settings in claims
+                    ),
                 ),
             ),
             claims=tuple(

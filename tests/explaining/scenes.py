@@ -110,7 +110,7 @@ def node_sharing(name: str, *held: tuple[Json, str], conditions: tuple[Condition
         conditions=conditions,
     )
     sharing = NodeSharing(
-        metadata={"name": name, "uid": f"uid-{name}", "resourceVersion": "1"},  # type: ignore[arg-type]
+        metadata={"name": name, "uid": f"uid-{name}", "resourceVersion": "1"},
         spec=NodeSharingSpec(
             gpus=(
                 GpuSharing(
@@ -128,7 +128,7 @@ def node_sharing(name: str, *held: tuple[Json, str], conditions: tuple[Condition
                 ),
             ),
             claims=tuple(
-                ClaimSharing(uid=uid, claim=key, allocation_hash="", verdict="Allowed", settings=(settings,))  # type: ignore[arg-type]
+                ClaimSharing(uid=uid, claim=key, allocation_hash="", verdict="Allowed", settings=(settings,))
                 for uid, key, settings in claims
             ),
         ),
@@ -260,7 +260,7 @@ def _running() -> World:
 def _unhealthy() -> World:
     condition = Condition(
         type="Healthy",
-        status="False",  # type: ignore[arg-type]
+        status="False",
         reason="FatalXid",
         message="XID 79: GPU has fallen off the bus",
         last_transition_time=EARLIER,

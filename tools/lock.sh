@@ -10,7 +10,8 @@ compile() {
         --no-emit-index-url --no-emit-find-links --output-file "requirements/$output.txt" "$@"
 }
 
-compile dev pyproject.toml --extra operator --extra agent --group dev "$@"
+compile dev pyproject.toml --extra operator --extra agent --extra cli --group dev "$@"
 compile operator pyproject.toml --extra operator "$@"
 compile agent pyproject.toml --extra agent "$@"
+compile cli pyproject.toml --extra cli "$@"
 compile image --group image --constraints requirements/dev.txt "$@"

@@ -75,6 +75,25 @@ class Screen:
             lines += [f"{start if not number else ' ' * before}{part}".rstrip() for number, part in enumerate(parts)]
         return "\n".join(lines)
 
+    def fits(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+        """Whether a table of them leaves room for its last column."""
+        widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header) - 1)]
+        return sum(widths) + 3 * len(widths) + _NARROWEST // 2 <= self.width
+
+    def lists(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+        """A table that is too wide: each row is a block of lines."""
+        width = max(map(len, header)) + 2
+        return "\n\n".join(
+            "\n".join(
+                self.wrapped(f"{title:<{width}}{cell}".replace("  ", "\N{NO-BREAK SPACE}" * 2), hanging=width).replace(
+                    "\N{NO-BREAK SPACE}", " "
+                )
+                for title, cell in zip(header, row, strict=True)
+                if cell not in {"", "-"}
+            )
+            for row in rows
+        )
+
     def finding(self, finding: Finding) -> str:
         """Mark, code and title; then the sentence and the remedy, indented."""
         mark, style = MARKS[finding.entry.severity]

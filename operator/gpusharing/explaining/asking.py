@@ -1,12 +1,12 @@
 """Asks `core.allocate` about all nodes: once for each group of nodes that are alike."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from gpusharing import cel
-from gpusharing.api.dra import AllocationResult, LabelledMeta, Node, ResourceSlice, WholeMeta
-from gpusharing.api.meta import Key
+from gpusharing.api.dra import AllocationResult, Node, ResourceSlice
+from gpusharing.api.meta import Key, LabelledMeta, WholeMeta
 from gpusharing.core.allocate.allocation import Cluster, OnNode, Stop, allocate
 from gpusharing.core.allocate.inventory import Inventory
 from gpusharing.core.allocate.published import Device
@@ -15,7 +15,7 @@ from gpusharing.core.allocate.requests import Claim, UnknownRequestError, expres
 from gpusharing.core.allocate.room import RequestError
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.core.quantities import from_billionths
-from gpusharing.explaining import alike, lean
+from gpusharing.explaining import alike, lean, unnarrowed
 from gpusharing.explaining.scene import Scene
 
 
@@ -55,6 +55,8 @@ class Asking:
 
     cluster: Cluster
     groups: Sequence[alike.Group]
+    slices: Sequence[ResourceSlice] = ()
+    """Of the groups' representatives, and those for many nodes."""
     denied: Collection[str] = ()
     holders: Mapping[Key, lean.Claim] = field(default_factory=dict)
     """Those of the groups' representatives, by the key under which reasons name them."""
@@ -69,27 +71,49 @@ class Asking:
         ]
         return Answer(answered=answered, stop=outcome.stop)
 
+    def without_narrowing(self, scene: Scene) -> "Asking":
+        """As if nobody used our GPUs, but with what is taken of them: then it shows who keeps a mode from being
+        offered. Where the NodeSharing may not be read, the node stays as it is."""
+        known = [
+            sharing
+            for group in self.groups[:_MOST_UNNARROWED]
+            if (sharing := scene.node_sharing(group.representative.metadata.name)) is not None
+        ]
+        nodes = {sharing.metadata.name for sharing in known}
+        others = [
+            one for one in self.slices if one.spec["driver"] != scene.driver or one.spec.get("nodeName") not in nodes
+        ]
+        slices = [*others, *(one for sharing in known for one in unnarrowed.slices(sharing, scene.driver))]
+        inventory = Inventory(slices, minor=scene.world.minor, rules=scene.taint_rules)
+        cluster = Cluster(inventory=inventory, classes=scene.classes, taken=self.cluster.taken)
+        return replace(self, cluster=cluster, slices=slices)
 
-def prepare(scene: Scene, claims: Sequence[Claim], *, denied: Collection[str] = ()) -> Asking:
+
+_MOST_UNNARROWED: Final = 32
+"""Groups of nodes: for each, one NodeSharing is read."""
+
+
+def prepare(scene: Scene, claims: Sequence[Claim], *, denied: Collection[str] = (), group: bool = True) -> Asking:
+    """`group`: whether nodes that are alike are asked once; otherwise each is."""
     nodes = [Node(metadata=LabelledMeta(name=one.metadata.name, labels=dict(one.labels))) for one in scene.nodes]
     published = alike.sort(scene.slices)
-    groups = alike.group(
-        nodes,
-        published,
-        alike.taken_of_pools(scene.claims),
-        reads=_reads(scene, claims),
-        rules=scene.taint_rules,
-        claims=claims,
-    )
-    asked = [one for group in groups for one in published.of_node.get(group.representative.metadata.name, ())] + list(
-        published.of_many
-    )
+    groups = [alike.Group(node, (node.metadata.name,)) for node in nodes]
+    if group:
+        groups = alike.group(
+            nodes,
+            published,
+            alike.taken_of_pools(scene.claims),
+            reads=_reads(scene, claims),
+            rules=scene.taint_rules,
+            claims=claims,
+        )
+    asked = published.concerning({each.representative.metadata.name for each in groups})
     slices = [ResourceSlice(metadata=WholeMeta(name=one.metadata.name), spec=one.whole_spec()) for one in asked]
     inventory = Inventory(slices, minor=scene.world.minor, rules=scene.taint_rules)
     pools = {published.heads[one.metadata.name].pool.name for one in asked}
     taken, holders = _taken(scene.claims, pools, _devices(groups, inventory), scene.world.minor)
     cluster = Cluster(inventory=inventory, classes=scene.classes, taken=taken)
-    return Asking(cluster=cluster, groups=groups, denied=denied, holders=holders)
+    return Asking(cluster=cluster, groups=groups, slices=slices, denied=denied, holders=holders)
 
 
 def _reads(scene: Scene, claims: Iterable[Claim]) -> alike.Reads:

@@ -1,4 +1,4 @@
-"""Claims of namespaces that the caller may not read: NodeSharings say what they have, and explanations only count them."""
+"""Claims that the caller may not read: NodeSharings say what they have, and explanations only count them."""
 
 from collections.abc import Iterable, Iterator
 

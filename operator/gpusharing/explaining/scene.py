@@ -1,6 +1,6 @@
 """What an explanation looks at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -31,6 +31,10 @@ class Scene:
     visible_claims: Sequence[lean.Claim] = ()
     """Of all namespaces, or of those that may be read."""
     driver: str = names.DRIVER
+    served: Sequence[str] = ()
+    """Versions of resource.k8s.io that the API server serves, if somebody asked."""
+    read_node_sharing: Callable[[str], Json | None] | None = None
+    """Reads one of them when it is needed; None: the World has those that there are."""
 
     @classmethod
     def of_file(cls, world: World) -> "Scene":
@@ -76,6 +80,12 @@ class Scene:
     @cached_property
     def node_sharings(self) -> Mapping[str, NodeSharing]:
         return {one.metadata.name: one for one in _decoded(_NODE_SHARING, self.world.node_sharings)}
+
+    def node_sharing(self, node: str) -> NodeSharing | None:
+        if self.read_node_sharing is None or node in self.node_sharings:
+            return self.node_sharings.get(node)
+        found = self.read_node_sharing(node)
+        return next(iter(_decoded(_NODE_SHARING, [found])), None) if found is not None else None
 
     @cached_property
     def taint_rules(self) -> Sequence[TaintRule]:

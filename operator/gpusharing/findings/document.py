@@ -1,7 +1,7 @@
 """docs/findings.md, as it is generated from the table."""
 
-import re
 from collections.abc import Iterator
+from string import Formatter
 from typing import Final
 
 from gpusharing.api import names
@@ -23,7 +23,6 @@ kubectl annotate sharingpolicy thirds {names.IGNORED_FINDINGS}=GSH0101,GSH0102
 Severities: an *Error* does not work, and will not by itself; a *Warning* does not work now, or not as expected; an
 *Info* is a fact that explains something.
 """
-_FIELD: Final = re.compile(r"\{(\w+)\}")
 
 
 def page() -> str:
@@ -45,4 +44,7 @@ def _section(entry: Entry) -> str:
 
 
 def _shown(template: str) -> str:
-    return _FIELD.sub(lambda match: f"&lt;{match[1].replace('_', ' ')}&gt;", template)
+    return "".join(
+        text + (f"&lt;{name.replace('_', ' ').strip()}&gt;" if name else "")
+        for text, name, _, _ in Formatter().parse(template)
+    )

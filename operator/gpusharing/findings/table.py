@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gpusharing.findings import planning, reading, validating
+from gpusharing.findings import gpus, planning, policies, reading, running, validating, waiting
 from gpusharing.findings.finding import Entry
 
 
@@ -15,8 +15,12 @@ class Area(NamedTuple):
 
 AREAS: Final = (
     Area(1, "Reading the cluster", reading.ENTRIES),
-    Area(3, "Manifests", validating.ENTRIES),
-    Area(4, "Plans", planning.ENTRIES),
+    Area(2, "Pods and claims that wait", waiting.ENTRIES),
+    Area(3, "Pods and claims with devices", running.ENTRIES),
+    Area(4, "GPUs and nodes", gpus.ENTRIES),
+    Area(5, "SharingPolicies", policies.ENTRIES),
+    Area(6, "Manifests", validating.ENTRIES),
+    Area(7, "Plans", planning.ENTRIES),
 )
 
 TABLE: Final[Mapping[str, Entry]] = {entry.code: entry for area in AREAS for entry in area.entries}

@@ -29,7 +29,7 @@ TOO_LARGE: Final = Entry(
     code="GSH0204",
     severity=Severity.ERROR,
     title="No device gives so much",
-    sentence="Request {request} asks for {asked} of {capacity}, and no matching device gives more than {most} to a claim.",
+    sentence="Request {request} asks for {asked} of {capacity}, and no device that matches gives more than {most}.",
     remedy="Ask for {most} or less{where}.",
 )
 IN_USE: Final = Entry(
@@ -43,7 +43,7 @@ SHARES_TAKEN: Final = Entry(
     code="GSH0206",
     severity=Severity.WARNING,
     title="Too little left",
-    sentence="Request {request} needs {asked} of {capacity}, and at most {most} is left on a device: in use by {holders}.",
+    sentence="Request {request} needs {asked} of {capacity}, and no device has more than {most} left: {holders}.",
     remedy="{remedy}",
 )
 OTHER_MODE: Final = Entry(
@@ -57,7 +57,7 @@ FRAGMENTED: Final = Entry(
     code="GSH0208",
     severity=Severity.WARNING,
     title="MIG instances are fragmented",
-    sentence="{place} has {free} memory slices free, enough for {profile}, but not at a place where it can start: {holders}.",
+    sentence="{place} has {free} memory slices free, but not where a {profile} can start: {holders}.",
     remedy="Delete one of these pods and let it start again, or request a smaller profile.",
 )
 UNKNOWN_CAPACITY: Final = Entry(
@@ -72,21 +72,21 @@ SELECTOR_FAILS: Final = Entry(
     severity=Severity.ERROR,
     title="Selector fails",
     sentence="The selector of {whose} fails on device {device}, so Kubernetes does not schedule the pod: {problem}",
-    remedy="Test for the attribute first: {guarded}",
+    remedy="{remedy}",
 )
 CAPACITY_AS_ATTRIBUTE: Final = Entry(
     code="GSH0211",
     severity=Severity.ERROR,
     title="A capacity is read as an attribute",
-    sentence="The selector of {whose} reads attribute {name}, which is a capacity: {expression}",
-    remedy='Write `device.capacity["{driver}"].{name}.compareTo(quantity("{amount}")) >= 0`.',
+    sentence="The selector of {whose} reads attribute {name}, which is a capacity: it fails on every device.",
+    remedy="Write `{instead}`.",
 )
 COMPARED_AS_TEXT: Final = Entry(
     code="GSH0212",
     severity=Severity.ERROR,
     title="An amount is compared as text",
     sentence='The selector of {whose} compares with the text "{amount}", by letters: "9Gi" is more than "16Gi" there.',
-    remedy='Compare amounts: `device.capacity["{driver}"].{name}.compareTo(quantity("{amount}")) >= 0`.',
+    remedy='Compare capacities: `device.capacity["{driver}"].memory.compareTo(quantity("{amount}")) >= 0`.',
 )
 NO_CLASS: Final = Entry(
     code="GSH0213",
@@ -106,14 +106,14 @@ NOT_A_TENANT: Final = Entry(
     code="GSH0215",
     severity=Severity.ERROR,
     title="Namespace is not a tenant",
-    sentence="The devices that match are reserved for tenants of SharingPolicy {policy} ({tenants}); {namespace} is not one.",
+    sentence="Namespace {namespace} is no tenant of SharingPolicy {policy} ({tenants}), which reserves the devices.",
     remedy="Use another class, or let the owner of the policy add the namespace to its tenants.",
 )
 CLOSING: Final = Entry(
     code="GSH0216",
     severity=Severity.WARNING,
     title="Devices are closing",
-    sentence="Request {request}: {count} closing or draining, because their mode is no longer offered or the GPU is in use.",
+    sentence="Request {request}: {count} closing: their mode is no longer offered, or the GPU is in use in another.",
     remedy="Use a mode that is offered, or wait: devices that close come back when the GPU is idle and offers them.",
 )
 TAINTED: Final = Entry(
@@ -219,7 +219,7 @@ NOT_PROVIDED: Final = Entry(
     severity=Severity.ERROR,
     title="Nobody provides the extended resource",
     sentence="The pod asks for {resource}, which neither a device class nor a device plugin provides.",
-    remedy="Set spec.extendedResourceName of a DeviceClass to {resource}, or classes.extendedResources of a SharingPolicy.",
+    remedy="Set spec.extendedResourceName of a DeviceClass, or classes.extendedResources of a SharingPolicy.",
 )
 GAVE_UP: Final = Entry(
     code="GSH0232",
@@ -248,6 +248,13 @@ TOO_FEW: Final = Entry(
     title="Too few devices on a node",
     sentence="Request {request} needs {needed}, and no node has more than {most} that match.",
     remedy="Ask for {most} or less, or use several pods.",
+)
+NOT_AVAILABLE: Final = Entry(
+    code="GSH0236",
+    severity=Severity.WARNING,
+    title="Devices are not available now",
+    sentence="Request {request}: {count} tainted with {taints} by the agent or the operator.",
+    remedy="{remedy}",
 )
 
 ENTRIES: Final = (
@@ -286,4 +293,5 @@ ENTRIES: Final = (
     REFUSED,
     NO_POD,
     TOO_FEW,
+    NOT_AVAILABLE,
 )

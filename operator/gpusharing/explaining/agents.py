@@ -1,0 +1,89 @@
+"""Which agents do not run where, and so publish nothing."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gpusharing.core.allocate.requests import Claim
+from gpusharing.explaining import wording
+from gpusharing.explaining.scene import Scene
+from gpusharing.findings import waiting
+from gpusharing.findings.finding import Finding, Reference
+from gpusharing.snapshots.world import Json
+
+_NAME: Final = "app.kubernetes.io/name"
+_AGENT: Final = "gpusharing-agent"
+_NAMESPACE: Final = "gpusharing-system"
+
+
+def why_no_slices(scene: Scene, about: Reference, claims: Sequence[Claim]) -> list[Finding]:
+    wanted = claims[0].requests[0].alternatives[0]
+    namespace = next((one["metadata"]["namespace"] for one in _daemon_sets(scene)), _NAMESPACE)
+    none = waiting.NO_SLICES.found(about, request=wanted.name, class_=wanted.device_class, namespace=namespace)
+    return [*missing(scene, about), none]
+
+
+def missing(scene: Scene, about: Reference) -> list[Finding]:
+    """Nodes whose agent does not run, by what Kubernetes says of its pod."""
+    found: dict[str, list[str]] = {}
+    for pod in _agents(scene):
+        if problem := _problem(pod):
+            found.setdefault(problem, []).append(_node(pod) or "no node")
+    findings = [
+        waiting.AGENT_NOT_RUNNING.found(
+            about,
+            nodes=wording.some(sorted(nodes)),
+            why=problem,
+            remedy=f"See `kubectl -n {_NAMESPACE} describe pods -l {_NAME}={_AGENT}`, and its log.",
+        )
+        for problem, nodes in sorted(found.items())
+    ]
+    for one in _daemon_sets(scene):
+        if not (one.get("status") or {}).get("desiredNumberScheduled"):
+            selector = one["spec"]["template"]["spec"].get("nodeSelector") or {}
+            labels = ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+            findings.append(
+                waiting.AGENT_NOT_RUNNING.found(
+                    about,
+                    nodes="any node",
+                    why=f"no node has the labels of its DaemonSet ({labels})" if labels else "no node takes its pods",
+                    remedy=f"Label the nodes with GPUs: `kubectl label node NAME {labels.replace(',', ' ')}`."
+                    if labels
+                    else "See the taints of the nodes with GPUs.",
+                )
+            )
+    return findings
+
+
+def _daemon_sets(scene: Scene) -> list[Json]:
+    return [one for one in scene.world.daemon_sets if (one["metadata"].get("labels") or {}).get(_NAME) == _AGENT]
+
+
+def _agents(scene: Scene) -> list[Json]:
+    return [one for one in scene.world.pods if (one["metadata"].get("labels") or {}).get(_NAME) == _AGENT]
+
+
+def _node(pod: Json) -> str:
+    """Also of one that is not bound yet: pods of a DaemonSet name their node."""
+    if name := pod["spec"].get("nodeName"):
+        return str(name)
+    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    fields = [field for term in affinity.get("nodeSelectorTerms") or () for field in term.get("matchFields") or ()]
+    return str(fields[0]["values"][0]) if fields else ""
+
+
+def _problem(pod: Json) -> str:
+    """Empty: it runs."""
+    status: dict[str, Any] = dict(pod.get("status") or {})
+    for container in status.get("containerStatuses") or ():
+        waiting_ = (container.get("state") or {}).get("waiting")
+        if waiting_:
+            message = waiting_.get("message") or ""
+            return f"{waiting_.get('reason')}{f' ({message})' if message else ''}"
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    scheduled = conditions.get("PodScheduled")
+    if scheduled and scheduled["status"] != "True":
+        return f"its pod waits ({scheduled.get('message') or scheduled.get('reason')})"
+    ready = conditions.get("Ready")
+    return "" if ready and ready["status"] == "True" else f"its pod is not ready ({status.get('phase', 'Unknown')})"

@@ -69,8 +69,15 @@ class Fleet:
     pods: list[dict[str, Any]] = field(default_factory=list)
 
     def hold(
-        self, device: str, *, node: str = "node-0", name: str = "", namespace: str = "default", asks_for: str = "",
-        reserved_for: str = "", consumed: Mapping[str, str] | None = None,
+        self,
+        device: str,
+        *,
+        node: str = "node-0",
+        name: str = "",
+        namespace: str = "default",
+        asks_for: str = "",
+        reserved_for: str = "",
+        consumed: Mapping[str, str] | None = None,
     ) -> None:
         """An allocated claim, and the pod that runs with it."""
         sharing = names.sharing_of_device(device)
@@ -131,15 +138,15 @@ class Fleet:
         for name, sharing in sharings.items():
             specs, status = self._publish(name, sharing)
             sharings[name] = sharing.model_copy(update={"status": status})
-            slices += [
-                {"metadata": {"name": f"{name}-{number}"}, "spec": spec} for number, spec in enumerate(specs)
-            ]
+            slices += [{"metadata": {"name": f"{name}-{number}"}, "spec": spec} for number, spec in enumerate(specs)]
         classes = [*_classes_of_ours(), *(_created(intent) for intent in decider.pending if _is_class(intent))]
         return World(
             minor=MINOR,
             taken_at=NOW,
             nodes=nodes,
-            namespaces=[{"metadata": {"name": name, "labels": dict(labels)}} for name, labels in self.namespaces.items()],
+            namespaces=[
+                {"metadata": {"name": name, "labels": dict(labels)}} for name, labels in self.namespaces.items()
+            ],
             node_sharings=[
                 {"metadata": {"name": name, "uid": f"uid-ns-{name}", "resourceVersion": "1", "generation": 2}}
                 | sharing.model_copy().to_json()
@@ -192,18 +199,30 @@ class Fleet:
             entry = entries[one.uuid]
             pool = names.pool(node, restricted_to=entry.restricted_to)
             found = OfferedGpu(
-                gpu=one, offers=entry.offers or AS_FOUND, policy=entry.policy, configured=True,
-                restricted=entry.restricted, allow=entry.allow,
+                gpu=one,
+                offers=entry.offers or AS_FOUND,
+                policy=entry.policy,
+                configured=True,
+                restricted=entry.restricted,
+                allow=entry.allow,
             )
             name = entry.policy.name if entry.policy else ""
             holders = tuple(
                 Holder(allocated.claim, allocated.device, allocated.share_id) for allocated in entry.allocated
             )
             offered.append(found)
-            views.append(GpuView(
-                gpu=one, group=f"{name}/{one.product_name}", menu=menu(found), policy=name or None, pool=pool,
-                configured=True, published=Publication(pool=pool, complete=True), prepared=holders,
-            ))
+            views.append(
+                GpuView(
+                    gpu=one,
+                    group=f"{name}/{one.product_name}",
+                    menu=menu(found),
+                    policy=name or None,
+                    pool=pool,
+                    configured=True,
+                    published=Publication(pool=pool, complete=True),
+                    prepared=holders,
+                )
+            )
         plans = narrow(views, now=1e9)
         by_pool: dict[str, list[PublishedGpu]] = {}
         for one, plan in zip(offered, plans, strict=True):
@@ -214,11 +233,13 @@ class Fleet:
             for spec in slice_specs(some, node=node, pool=pool, driver=DRIVER, generation=1)
         ]
         statuses = tuple(
-            status.model_copy(update={
-                "policy": entries[status.uuid].policy,
-                "pool": plan.publication.pool,
-                "published": tuple(PublishedDevice(device=entry.device) for entry in plan.publication.entries),
-            })
+            status.model_copy(
+                update={
+                    "policy": entries[status.uuid].policy,
+                    "pool": plan.publication.pool,
+                    "published": tuple(PublishedDevice(device=entry.device) for entry in plan.publication.entries),
+                }
+            )
             for status, plan in zip(sharing.status.gpus, plans, strict=True)
         )
         return specs, sharing.status.model_copy(update={"gpus": statuses})

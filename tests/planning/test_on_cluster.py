@@ -27,7 +27,6 @@ from gpusharing.core.rollout.plan import facts
 from gpusharing.kube.kinds import (
     ADMISSION_POLICIES,
     DEVICE_CLASSES,
-    NAMESPACES,
     NODE_SHARINGS,
     RESOURCE_QUOTAS,
     SHARING_POLICIES,
@@ -137,9 +136,7 @@ async def they(control_plane_with_operator: ControlPlane) -> AsyncIterator[Every
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_what_is_planned_is_done(
-    control_plane_with_operator: ControlPlane, they: Everybody, case: Case
-) -> None:
+async def test_what_is_planned_is_done(control_plane_with_operator: ControlPlane, they: Everybody, case: Case) -> None:
     await apply(control_plane_with_operator, case.before)
     names = [one["metadata"]["name"] for one in case.before]
     await settled(they, names)
@@ -184,7 +181,7 @@ async def evicted_leave(they: Everybody, held: Sequence[tuple[str, str]], nodes:
             await act(they, node)
             return any(gpu.drain for gpu in (await they.sharing(node)).spec.gpus)
 
-        await eventually(acts, False)  # noqa: FBT003 (an answer)
+        await eventually(acts, False)
 
 
 async def act(they: Everybody, node: str) -> None:
@@ -255,13 +252,14 @@ async def cluster_differs(they: Everybody, planned: Plan, known: Sequence[str]) 
 async def apply(control_plane: ControlPlane, policies: Sequence[Mapping[str, Any]]) -> None:
     for one in policies:
         body = {**one, "metadata": {"name": one["metadata"]["name"]}}
-        await control_plane.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=json.dumps(body))
+        arguments = ("apply", "--server-side", "--force-conflicts", "--filename=-")
+        await control_plane.kubectl(*arguments, stdin=json.dumps(body))
 
 
 async def settled(they: Everybody, policies: Sequence[str]) -> None:
     """Operator and agents have done what these policies say."""
     for name in policies:
-        await eventually(lambda name=name: reported(they, name), True)  # type: ignore[misc]  # noqa: FBT003
+        await eventually(lambda name=name: reported(they, name), True)  # type: ignore[misc]
 
     async def acted() -> bool:
         for node in NODES:
@@ -269,7 +267,7 @@ async def settled(they: Everybody, policies: Sequence[str]) -> None:
         reasons = [await they.ready_reason(name) for name in policies]
         return all(reason == "Ready" for reason in reasons)
 
-    await eventually(acted, True)  # noqa: FBT003
+    await eventually(acted, True)
 
 
 async def reported(they: Everybody, name: str) -> bool:

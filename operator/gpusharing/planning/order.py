@@ -33,7 +33,9 @@ Changes = Mapping[str, Sequence[GpuChange]]
 """By node, the GPUs that change for a policy."""
 
 
-def steps(policy: str, rollout: Rollout, changes: Changes, parts: Mapping[str, Part], *, takes: "Takes") -> Iterator[Step]:
+def steps(
+    policy: str, rollout: Rollout, changes: Changes, parts: Mapping[str, Part], *, takes: "Takes"
+) -> Iterator[Step]:
     """First the nodes that rollout.maxUnavailable does not limit, then the others, a few at a time."""
     limited = {node for node, part in parts.items() if part.asking}
     if at_once := sorted(changes.keys() - limited):

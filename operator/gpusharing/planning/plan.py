@@ -123,9 +123,7 @@ class _Planning:
         # What fits now, too, waits for something else.
         waiting = {_id(pod) for pod, _ in found}
         fits_now = {
-            _id(pod)
-            for pod, _ in fitting.starting(self.world, before, self.state.taken, denied)
-            if _id(pod) in waiting
+            _id(pod) for pod, _ in fitting.starting(self.world, before, self.state.taken, denied) if _id(pod) in waiting
         }
         starting = [workload for pod, workload in found if _id(pod) not in fits_now]
         # Those that had none before are not stranded by this.
@@ -297,7 +295,9 @@ def _evictions(nodes: Sequence[NodePlan]) -> Iterator[Finding]:
         claims = sorted({claim for _, gpu in found for claim in gpu.claims})
         places = [f"{node}/gpu-{gpu.slot}" for node, gpu in found]
         yield planning.EVICTS.found(
-            Reference("SharingPolicy", policy), claims=f"{counted(len(claims), 'claim')} ({listed(claims)})", gpus=listed(places)
+            Reference("SharingPolicy", policy),
+            claims=f"{counted(len(claims), 'claim')} ({listed(claims)})",
+            gpus=listed(places),
         )
 
 

@@ -15,7 +15,7 @@ from gpusharing.planning.changes import GpuPlan, ObjectChange, Plan, Step, in_wo
 
 _MOST_PLACES: Final = 5
 _MOST_STEPS: Final = 4
-_MARKS: Final = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.INFO: "ℹ️"}
+_MARKS: Final = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.INFO: "💡"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,9 @@ def order_in_words(steps: Sequence[Step]) -> list[str]:
         by_policy[one.policy].append(one)
     lines: list[str] = []
     for policy, found in by_policy.items():
-        lines += [f"{policy}: {some(one.nodes)}: {one.why} ({time_in_words(one.seconds)})" for one in found[:_MOST_STEPS]]
+        lines += [
+            f"{policy}: {some(one.nodes)}: {one.why} ({time_in_words(one.seconds)})" for one in found[:_MOST_STEPS]
+        ]
         if more := found[_MOST_STEPS:]:
             nodes = sum(len(one.nodes) for one in more)
             lines.append(f"{policy}: {_counted(len(more), 'more step')} for {_counted(nodes, 'node')}")
@@ -171,9 +173,7 @@ def github(findings: Iterable[Finding]) -> Iterator[str]:
 
 def junit(plan: Plan) -> str:
     """A test for each policy that changes, and one for each finding."""
-    cases = [
-        element("testcase", {"classname": "plan", "name": object_in_words(one)}) for one in plan.policies
-    ]
+    cases = [element("testcase", {"classname": "plan", "name": object_in_words(one)}) for one in plan.policies]
     for one in plan.findings:
         text = f"{one.object}: {one.sentence} {one.remedy}"
         is_info = one.entry.severity is Severity.INFO
@@ -288,5 +288,3 @@ def _object(change: ObjectChange) -> dict[str, Any]:
 
 def _workload(one: Any) -> dict[str, Any]:
     return {"namespace": one.namespace, "name": one.name, "count": one.count, "asksFor": one.asks_for}
-
-

@@ -149,14 +149,7 @@ def texts() -> tuple[Text, ...]:
 
 
 def _of_code() -> Iterator[Text]:
-    for path in sorted(
-        chain(
-            *(
-                (PACKAGE / room).rglob("*.py")
-                for room in ROOMS
-            )
-        )
-    ):
+    for path in sorted(chain(*((PACKAGE / room).rglob("*.py") for room in ROOMS))):
         if is_read(path):
             yield from strings(str(path.relative_to(ROOT)), path.read_text())
 

@@ -1,5 +1,8 @@
-"""With which number a command ends. docs/cli.md lists them."""
+"""With which number a command ends. docs/explain.md lists them."""
 
+import argparse
+import sys
+from collections.abc import Callable
 from typing import Final
 
 OK: Final = 0
@@ -22,3 +25,19 @@ NEVER: Final = 4
 
 class CommandError(Exception):
     """Ends a command with FAILED and this sentence."""
+
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def reporting(run: Run) -> Run:
+    """The command, which says what stopped it."""
+
+    def reported(arguments: argparse.Namespace) -> int:
+        try:
+            return run(arguments)
+        except CommandError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return FAILED
+
+    return reported

@@ -52,14 +52,12 @@ def register(subparsers: Any) -> None:
         action="store_true",
         help="exit with 2 if something changes, and with 3 if that disturbs running work",
     )
-    parser.add_argument(
-        "--full-menus", type=int, default=1, metavar="N", help="the agents' --full-menus (default: 1)"
-    )
+    parser.add_argument("--full-menus", type=int, default=1, metavar="N", help="the agents' --full-menus (default: 1)")
     options.add_snapshot(parser)
     options.add_cluster(parser)
     options.add_output(parser, _FORMATS)
     options.add_ignore(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=exits.reporting(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -124,7 +122,7 @@ def _table(found: Plan, screen: Screen) -> Iterator[str]:
     sections = (
         ("Policies", [reports.object_in_words(one) for one in found.policies]),
         ("Other objects", [reports.object_in_words(one) for one in found.objects]),
-        ("Order", [f"{one.policy}: {reports.step_in_words(one)}" for one in found.steps]),
+        ("Order", reports.order_in_words(found.steps)),
         ("Pods that would start", [reports.workload_in_words(one) for one in found.starting]),
     )
     for title, texts in sections:
@@ -136,5 +134,3 @@ def _table(found: Plan, screen: Screen) -> Iterator[str]:
         yield ""
         yield screen.finding(finding)
         yield screen.wrapped(f"({finding.object})", indent=2)
-
-

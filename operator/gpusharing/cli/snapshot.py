@@ -38,7 +38,7 @@ def register(subparsers: Any) -> None:
         "--anonymous", action="store_true", help="replace names and label values, each always by the same word"
     )
     options.add_cluster(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=exits.reporting(run))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -28,12 +28,16 @@ def register(subparsers: Any) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="file, folder, or - for standard input")
     parser.add_argument("-n", "--namespace", metavar="NAME", help="namespace of objects that name none")
     parser.add_argument(
-        "--kubernetes", type=_minor, default=None, metavar="1.N", help="version of Kubernetes (default: the newest known)"
+        "--kubernetes",
+        type=_minor,
+        default=None,
+        metavar="1.N",
+        help="version of Kubernetes (default: the newest known)",
     )
     parser.add_argument("--strict", action="store_true", help="warnings fail, too")
     options.add_output(parser, _FORMATS)
     options.add_ignore(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=exits.reporting(run))
 
 
 def run(arguments: argparse.Namespace) -> int:

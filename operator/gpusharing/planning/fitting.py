@@ -69,7 +69,9 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
     pending = _pending(world)
     if not pending:
         return
-    claims = {(one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in _claims_of(world, pending)}
+    claims = {
+        (one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in _claims_of(world, pending)
+    }
     extended = ExtendedResources(fleet.classes)
     cluster = fleet.cluster(taken)
     passed: dict[str, list[str]] = {}
@@ -90,9 +92,7 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
         if found:
             for claim, chosen in zip(wanted, found[1], strict=True):
                 taken.add((claim.namespace, claim.name), results(claim, chosen))
-            yield pod, Workload(
-                namespace=namespace, name=pod["metadata"]["name"], count=1, asks_for=in_words(wanted)
-            )
+            yield pod, Workload(namespace=namespace, name=pod["metadata"]["name"], count=1, asks_for=in_words(wanted))
 
 
 def asked_by(pod: Json, claims: Mapping[Key, Json], extended: ExtendedResources) -> list[Claim]:

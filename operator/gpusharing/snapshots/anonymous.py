@@ -43,7 +43,7 @@ def anonymous(world: World, *, salt: bytes) -> World:
     changed: dict[str, Any] = {
         one.field: [] if one == EVENTS else [_object(item, pseudonyms) for item in world.of(one)] for one in RESOURCES
     }
-    return replace(world, unread={field: "not read" for field in world.unread}, only_namespace={}, **changed)
+    return replace(world, unread=dict.fromkeys(world.unread, "not read"), only_namespace={}, **changed)
 
 
 def _pseudonyms(world: World, salt: bytes) -> Mapping[str, str]:

@@ -34,7 +34,11 @@ class Lines(Sequence[Json]):
     def __getitem__(self, index: slice) -> Sequence[Json]: ...
 
     def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
-        return [json.loads(one) for one in self.texts[index]] if isinstance(index, slice) else json.loads(self.texts[index])
+        return (
+            [json.loads(one) for one in self.texts[index]]
+            if isinstance(index, slice)
+            else json.loads(self.texts[index])
+        )
 
     def __iter__(self) -> Iterator[Json]:
         return map(json.loads, self.texts)

@@ -38,7 +38,9 @@ def _of_ours(value: Value, minor: int) -> Iterator[Problem]:
     if value["kind"] != "SharingPolicy" or found:
         return
     path: Path = ("spec", "gpus", "selectors")
-    in_selectors = list(resource_rules.selectors((complete["spec"].get("gpus") or {}).get("selectors") or (), path, minor))
+    in_selectors = list(
+        resource_rules.selectors((complete["spec"].get("gpus") or {}).get("selectors") or (), path, minor)
+    )
     yield from in_selectors
     policy = read_policy(value)
     objection = examine(policy, minor=minor).objection if policy else None

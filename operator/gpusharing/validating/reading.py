@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from gpusharing.validating import scalars
 from gpusharing.findings import validating
+from gpusharing.validating import scalars
 from gpusharing.validating.problems import Path, Problem
 
 LARGEST: Final = 16 * 1024 * 1024
@@ -222,10 +222,8 @@ class _Reader:
         around.awaits_key = True
 
     def _path(self) -> Path:
-        path: list[str | int] = []
-        for one in self._open[:-1]:
-            path.append(len(one.node.value) if isinstance(one.node.value, list) else one.key or "")
-        return tuple(path)
+        around = self._open[:-1]
+        return tuple(len(one.node.value) if isinstance(one.node.value, list) else one.key or "" for one in around)
 
 
 def _merge(closed: _Open) -> None:

@@ -12,6 +12,7 @@ from gpusharing.api.nvidia import API_VERSION
 from gpusharing.converting import gpu_selector, opaque
 from gpusharing.converting.fields import Field
 from gpusharing.converting.remarks import shown
+from gpusharing.converting.scalars import scalar
 
 NVIDIA: Final = "gpu.resource.nvidia.com"
 _FORMER_DRIVERS: Final = {NVIDIA: names.DRIVER}
@@ -188,7 +189,7 @@ def _vendor_config(vendor: Field) -> CommentedMap:
 
 def _config(driver: str, parameters: CommentedMap) -> CommentedMap:
     # Several claims may refer to the same.
-    return CommentedMap(opaque=CommentedMap(driver=driver, parameters=deepcopy(parameters)))
+    return CommentedMap(opaque=CommentedMap(driver=scalar(driver), parameters=deepcopy(parameters)))
 
 
 def _selectors(expressions: list[str]) -> CommentedSeq:

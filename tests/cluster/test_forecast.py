@@ -81,7 +81,7 @@ async def test_it_is_what_an_agent_publishes(bed: Bed, tmp_path: Path, gpus: str
 async def forecast(directory: Path, gpus: str, node: GpuNode, policies: list[dict[str, Any]]) -> list[Any]:
     for number, body in enumerate(policies):
         (directory / f"{number}.json").write_text(json.dumps(body))
-    arguments = ["forecast", "--gpus", gpus, "--node", node.name, "-f", directory, "-o", "json"]
+    arguments = ["forecast", "--gpus", gpus, "--node", node.name, "-f", str(directory), "-o", "json"]
     items: list[Any] = json.loads(await run([sys.executable, "-m", "gpusharing", *arguments]))["items"]
     return items
 

@@ -60,7 +60,7 @@ def test_clients_of_mps_get_equal_parts(replicas: int, percent: int) -> None:
 )
 def test_pods_ask_for_the_same_resource(settings: dict[str, bool], *, transparent: bool, resource: str | None) -> None:
     """nvidia.com/gpu is that of class gpu.nvidia.com, which selects transparent shares."""
-    spec = the_policy(sharing(**settings)).spec
+    spec = the_policy(sharing("timeSlicing", 8, **settings)).spec
     assert spec.offers.time_slicing
     assert spec.offers.time_slicing.transparent is transparent
     assert spec.classes.extended_resources.time_slicing == resource
@@ -78,7 +78,7 @@ def test_pods_ask_for_the_same_resource(settings: dict[str, bool], *, transparen
     ],
 )
 def test_requests_of_more_than_one(mode: str, settings: dict[str, bool], most: int | None) -> None:
-    tenants = the_policy(sharing(mode, **settings)).spec.tenants
+    tenants = the_policy(sharing(mode, 8, **settings)).spec.tenants
     assert tenants.allow.max_shares == most
     # Nobody is kept out.
     assert tenants.namespaces.match_labels == {}

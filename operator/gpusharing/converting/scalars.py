@@ -12,5 +12,6 @@ _NUMBER_OR_DATE: Final = re.compile(r"[-+.]?[0-9][0-9a-fA-FxXoO_:.+-]*")
 
 def scalar(text: str) -> str:
     if text.lower() in _WORDS or _NUMBER_OR_DATE.fullmatch(text):
-        return DoubleQuotedScalarString(text)
+        quoted: str = DoubleQuotedScalarString(text)
+        return quoted
     return text

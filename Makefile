@@ -95,6 +95,10 @@ bench-scheduler: setup ## Measure kube-scheduler with our slices, and write that
 bench-operator: setup ## Measure the operator before a thousand nodes, and write that table (ten minutes on a quiet machine)
 	$(BIN)/python -m bench.operating
 
+.PHONY: bench-commands
+bench-commands: setup ## Measure commands on their own and before a thousand nodes, and write that table (five minutes on a quiet machine)
+	$(BIN)/python -m bench.commands
+
 .PHONY: image
 image: setup ## Build the images into dist/image, without a registry of images (ARCH=arm64; buildah and mmdebstrap, root)
 	$(BIN)/python tools/image/build.py $(if $(ARCH),--arch $(ARCH))

@@ -87,10 +87,10 @@ class Explained(NamedTuple):
         return [one["code"] for one in self.value["findings"]]
 
     def sentence(self, code: str) -> str:
-        return next(one["message"] for one in self.value["findings"] if one["code"] == code)
+        return next(str(one["message"]) for one in self.value["findings"] if one["code"] == code)
 
     def remedy(self, code: str) -> str:
-        return next(one.get("remedy", "") for one in self.value["findings"] if one["code"] == code)
+        return next(str(one.get("remedy", "")) for one in self.value["findings"] if one["code"] == code)
 
 
 class Bed:
@@ -154,6 +154,7 @@ class Bed:
             nonlocal message
             pod = await self.admin.call("GET", f"{PODS}/{name}")
             conditions = {one["type"]: one for one in pod.get("status", {}).get("conditions", ())}
+            assert conditions.get("PodScheduled", {}).get("message")
             message = conditions["PodScheduled"]["message"]
             assert not pod["spec"].get("nodeName")
 

@@ -1,4 +1,4 @@
-"""With which number a command ends. docs/cli.md lists them."""
+"""With which number a command ends. docs/explain.md lists them."""
 
 from typing import Final
 

@@ -15,6 +15,7 @@ from gpusharing.api.dra import Node
 from gpusharing.api.names import GROUP
 from gpusharing.core.allocate.inventory import QualifiedName, TaintRule
 from gpusharing.core.allocate.node_selectors import is_for
+from gpusharing.core.allocate.published import PoolId
 from gpusharing.core.allocate.requests import Claim
 from gpusharing.explaining import lean
 
@@ -37,16 +38,33 @@ class Published:
     """For nodes that a selector names, or for all."""
     heads: Mapping[str, lean.SliceHead]
     """By the name of the slice."""
+    spread: frozenset[PoolId]
+    """Pools with slices of several nodes: what one node has of them depends on the others."""
+
+    def concerning(self, nodes: Collection[str]) -> list[lean.Slice]:
+        """All that matters for these nodes."""
+        found = [one for name in nodes for one in self.of_node.get(name, ())]
+        found += [
+            one
+            for name, some in self.of_node.items()
+            if self.spread and name not in nodes
+            for one in some
+            if self.heads[one.metadata.name].pool_id in self.spread
+        ]
+        return [*found, *self.of_many]
 
 
 def sort(slices: Iterable[lean.Slice]) -> Published:
     of_node: defaultdict[str, list[lean.Slice]] = defaultdict(list)
     of_many: list[lean.Slice] = []
     heads: dict[str, lean.SliceHead] = {}
+    nodes_of_pool: defaultdict[PoolId, set[str]] = defaultdict(set)
     for one in sorted(slices, key=lambda each: each.metadata.name):
         head = heads[one.metadata.name] = one.head
         (of_node[head.node_name] if head.node_name else of_many).append(one)
-    return Published(of_node=of_node, of_many=of_many, heads=heads)
+        nodes_of_pool[head.pool_id].add(head.node_name)
+    spread = frozenset(pool for pool, nodes in nodes_of_pool.items() if len(nodes) > 1)
+    return Published(of_node=of_node, of_many=of_many, heads=heads, spread=spread)
 
 
 def taken_of_pools(claims: Iterable[lean.Claim]) -> Mapping[str, Sequence[lean.Result]]:
@@ -109,6 +127,8 @@ class _Signing:
 
     def node(self, name: str) -> Hashable:
         slices = [self._published.heads[one.metadata.name] for one in self._published.of_node.get(name, ())]
+        if any(head.pool_id in self._published.spread for head in slices):
+            return name
         return tuple(self._slice(head, name) for head in slices), tuple(
             (_relative(pool, name), self._of_pool(pool)) for pool in sorted({head.pool.name for head in slices})
         )

@@ -93,20 +93,21 @@ _MOST_UNNARROWED: Final = 32
 """Groups of nodes: for each, one NodeSharing is read."""
 
 
-def prepare(scene: Scene, claims: Sequence[Claim], *, denied: Collection[str] = ()) -> Asking:
+def prepare(scene: Scene, claims: Sequence[Claim], *, denied: Collection[str] = (), group: bool = True) -> Asking:
+    """`group`: whether nodes that are alike are asked once; otherwise each is."""
     nodes = [Node(metadata=LabelledMeta(name=one.metadata.name, labels=dict(one.labels))) for one in scene.nodes]
     published = alike.sort(scene.slices)
-    groups = alike.group(
-        nodes,
-        published,
-        alike.taken_of_pools(scene.claims),
-        reads=_reads(scene, claims),
-        rules=scene.taint_rules,
-        claims=claims,
-    )
-    asked = [one for group in groups for one in published.of_node.get(group.representative.metadata.name, ())] + list(
-        published.of_many
-    )
+    groups = [alike.Group(node, (node.metadata.name,)) for node in nodes]
+    if group:
+        groups = alike.group(
+            nodes,
+            published,
+            alike.taken_of_pools(scene.claims),
+            reads=_reads(scene, claims),
+            rules=scene.taint_rules,
+            claims=claims,
+        )
+    asked = published.concerning({each.representative.metadata.name for each in groups})
     slices = [ResourceSlice(metadata=WholeMeta(name=one.metadata.name), spec=one.whole_spec()) for one in asked]
     inventory = Inventory(slices, minor=scene.world.minor, rules=scene.taint_rules)
     pools = {published.heads[one.metadata.name].pool.name for one in asked}

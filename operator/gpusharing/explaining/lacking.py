@@ -30,7 +30,7 @@ _IN_WORDS: Final = {
     Step.CAPACITY: "too small",
     Step.IN_USE: "in use",
     Step.CAPACITY_TAKEN: "too little left",
-    Step.COUNTERS: "of a GPU in use in another mode",
+    Step.COUNTERS: "excluded by other devices of the GPU",
     Step.CONSTRAINT: "without the attribute of the constraint",
     Step.GUARD: "reserved for other namespaces",
 }
@@ -69,7 +69,11 @@ def findings(lack: Lack) -> list[Finding]:
         hopeful = [one for one in alternatives if not _is_hopeless(one)]
         for one in hopeful or alternatives:
             found += _of_request(one, lack, is_hopeless=not hopeful)
-    return found or [_not_together(lack)]
+    return found or ([_not_together(lack)] if has_devices(lack.answer, lack.nodes) else [])
+
+
+def has_devices(answer: Answer, nodes: Collection[str]) -> bool:
+    return any(one.looked_at for one in answer.reasons(nodes))
 
 
 def matches_nothing(lack: Lack) -> bool:
@@ -176,11 +180,13 @@ _REMEDIES: Final = {
 
 def _tainted(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
     del wanted
-    keys = sorted(one.taints, key=lambda key: -one.taints[key])
+    # Foreign ones first: nothing becomes better by itself there.
+    keys = sorted(one.taints, key=lambda key: (key.startswith(f"{GROUP}/"), -one.taints[key]))
     remedy = _REMEDIES.get(keys[0], "Remove the taint, or add a toleration to the request.")
     count = wording.are(one.fell_out[Step.TAINT])
     taints = wording.some(keys)
-    return [waiting.TAINTED.found(lack.about, request=one.request, count=count, taints=taints, remedy=remedy)]
+    entry = waiting.NOT_AVAILABLE if keys[0].startswith(f"{GROUP}/") else waiting.TAINTED
+    return [entry.found(lack.about, request=one.request, count=count, taints=taints, remedy=remedy)]
 
 
 def _unknown_capacity(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:

@@ -54,6 +54,10 @@ class SliceHead(msgspec.Struct, frozen=True, rename="camel"):
     devices: msgspec.Raw = msgspec.Raw()
     shared_counters: msgspec.Raw = msgspec.Raw()
 
+    @property
+    def pool_id(self) -> tuple[str, str]:
+        return self.driver, self.pool.name
+
 
 # ------------------------------------------------------------------------------------------------------------- claims
 

@@ -72,7 +72,7 @@ def _explanation(
     about: Reference, claims: Sequence[Claim], outcome: Outcome, scene: Scene, said: Said | None
 ) -> Explanation:
     findings = list(outcome.findings)
-    if said and outcome.is_about_devices != said.is_about_devices and not said.others:
+    if said and not outcome.agrees_with(said):
         findings.append(waiting.DIFFERS.found(about, message=said.short(scene.now)))
         agreement = ""
     else:

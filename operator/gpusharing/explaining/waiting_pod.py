@@ -3,31 +3,51 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from gpusharing.core.allocate.allocation import OnNode, Problem
-from gpusharing.core.allocate.extended_resources import ExtendedResources, NotProvidedError
+from gpusharing.core.allocate.extended_resources import IMPLICIT, ExtendedResources, NotProvidedError
 from gpusharing.core.allocate.requests import Claim
 from gpusharing.core.quantities import whole
-from gpusharing.explaining import agents, asking, classes, lacking, refusals, wording
+from gpusharing.explaining import agents, asking, classes, lacking, lean, refusals, wording
 from gpusharing.explaining.asking import Answer
 from gpusharing.explaining.explanation import Table
 from gpusharing.explaining.lacking import Lack
 from gpusharing.explaining.scene import Scene
 from gpusharing.explaining.scheduler import Said
 from gpusharing.explaining.where import Exclusion, Plugin
-from gpusharing.findings import waiting
+from gpusharing.findings import reading, waiting
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.snapshots.world import Json
 
 _STEPS = ("REQUEST", "DEVICES", "OF THESE")
 
 
+class Expected(Enum):
+    """What the scheduler should say, too."""
+
+    DEVICES = auto()
+    NODES = auto()
+    ANYTHING = auto()
+    NOTHING = auto()
+    """It should place the pod."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     findings: Sequence[Finding]
     tables: Sequence[Table] = ()
-    is_about_devices: bool = True
-    """Whether the scheduler should say that devices are missing."""
+    expected: Expected = Expected.DEVICES
+
+    def agrees_with(self, said: Said) -> bool:
+        match self.expected:
+            case Expected.DEVICES:
+                return said.is_about_devices or bool(said.others)
+            case Expected.NODES:
+                return any(one.is_about_nodes or one.is_about_devices for one in said.reasons)
+            case Expected.ANYTHING:
+                return True
+        return False
 
 
 def why(
@@ -39,6 +59,38 @@ def why(
     said: Said | None = None,
 ) -> Outcome:
     """`claims`: not allocated yet, at least in part. `excluded`: nodes on which the pod may not run anyway."""
+    if unread := _unread(scene, about):
+        return Outcome(findings=unread, expected=Expected.ANYTHING)
+    outcome = _why(scene, about, claims, excluded=excluded, said=said)
+    return replace(outcome, findings=[*outcome.findings, *_hidden(scene, about)])
+
+
+def _unread(scene: Scene, about: Reference) -> list[Finding]:
+    """Without these nothing can be said but what the scheduler says."""
+    needed = {"slices": "resourceslices", "classes": "deviceclasses", "nodes": "nodes"}
+    missing = "gpusharing cannot look for devices by itself"
+    return [
+        reading.NOT_READ.found(about, resource=resource, missing=missing)
+        for name, resource in needed.items()
+        if name in scene.world.unread
+    ]
+
+
+def _hidden(scene: Scene, about: Reference) -> list[Finding]:
+    if scene.sees_all_claims:
+        return []
+    missing = "claims of other namespaces are counted without their names"
+    return [reading.NOT_READ.found(about, resource="resourceclaims of all namespaces", missing=missing)]
+
+
+def _why(
+    scene: Scene,
+    about: Reference,
+    claims: Sequence[Claim],
+    *,
+    excluded: Mapping[str, Exclusion],
+    said: Said | None = None,
+) -> Outcome:
     denied = classes.closed_to(about.namespace, scene)
     mine = asking.prepare(scene, claims, denied=list(denied))
     answer = mine.ask(claims)
@@ -52,9 +104,10 @@ def why(
         return _fits(about, fitting, said)
     if others := answer.fitting():
         nodes = [name for name, _ in others]
-        return Outcome(findings=[_excluded(about, nodes, excluded)], is_about_devices=False)
-    # Where it may run nowhere, all nodes are looked at.
-    looked_at = allowed or {node.metadata.name for node in scene.nodes}
+        return Outcome(findings=[_excluded(about, nodes, excluded)], expected=Expected.NODES)
+    # Where there are devices only on nodes on which it may not run, those are looked at.
+    everywhere = {node.metadata.name for node in scene.nodes}
+    looked_at = allowed if lacking.has_devices(answer, allowed) else everywhere
     return _does_not_fit(Lack(about=about, scene=scene, asking=mine, claims=claims, answer=answer, nodes=looked_at))
 
 
@@ -64,10 +117,10 @@ def _fits(about: Reference, fitting: Sequence[tuple[str, OnNode]], said: Said | 
     if said and others:
         reasons = wording.some([f"{one.text} on {wording.nodes(one.on)}" for one in others])
         found = waiting.OTHER_REASON.found(about, nodes=nodes, reasons=reasons)
-        return Outcome(findings=[found], is_about_devices=False)
+        return Outcome(findings=[found], expected=Expected.ANYTHING)
     first = [one.device.id[2] for chosen in fitting[0][1].chosen or () for one in chosen]
     devices = f" (there {wording.some(first)})" if first else ""
-    return Outcome(findings=[waiting.FITS.found(about, nodes=nodes, devices=devices)], is_about_devices=False)
+    return Outcome(findings=[waiting.FITS.found(about, nodes=nodes, devices=devices)], expected=Expected.NOTHING)
 
 
 def _excluded(about: Reference, nodes: Sequence[str], excluded: Mapping[str, Exclusion]) -> Finding:
@@ -95,7 +148,7 @@ def _does_not_fit(lack: Lack) -> Outcome:
         other = lack.asking.without_narrowing(scene)
         lack = replace(lack, asking=other, answer=other.ask(lack.claims))
     found = lacking.findings(lack)
-    found += _pools(about, answer, lack.nodes)
+    found = [*found, *_pools(about, answer, lack.nodes)]
     found += agents.missing(scene, about)
     gave_up = [
         name
@@ -121,7 +174,8 @@ def _elsewhere(
     if not bound or not away or any(name not in excluded for name in there):
         return None
     nodes = wording.some(there) or "nodes that do not exist any more"
-    return Outcome(findings=[waiting.ALLOCATED_ELSEWHERE.found(about, claim=bound[0].display_name, nodes=nodes)])
+    finding = waiting.ALLOCATED_ELSEWHERE.found(about, claim=bound[0].display_name, nodes=nodes)
+    return Outcome(findings=[finding], expected=Expected.NODES)
 
 
 def _pools(about: Reference, answer: Answer, nodes: Collection[str]) -> list[Finding]:
@@ -147,13 +201,23 @@ def _has(members: Sequence[str], nodes: Collection[str]) -> bool:
 
 
 def extended(pod: Json, about: Reference, scene: Scene) -> tuple[Claim | None, Finding | None]:
-    """What the scheduler adds for extended resources, as on a node without a device plugin."""
-    resources = ExtendedResources(scene.classes)
-    problem: Finding | None = None
-    for node in scene.nodes or ():
-        allocatable = {name: whole(amount) for name, amount in (node.status.allocatable or {}).items() if "/" in name}
+    """What the scheduler adds for extended resources, as on the first node on which it can."""
+    by_plugins = {name for node in scene.nodes for name, amount in _allocatable(node).items() if amount}
+    provided = by_plugins | {one.spec.extended_resource_name or "" for one in scene.classes.values()}
+    provided |= {f"{IMPLICIT}{name}" for name in scene.classes}
+    for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
+        resources = container.get("resources") or {}
+        for name in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}:
+            if "/" in name and "kubernetes.io/" not in name.removeprefix(IMPLICIT) and name not in provided:
+                return None, waiting.NOT_PROVIDED.found(about, resource=name)
+    resources_ = ExtendedResources(scene.classes)
+    for node in scene.nodes:
         try:
-            return resources.claim(pod, allocatable), None
-        except NotProvidedError as error:
-            problem = waiting.NOT_PROVIDED.found(about, resource=error.resource)
-    return None, problem
+            return resources_.claim(pod, _allocatable(node)), None
+        except NotProvidedError:
+            continue
+    return None, None
+
+
+def _allocatable(node: lean.Node) -> Mapping[str, int]:
+    return {name: whole(amount) for name, amount in (node.status.allocatable or {}).items() if "/" in name}

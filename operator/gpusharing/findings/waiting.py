@@ -106,7 +106,7 @@ NOT_A_TENANT: Final = Entry(
     code="GSH0215",
     severity=Severity.ERROR,
     title="Namespace is not a tenant",
-    sentence="The devices are reserved for tenants of SharingPolicy {policy} ({tenants}), and {namespace} is none.",
+    sentence="Namespace {namespace} is no tenant of SharingPolicy {policy} ({tenants}), which reserves the devices.",
     remedy="Use another class, or let the owner of the policy add the namespace to its tenants.",
 )
 CLOSING: Final = Entry(
@@ -249,6 +249,13 @@ TOO_FEW: Final = Entry(
     sentence="Request {request} needs {needed}, and no node has more than {most} that match.",
     remedy="Ask for {most} or less, or use several pods.",
 )
+NOT_AVAILABLE: Final = Entry(
+    code="GSH0236",
+    severity=Severity.WARNING,
+    title="Devices are not available now",
+    sentence="Request {request}: {count} tainted with {taints} by the agent or the operator.",
+    remedy="{remedy}",
+)
 
 ENTRIES: Final = (
     NO_SLICES,
@@ -286,4 +293,5 @@ ENTRIES: Final = (
     REFUSED,
     NO_POD,
     TOO_FEW,
+    NOT_AVAILABLE,
 )

@@ -1,0 +1,130 @@
+"""`make bench-commands`: how long commands take: on their own, and in front of a thousand nodes."""
+
+import argparse
+import asyncio
+import os
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from agent.on_cluster import RESOURCE, Admin
+from bench import document
+from bench.figures import HEADER, Figure, absolute, p50
+from bench.layouts import EVERY_MODE
+from bench.operating.crowd import Crowd, all_at_once, control_plane_alone, node_name
+from harness import toolchain
+from harness.controlplane import ControlPlane
+
+NODES: Final = 1000
+CLAIMS: Final = 10_000
+ROUNDS: Final = 5
+_CLAIMS: Final = f"{RESOURCE}/namespaces/default/resourceclaims"
+_PODS: Final = "/api/v1/namespaces/default/pods"
+_ASKERS: Final[dict[str, dict[str, Any]]] = {
+    "asks for too much memory": {
+        "deviceClassName": "timeslicing.gpu.nvidia.com",
+        "capacity": {"requests": {"memory": "90Gi"}},
+    },
+    "asks for more GPUs than a node has free": {"deviceClassName": "gpu.nvidia.com", "count": 8},
+}
+
+
+class Run(NamedTuple):
+    seconds: float
+    cpu: float
+    resident_mib: float
+
+
+async def run(*arguments: str) -> Run:
+    """A command, from its start to its end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gpusharing", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await process.communicate()
+    seconds = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode not in {0, 3, 4}:
+        raise RuntimeError(errors.decode())
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Run(seconds, cpu, after.ru_maxrss / 1024)
+
+
+async def several(*arguments: str) -> Run:
+    """The medians, after once for nothing: files are read, and the API server is warm."""
+    await run(*arguments)
+    runs = [await run(*arguments) for _ in range(ROUNDS)]
+    return Run(
+        p50([one.seconds for one in runs]), p50([one.cpu for one in runs]), max(one.resident_mib for one in runs)
+    )
+
+
+async def starts() -> list[Figure]:
+    figures: list[Figure] = []
+    for arguments in (("--version",), ("explain", "--help")):
+        found = await several(*arguments)
+        name = f"`gpusharing {' '.join(arguments)}`, median of {ROUNDS}"
+        figures.append(absolute(name, found.seconds, "s", at_most=0.3))
+    return figures
+
+
+async def explains(nodes: int, claims: int) -> list[Figure]:
+    figures: list[Figure] = []
+    async with control_plane_alone() as (control_plane, admin):
+        crowd = Crowd(admin)
+        await crowd.grow(nodes=nodes, claims=claims)
+        await all_at_once(_publish(admin, number) for number in range(nodes))
+        fleet = f"{nodes:,} nodes x 8 GPUs, {claims:,} claims"
+        for name, asked in _ASKERS.items():
+            figures += await _explain(control_plane, admin, name, asked, fleet)
+    return figures
+
+
+async def _publish(admin: Admin, number: int) -> None:
+    node = node_name(number)
+    for index, spec in enumerate(EVERY_MODE.slices(node)):
+        body = {"metadata": {"name": f"{index:05x}-{node}"}, "spec": spec}
+        await admin.call("POST", f"{RESOURCE}/resourceslices", body)
+
+
+async def _explain(
+    control_plane: ControlPlane, admin: Admin, name: str, asked: dict[str, Any], fleet: str
+) -> Sequence[Figure]:
+    pod = name.replace(" ", "-").lower()
+    devices = {"requests": [{"name": "gpu", "exactly": asked}]}
+    await admin.call("POST", _CLAIMS, {"metadata": {"name": pod}, "spec": {"devices": devices}})
+    container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": pod}], "containers": [container]}
+    await admin.call("POST", _PODS, {"metadata": {"name": pod}, "spec": spec})
+    found = await several("explain", "pod", pod, "--kubeconfig", str(control_plane.kubeconfig))
+    what = f"`gpusharing explain pod`, it {name}"
+    return [
+        absolute(f"{what}, {fleet}, median of {ROUNDS}", found.seconds, "s", at_most=2),
+        absolute(f"{what}, CPU of the command", found.cpu, "s", at_most=1),
+        absolute(f"{what}, resident memory, most", found.resident_mib, "MiB", at_most=300),
+    ]
+
+
+async def measure(nodes: int) -> list[Figure]:
+    return [*await starts(), *await explains(nodes, claims=CLAIMS * nodes // NODES)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=NODES, help="with fewer the figures are only printed")
+    nodes = parser.parse_args().nodes
+    toolchain.build()
+    load = os.getloadavg()[0]
+    figures = asyncio.run(measure(nodes))
+    table = "\n".join([HEADER, *(figure.row() for figure in figures)])
+    text = f"{table}\n\nThe machine's load before it began: {load:.1f} on {os.cpu_count()} cores."
+    print(text)
+    if nodes == NODES:
+        document.write("make bench-commands", text)
+
+
+if __name__ == "__main__":
+    main()

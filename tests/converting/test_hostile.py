@@ -77,7 +77,7 @@ def claim(draw: st.DrawFn) -> Mapping[str, Any]:
 
 
 @given(claim(), st.booleans())
-def test_no_field_of_a_claim_is_lost(claim: Mapping[str, Any], flow: bool) -> None:  # noqa: FBT001
+def test_no_field_of_a_claim_is_lost(claim: Mapping[str, Any], flow: bool) -> None:
     text = yaml.safe_dump(claim, default_flow_style=flow)
     (file,) = convert([File("claim.yaml", text)]).files
     found = yaml.safe_load(file.text)

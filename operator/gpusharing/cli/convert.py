@@ -1,7 +1,6 @@
 """gpusharing convert: old DRA manifests, and NVIDIA's ways to share GPUs, as manifests of today."""
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -56,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         _write(arguments.output, _joined(conversion.files))
     else:
         sys.stdout.write(_joined(conversion.files))
+    if list(conversion.files) == files and not conversion.remarks:
+        sys.stderr.write("nothing to convert\n")
     found = [remark.finding for remark in conversion.remarks]
     found = [finding for finding in found if finding.code not in arguments.ignore]
     _report(found)
@@ -94,19 +95,14 @@ def _write(path: Path, text: str) -> None:
     """A reader finds the former file or the new one."""
     path = path.resolve()
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", dir=path.parent, delete=False) as file:
-            file.write(text)
-        mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
-        Path(file.name).chmod(mode & 0o777)
-        Path(file.name).replace(path)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as directory:
+            new = Path(directory) / path.name
+            new.write_text(text, encoding="utf-8", newline="")
+            if path.exists():
+                new.chmod(path.stat().st_mode & 0o777)
+            new.replace(path)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _report(found: Sequence[Finding]) -> None:

@@ -11,6 +11,7 @@ from gpusharing.converting.fields import Field
 from gpusharing.converting.moving import position, take
 from gpusharing.converting.parameters import Known, Request, selector
 from gpusharing.converting.remarks import shown
+from gpusharing.converting.scalars import scalar
 
 
 def to_v1(document: Field, known: Known) -> None:
@@ -62,7 +63,7 @@ def _claim(spec: Field, namespace: str, known: Known) -> None:
     found, configs = CommentedSeq(), CommentedSeq()
     for number, request in enumerate(requests):
         name = request.name if len(requests) == 1 else f"{request.name}-{number}"
-        given = {"deviceClassName": request.device_class or device_class, **request.exactly}
+        given = {"deviceClassName": scalar(request.device_class or device_class), **request.exactly}
         found.append(CommentedMap(name=name, exactly=CommentedMap(given)))
         if request.config is not None:
             configs.append(CommentedMap({"requests": CommentedSeq([name]), **request.config}))

@@ -6,6 +6,7 @@ from typing import Final
 from gpusharing.converting import device_plugin
 from gpusharing.converting.fields import Field
 from gpusharing.converting.moving import take
+from gpusharing.converting.remarks import shown
 
 TYPE: Final = ("nvidia.com/v1", "ClusterPolicy")
 _SHARES_GPUS: Final = ("devicePlugin", "migManager")
@@ -28,7 +29,7 @@ def without_sharing(policy: Field, converted: Collection[str]) -> bool:
             continue
         if config["name"].text not in converted:
             config["name"].warn(
-                f"ConfigMap {config['name'].text} is in none of the files, or was not converted",
+                f"ConfigMap {shown(config['name'].text)} is in none of the files, or was not converted",
                 "convert its file together with this",
             )
             continue

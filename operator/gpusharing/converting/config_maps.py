@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpusharing.converting import device_plugin, mig_parted
 from gpusharing.converting.fields import Field
 from gpusharing.converting.policies import Registry, Written, nodes_labelled, nodes_without, policy
+from gpusharing.converting.remarks import shown
 
-_FILE_NAME = re.compile(r".*\.(ya?ml|json|conf|cfg)")
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_FILE_NAME: Final = re.compile(r".*\.(ya?ml|json|conf|cfg)")
 
 
 class _Config(NamedTuple):
@@ -41,7 +43,7 @@ def of_config_map(config_map: Field, registry: Registry, default: str | None) ->
     for entry in entries:
         if entry.name not in known:
             raise entry.refusal("belongs to another program", "move it to a ConfigMap of its own")
-    configs = [_Config(_config_name(entry.name), field, _comments(field.source.text)) for entry, field in plugin]
+    configs = [_Config(_config_name(entry), field, _comments(field.source.text)) for entry, field in plugin]
     written = list(_of_plugin(name, configs, registry, default))
     for _, field in mig:
         written += _of_mig_parted(field, registry, default)
@@ -86,6 +88,7 @@ def _of_mig_parted(file: Field, registry: Registry, default: str | None) -> Iter
     configs = mig_parted.configs_of(file)
     lines = file.source.text.splitlines()
     for config in configs:
+        _label_value(config)
         specs = mig_parted.specs_of(config)
         if not specs:
             if not mig_parted.switches_mig_on(config):
@@ -111,9 +114,15 @@ def _stem(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
 
 
-def _config_name(key: str) -> str:
+def _config_name(config: Field) -> str:
     """A key that is the name of a file is no value of a label."""
-    return "" if _FILE_NAME.fullmatch(key) else key
+    return "" if _FILE_NAME.fullmatch(config.name) else _label_value(config)
+
+
+def _label_value(config: Field) -> str:
+    if not _LABEL_VALUE.fullmatch(config.name):
+        raise config.refusal(f"{shown(config.name)} is no value of a label, by which nodes choose a config")
+    return config.name
 
 
 def _comments(text: str) -> str:

@@ -12,6 +12,7 @@ from gpusharing.api.nvidia import API_VERSION
 from gpusharing.converting import gpu_selector, opaque
 from gpusharing.converting.fields import Field
 from gpusharing.converting.remarks import shown
+from gpusharing.converting.scalars import scalar
 
 NVIDIA: Final = "gpu.resource.nvidia.com"
 _FORMER_DRIVERS: Final = {NVIDIA: names.DRIVER}
@@ -143,6 +144,8 @@ def _mig(parameters: Field) -> Request:
             "has no counterpart between claims: the MIG device may be on any GPU",
             "put the requests into one claim, with the constraint matchAttribute: gpu.nvidia.com/parentUUID",
         )
+    if spec.text_at("sharing", "strategy") == "MPS":
+        spec["sharing"].warn("our agent refuses MPS on a MIG device", "remove it, or ask for an MPS share")
     return Request(exactly, _sharing(spec, "MigDeviceConfig"), device_class="mig.nvidia.com", name="mig")
 
 
@@ -186,7 +189,7 @@ def _vendor_config(vendor: Field) -> CommentedMap:
 
 def _config(driver: str, parameters: CommentedMap) -> CommentedMap:
     # Several claims may refer to the same.
-    return CommentedMap(opaque=CommentedMap(driver=driver, parameters=deepcopy(parameters)))
+    return CommentedMap(opaque=CommentedMap(driver=scalar(driver), parameters=deepcopy(parameters)))
 
 
 def _selectors(expressions: list[str]) -> CommentedSeq:

@@ -68,11 +68,11 @@ def _mig_support(model: Model, driver: Driver) -> MigSupport | None:
     known = [profile for profile in model.mig_profiles if profile.shape.kind < driver.gpu_profile_count]
     by_kind = sorted(known, key=lambda profile: profile.shape.kind)
     # Old drivers tell no profiles while MIG mode is off.
-    profiles = tuple(map(_profile, by_kind)) if driver.profiles_without_mig else ()
+    profiles = tuple(map(mig_profile, by_kind)) if driver.profiles_without_mig else ()
     return MigSupport(profiles=profiles, switch_resets_gpu=model.mig_mode_needs_reset)
 
 
-def _profile(profile: mig.MigProfile) -> MigProfile:
+def mig_profile(profile: mig.MigProfile) -> MigProfile:
     shape = profile.shape
     return MigProfile(
         id=shape.id,

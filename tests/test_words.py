@@ -26,6 +26,7 @@ ROOMS: Final = (
     "forecasting",
     "kube",
     "nvidia",
+    "sharing_tests",
     "snapshots",
 )
 

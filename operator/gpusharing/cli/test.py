@@ -54,12 +54,12 @@ def _results(given: Sequence[str]) -> Iterator[Result]:
     found = [loaded for source in read_sources(given) for loaded in read_tests(source)]
     if not found:
         raise CommandError(f"{', '.join(given)}: no SharingTest")
-    files = _Files()
+    files = Files()
     for loaded in found:
         yield run_test(loaded, files)
 
 
-class _Files:
+class Files:
     """Paths are from the folder of the test that names them."""
 
     def manifests(self, path: str, near: str) -> Sequence[Source]:

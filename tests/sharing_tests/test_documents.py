@@ -79,7 +79,13 @@ def test_each_policy_of_the_pages_has_a_test() -> None:
 
 @pytest.mark.parametrize(
     ("title", "form"),
-    [("SharingTest", SharingTest), ("nodes[]", Nodes), ("pods[]", Pods), ("expect", Expectation), ("changes[]", Change)],
+    [
+        ("SharingTest", SharingTest),
+        ("nodes[]", Nodes),
+        ("pods[]", Pods),
+        ("expect", Expectation),
+        ("changes[]", Change),
+    ],
 )
 def test_the_page_has_every_field(title: str, form: Any) -> None:
     table = PAGE.partition(f"\n`{title}`")[2].partition("| field |")[2].partition("\n\n")[0]

@@ -73,7 +73,9 @@ def try_one(random: Random, on: SettledCluster) -> Observed:
         expect=Expectation(outcome=Outcome.FITS),
     )
     (new,) = pods.of_class(entry, on.pods)
-    return observe(new, on, rather_on=None)
+    observed = observe(new, on, rather_on=None)
+    assert observed.outcome is Outcome.FITS or observed.findings, f"nothing is said about {entry}"
+    return observed
 
 
 def check_settled(world: World) -> None:

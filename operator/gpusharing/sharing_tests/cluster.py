@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 import pydantic
 
-from gpusharing.api import names
 from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
 from gpusharing.api.meta import Key
@@ -22,14 +21,14 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.cluster.guards.claims import CLAIMS
 from gpusharing.core.intents import ReplaceSpec
 from gpusharing.core.rollout.gpu_change import NodeRollout
-from gpusharing.explaining import lean
 from gpusharing.findings.finding import Finding
-from gpusharing.planning import fitting, publishing
+from gpusharing.planning import publishing
 from gpusharing.planning.deciding import Edit, decide
-from gpusharing.planning.fitting import Denied, Fleet
+from gpusharing.planning.fitting import Denied
 from gpusharing.planning.plan import Assumptions, denied_to, evicted, is_changed, plan, settled
 from gpusharing.planning.state import decode, read, take_claim
 from gpusharing.sharing_tests import agent, placing
+from gpusharing.sharing_tests.published import Published
 from gpusharing.snapshots.world import Json, World
 
 _MOST_ROUNDS: Final = 8
@@ -52,18 +51,8 @@ class SettledCluster:
         self._state = read(world)
         self._claims = {_key(one): one for one in world.claims}
         self._pods = {_key(one): one for one in world.pods}
-        self._slices: dict[str, Sequence[Json]] = {}
-        """By node, those of our driver."""
-        self._other_slices: list[Json] = []
-        for one in world.slices:
-            node = one["spec"].get("nodeName", "")
-            if node and one["spec"]["driver"] == names.DRIVER:
-                self._slices[node] = [*self._slices.get(node, ()), one]
-            else:
-                self._other_slices.append(one)
-        self._classes: Mapping[str, DeviceClass] = {}
+        self._published = Published(world)
         self._denied: Denied = {}
-        self._fleet: Fleet | None = None
         self._settle(Edit(), self._state.decider.state.by_name(NodeSharing) if is_new else ())
 
     # ---------------------------------------------------------------------------------------------------- what it is
@@ -78,10 +67,10 @@ class SettledCluster:
             node_sharings=_all(NodeSharing, state.by_name(NodeSharing).values()),
             namespaces=_all(Namespace, state.by_name(Namespace).values()),
             guards=_all(ValidatingAdmissionPolicy, state.by_name(ValidatingAdmissionPolicy).values()),
-            classes=_all(DeviceClass, self._classes.values()),
+            classes=_all(DeviceClass, self._published.classes.values()),
             claims=list(self._claims.values()),
             pods=list(self._pods.values()),
-            slices=[*self._other_slices, *(one for some in self._slices.values() for one in some)],
+            slices=self._published.slices,
         )
 
     def namespace(self, name: str) -> Namespace | None:
@@ -177,12 +166,10 @@ class SettledCluster:
 
     def place(self, pod: Key, *, rather_on: str | None = None) -> str | None:
         """The node on which it runs from now on; None: it waits. Nodes are tried in their order, `rather_on` first."""
-        if self._fleet is None:
-            self._fleet = self._fleet_now()
         found = placing.place(
             self._pods[pod],
             self._claims,
-            self._fleet,
+            self._published,
             self._state.taken,
             denied=self._denied.get(pod[0], ()),
             rather_on=rather_on,
@@ -194,19 +181,8 @@ class SettledCluster:
             self._claims[_key(claim)] = claim
             take_claim(self._state, claim)
         self._pods[pod] = _running(self._pods[pod], node)
-        self._settle(Edit(), [node] if node in self._slices and allocated else ())
+        self._settle(Edit(), [node] if allocated else ())
         return node
-
-    def _fleet_now(self) -> Fleet:
-        world = self._world
-        slices = [*self._other_slices, *(one for some in self._slices.values() for one in some)]
-        return Fleet(
-            nodes=lean.Lean(lean.Node).of_objects(world.nodes),
-            slices=[fitting.slice_of(one["metadata"]["name"], one["spec"]) for one in slices],
-            classes=self._classes,
-            minor=world.minor,
-            rules=fitting.rules_of(world),
-        )
 
     def _release(self, claim: Key) -> None:
         self._claims.pop(claim, None)
@@ -229,7 +205,8 @@ class SettledCluster:
             specs = {one.before.metadata.name: one for one in decider.pending if isinstance(one, ReplaceSpec)}
             due |= specs.keys()
             due |= {name for name, rollout in decider.rollouts.items() if any(map(is_changed, rollout.changes))}
-            written = [self._write(name, decider.rollouts[name], specs.get(name)) for name in sorted(due)]
+            rollouts = decider.rollouts
+            written = [self._write(name, rollouts[name], specs.get(name)) for name in sorted(due & rollouts.keys())]
             due = set()
             if not any(written):
                 break
@@ -248,13 +225,10 @@ class SettledCluster:
             return False
         gpus = [settled(change) for change in rollout.changes]
         unhealthy = {
-            device: reason for one in self._slices.get(name, ()) for device, reason in publishing.unhealthy(one["spec"])
+            device: reason for one in self._published.of(name) for device, reason in publishing.unhealthy(one["spec"])
         }
         specs = list(publishing.published(gpus, unhealthy, full_menus=self._assumed.full_menus))
-        self._slices[name] = [
-            {"metadata": {"name": f"{name}-{number}"}, "spec": spec} for number, spec in enumerate(specs)
-        ]
-        self._fleet = None
+        self._published.replace(name, specs)
         after = agent.reported(before, gpus, specs, decided.spec if decided else before.spec)
         if after == before:
             return False
@@ -269,8 +243,7 @@ class SettledCluster:
         for name, one in classes.items():
             if before.get(name) != one:
                 state.put(DeviceClass, one)
-        self._classes = classes
-        self._fleet = None
+        self._published.use(classes)
 
 
 def _running(pod: Json, node: str) -> Json:

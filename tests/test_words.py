@@ -24,7 +24,9 @@ ROOMS: Final = (
     "findings",
     "kube",
     "nvidia",
+    "planning",
     "snapshots",
+    "validating",
 )
 
 # Pattern, what to write instead, and a sentence in which it must be found.

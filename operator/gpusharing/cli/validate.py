@@ -22,7 +22,7 @@ def register(subparsers: Any) -> None:
         examples=(
             ("A folder and a file", "gpusharing validate policies/ claim.yaml"),
             ("What Helm renders", "helm template . | gpusharing validate -"),
-            ("In GitHub Actions, beside the lines of the pull request", "gpusharing validate -o github policies/"),
+            ("In GitHub Actions, at the lines of the pull request", "gpusharing validate -o github policies/"),
         ),
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="file, folder, or - for standard input")

@@ -132,5 +132,4 @@ def _table(found: Plan, screen: Screen) -> Iterator[str]:
             yield from (screen.wrapped(text, indent=2, hanging=2) for text in texts)
     for finding in found.findings:
         yield ""
-        yield screen.finding(finding)
-        yield screen.wrapped(f"({finding.object})", indent=2)
+        yield screen.finding(finding, about=reports.about(finding))

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from gpusharing.cli import exits, options
 from gpusharing.cli.manifests import read_sources
-from gpusharing.cli.output import MARKS, Screen, Style, as_json
+from gpusharing.cli.output import Screen, as_json
 from gpusharing.findings.finding import Severity
 from gpusharing.validating import reports
-from gpusharing.validating.validation import Located, Source, Validation, validate
+from gpusharing.validating.validation import Source, Validation, validate
 
 _FORMATS: Final = (options.TABLE, options.JSON, "github", "junit", "sarif")
 
@@ -73,7 +73,8 @@ def _printed(validation: Validation, sources: Sequence[Source], output: str) -> 
 
 def _table(validation: Validation, screen: Screen) -> Iterator[str]:
     for one in validation.findings:
-        yield _shown(one, screen)
+        place = f"{one.file}:{one.mark.line}:{one.mark.column}"
+        yield screen.finding(one.finding, about=f"{one.finding.object}: ", place=place)
         yield ""
     counts = [sum(one.finding.entry.severity is kind for one in validation.findings) for kind in Severity]
     what = ", ".join(
@@ -87,16 +88,3 @@ def _table(validation: Validation, screen: Screen) -> Iterator[str]:
 
 def _objects(count: int) -> str:
     return f"{count} object{'' if count == 1 else 's'}"
-
-
-def _shown(one: Located, screen: Screen) -> str:
-    mark, style = MARKS[one.finding.entry.severity]
-    place = f"{one.file}:{one.mark.line}:{one.mark.column}"
-    code = screen.styled(one.finding.code, Style.BOLD)
-    lines = [
-        f"{screen.styled(mark, style)} {place} {code} {one.finding.entry.title}",
-        screen.wrapped(f"{one.finding.object}: {one.finding.sentence}", indent=2),
-    ]
-    if one.finding.remedy:
-        lines.append(screen.wrapped(f"→ {one.finding.remedy}", indent=2, hanging=2))
-    return "\n".join(lines)

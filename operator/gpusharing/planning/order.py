@@ -25,7 +25,7 @@ _WHY: Final = {
     Effect.EVICTS: "pods are evicted",
     Effect.REPARTITIONS: "GPUs are repartitioned or reset",
     Effect.CLOSES_FIRST: "devices are withdrawn first",
-    Effect.WAITS: "GPUs in use wait for their claims",
+    Effect.WAITS: "GPUs in use wait until their claims are released",
     Effect.UNCHANGED_UNTIL_IDLE: "GPUs in use stay unchanged until they are idle",
 }
 

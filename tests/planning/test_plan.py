@@ -76,9 +76,9 @@ def test_nodes_follow_each_other_and_the_grace_of_pods_counts() -> None:
     fleet.pods[1]["spec"]["terminationGracePeriodSeconds"] = 600
     found = planned(fleet, policy("shared", offers=mps(), rollout=EVICT))
     assert [(step.nodes, step.seconds) for step in found.steps] == [
-        (("node-1",), 10.0),
-        (("node-0",), 40.0),
-        (("node-2",), 610.0),
+        (("node-1",), 20.0),
+        (("node-0",), 50.0),
+        (("node-2",), 620.0),
     ]
 
 

@@ -114,7 +114,7 @@ def order_in_words(steps: Sequence[Step]) -> list[str]:
         by_policy[one.policy].append(one)
     lines: list[str] = []
     for policy, found in by_policy.items():
-        lines += [f"{policy}: {some(one.nodes)}: {one.why} {time_in_words(one.seconds)}" for one in found[:_MOST_STEPS]]
+        lines += [f"{policy}: {some(one.nodes)}: {one.why}{time_in_words(one.seconds)}" for one in found[:_MOST_STEPS]]
         if more := found[_MOST_STEPS:]:
             nodes = sum(len(one.nodes) for one in more)
             lines.append(f"{policy}: {_counted(len(more), 'more step')} for {_counted(nodes, 'node')}")
@@ -126,7 +126,7 @@ def time_in_words(seconds: float | None) -> str:
         return ""
     if not seconds:
         return " (at once)"
-    return f" (about {seconds:.0f} s)" if seconds < 120 else f" (about {seconds / 60:.0f} min)"
+    return f" (up to {seconds:.0f} s)" if seconds < 120 else f" (up to {seconds / 60:.0f} min)"
 
 
 def about(finding: Finding) -> str:

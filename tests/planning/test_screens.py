@@ -9,6 +9,7 @@ import os
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -143,6 +144,17 @@ def test_wrong_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
         main(["plan", "-f", str(manifest), "--snapshot", str(snapshot)])
     assert ended.value.code == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_plan_without_what_it_needs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = replace(Fleet().world(), slices=(), unread={"slices": "resourceslices is forbidden"})
+    manifest, snapshot = tmp_path / "p.yaml", tmp_path / "s.json"
+    manifest.write_text(json.dumps({**SHARED, "metadata": {"name": "shared"}}))
+    snapshot.write_text(file.dumps(world))
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "-f", str(manifest), "--snapshot", str(snapshot)])
+    assert ended.value.code == 1
+    assert "slices: resourceslices is forbidden; a plan needs nodes" in capsys.readouterr().err
 
 
 def test_every_screen_has_its_scene() -> None:

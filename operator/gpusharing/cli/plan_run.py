@@ -13,7 +13,7 @@ from gpusharing.findings.finding import Severity
 from gpusharing.planning import reports
 from gpusharing.planning.changes import Plan
 from gpusharing.planning.deciding import Edit
-from gpusharing.planning.plan import Assumptions, plan, without
+from gpusharing.planning.plan import REQUIRED, Assumptions, plan, without
 from gpusharing.snapshots import lines
 from gpusharing.snapshots.file import SnapshotError
 from gpusharing.snapshots.world import World
@@ -25,7 +25,10 @@ def run(arguments: argparse.Namespace) -> int:
     edit = _edit(arguments.filename, prunes=arguments.prune)
     # Objects live until the end: looking for garbage among them again and again would be a third of the time.
     gc.disable()
-    found = plan(_world(arguments), edit, Assumptions(full_menus=arguments.full_menus))
+    world = _world(arguments)
+    if missing := [field for field in REQUIRED if field in world.unread]:
+        raise CommandError(f"{missing[0]}: {world.unread[missing[0]]}; a plan needs {', '.join(REQUIRED)}")
+    found = plan(world, edit, Assumptions(full_menus=arguments.full_menus))
     found = without(found, arguments.ignore)
     print(_printed(found, arguments.output))
     if not arguments.detailed_exitcode or not found.changes:

@@ -70,7 +70,7 @@ def running(server: Server) -> Iterator[Server]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever)
+        thread = threading.Thread(target=http.serve_forever, args=[0.01])
         thread.start()
         server.url = f"http://127.0.0.1:{http.server_port}"
         yield server

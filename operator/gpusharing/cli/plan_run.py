@@ -22,14 +22,20 @@ from gpusharing.validating.validation import validate
 
 
 def run(arguments: argparse.Namespace) -> int:
-    edit = _edit(arguments.filename, prunes=arguments.prune)
     # Objects live until the end: looking for garbage among them again and again would be a third of the time.
     gc.disable()
+    try:
+        return _run(arguments)
+    finally:
+        gc.enable()
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    edit = _edit(arguments.filename, prunes=arguments.prune)
     world = _world(arguments)
     if missing := [field for field in REQUIRED if field in world.unread]:
         raise CommandError(f"{missing[0]}: {world.unread[missing[0]]}; a plan needs {', '.join(REQUIRED)}")
-    found = plan(world, edit, Assumptions(full_menus=arguments.full_menus))
-    found = without(found, arguments.ignore)
+    found = without(plan(world, edit, Assumptions(full_menus=arguments.full_menus)), arguments.ignore)
     print(_printed(found, arguments.output))
     if not arguments.detailed_exitcode or not found.changes:
         return exits.OK

@@ -1,10 +1,12 @@
 """What plans say, in clusters of which everything else is as it should be."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from building import NOW
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.findings import planning
 from gpusharing.planning.changes import Plan
@@ -76,9 +78,9 @@ def test_nodes_follow_each_other_and_the_grace_of_pods_counts() -> None:
     fleet.pods[1]["spec"]["terminationGracePeriodSeconds"] = 600
     found = planned(fleet, policy("shared", offers=mps(), rollout=EVICT))
     assert [(step.nodes, step.seconds) for step in found.steps] == [
-        (("node-1",), 10.0),
-        (("node-0",), 40.0),
-        (("node-2",), 610.0),
+        (("node-1",), 20.0),
+        (("node-0",), 50.0),
+        (("node-2",), 620.0),
     ]
 
 
@@ -182,18 +184,35 @@ def test_what_the_policy_itself_would_say(spec: dict[str, Any], code: Any) -> No
 
 
 def test_failing_nodes_that_use_up_the_budget_stop_the_rollout() -> None:
-    fleet = Fleet(nodes=3, policies=[policy("shared", offers=time_slicing(4), rollout=EVICT)])
+    fleet = Fleet(nodes=3, policies=[SHARED])
     for node in ("node-0", "node-1"):
         fleet.hold("gpu-0-timeslicing", node=node)
-    world = fleet.world()
-    wrong = {
-        "type": "Healthy", "status": "False", "reason": "GpuLost", "message": "gone",
-        "lastTransitionTime": "2026-11-18T12:00:00Z",
-    }  # fmt: skip
-    world.node_sharings[2]["status"]["gpus"][0]["conditions"] = [wrong]  # type: ignore[index]
-    # It fails with what it has already: the budget counts it as soon as the new offers are written there.
-    found = plan(world, Edit(policies=[policy("shared", offers=mps(), rollout=EVICT)]))
-    assert [step.nodes for step in found.steps][-1] == ("node-1",)
+    wanted = policy("shared", offers=mps(), rollout=EVICT, generation=2)
+    before, after = fleet.world(), Fleet(nodes=3, policies=[wanted]).world()
+    # The rollout has begun on the last node, and broke it.
+    begun: Any = after.node_sharings[2]
+    begun["status"]["gpus"][0]["conditions"] = [
+        {"type": "Healthy", "status": "False", "reason": "GpuLost", "message": "gone", "lastTransitionTime": NOW}
+    ]
+    world = replace(before, node_sharings=[*before.node_sharings[:2], begun])
+    found = plan(world, Edit(policies=[wanted]))
+    assert found.steps == ()
+    [finding] = [one for one in found.findings if one.code == planning.BLOCKED.code]
+    assert "node-0, node-1 would stay unchanged" in finding.sentence
+
+
+def test_objects_of_another_version_are_left_out_and_told() -> None:
+    world = Fleet(policies=[SHARED]).world()
+    odd = {"metadata": {"name": "odd", "uid": "1", "resourceVersion": "1"}, "spec": {"offers": "nonsense"}}
+    found = plan(replace(world, policies=[*world.policies, odd]), Edit(policies=[SHARED]))
+    [finding] = found.findings
+    assert (finding.code, finding.sentence.split(" ")[0]) == (planning.SKIPPED.code, "SharingPolicy/odd")
+
+
+def test_what_may_not_be_read_is_told() -> None:
+    world = replace(Fleet(policies=[SHARED]).world(), pods=(), unread={"pods": "pods is forbidden"})
+    [finding] = plan(world, Edit(policies=[SHARED])).findings
+    assert finding.sentence == "pods may not be read, so the plan leaves them out (pods is forbidden)."
 
 
 def test_a_plan_of_a_file_is_that_of_the_objects() -> None:

@@ -51,7 +51,7 @@ BLOCKED: Final = Entry(
     severity=Severity.WARNING,
     title="Rollout that would stop",
     sentence="Failing nodes use up rollout.maxUnavailable, so {nodes} would stay unchanged.",
-    remedy="Mend the failing nodes, or raise rollout.maxUnavailable.",
+    remedy="Repair the failing nodes, or raise rollout.maxUnavailable.",
 )
 SKIPPED: Final = Entry(
     code="GSH0708",

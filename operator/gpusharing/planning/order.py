@@ -12,8 +12,8 @@ from gpusharing.core.rollout.gpu_change import GpuChange
 from gpusharing.planning.changes import Step
 from gpusharing.snapshots.world import World
 
-WITH_GUARD: Final = 10.0
-"""Seconds until devices are withdrawn that the closing guard refuses. Measured: 2 to 8."""
+WITH_GUARD: Final = 20.0
+"""Seconds until devices are withdrawn that the closing guard refuses: less as a rule (docs/performance.md)."""
 GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod to end, if the pod says nothing else."""
 
@@ -25,7 +25,7 @@ _WHY: Final = {
     Effect.EVICTS: "pods are evicted",
     Effect.REPARTITIONS: "GPUs are repartitioned or reset",
     Effect.CLOSES_FIRST: "devices are withdrawn first",
-    Effect.WAITS: "GPUs in use wait for their claims",
+    Effect.WAITS: "GPUs in use wait until their claims are released",
     Effect.UNCHANGED_UNTIL_IDLE: "GPUs in use stay unchanged until they are idle",
 }
 

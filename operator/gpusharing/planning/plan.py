@@ -21,7 +21,7 @@ from gpusharing.core.rollout.gpu_progress import blocking_holds
 from gpusharing.core.rollout.plan import differ
 from gpusharing.core.text import counted, listed
 from gpusharing.explaining import lean
-from gpusharing.findings import planning
+from gpusharing.findings import planning, reading
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.planning import fitting, order, publishing
 from gpusharing.planning.changes import GpuPlan, NodePlan, Plan, Workload
@@ -39,6 +39,8 @@ _NOT_READY: Final = frozenset(
         ReadyReason.NOTHING_OFFERED,
     }
 )
+REQUIRED: Final = ("nodes", "namespaces", "node_sharings", "policies", "claims", "classes", "slices")
+"""Fields of a World without which a plan would be wrong."""
 _LONGEST: Final = 600
 """Characters of what a condition says."""
 
@@ -213,6 +215,10 @@ class _Planning:
             if left := order.never_begun(mine, parts):
                 yield planning.BLOCKED.found(Reference("SharingPolicy", policy), nodes=listed(left))
         yield from _of_stranded(stranded)
+        for field_, why in sorted(self.world.unread.items()):
+            yield reading.NOT_READ.found(
+                Reference("Snapshot", ""), resource=field_, missing=f"the plan leaves them out ({_clipped(why)})"
+            )
         if self.state.unreadable:
             yield planning.SKIPPED.found(Reference("Snapshot", ""), objects=listed(self.state.unreadable))
 

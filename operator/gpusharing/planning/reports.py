@@ -114,9 +114,7 @@ def order_in_words(steps: Sequence[Step]) -> list[str]:
         by_policy[one.policy].append(one)
     lines: list[str] = []
     for policy, found in by_policy.items():
-        lines += [
-            f"{policy}: {some(one.nodes)}: {one.why} ({time_in_words(one.seconds)})" for one in found[:_MOST_STEPS]
-        ]
+        lines += [f"{policy}: {some(one.nodes)}: {one.why}{time_in_words(one.seconds)}" for one in found[:_MOST_STEPS]]
         if more := found[_MOST_STEPS:]:
             nodes = sum(len(one.nodes) for one in more)
             lines.append(f"{policy}: {_counted(len(more), 'more step')} for {_counted(nodes, 'node')}")
@@ -125,10 +123,15 @@ def order_in_words(steps: Sequence[Step]) -> list[str]:
 
 def time_in_words(seconds: float | None) -> str:
     if seconds is None:
-        return "until their claims are released"
+        return ""
     if not seconds:
-        return "at once"
-    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
+        return " (at once)"
+    return f" (up to {seconds:.0f} s)" if seconds < 120 else f" (up to {seconds / 60:.0f} min)"
+
+
+def about(finding: Finding) -> str:
+    """What it is about, before its sentence."""
+    return f"{finding.object}: " if finding.object.name else ""
 
 
 def object_in_words(change: ObjectChange) -> str:
@@ -168,18 +171,18 @@ def markdown(plan: Plan) -> str:
 
 def github(findings: Iterable[Finding]) -> Iterator[str]:
     for one in findings:
-        yield command(one, {}, f"{one.object}: {one.sentence} {one.remedy}")
+        yield command(one, {}, f"{about(one)}{one.sentence} {one.remedy}")
 
 
 def junit(plan: Plan) -> str:
     """A test for each policy that changes, and one for each finding."""
     cases = [element("testcase", {"classname": "plan", "name": object_in_words(one)}) for one in plan.policies]
     for one in plan.findings:
-        text = f"{one.object}: {one.sentence} {one.remedy}"
+        text = f"{about(one)}{one.sentence} {one.remedy}"
         is_info = one.entry.severity is Severity.INFO
         failure = element("failure", {"type": one.code, "message": one.sentence}, text=text)
         inner = element("system-out", {}, text=text) if is_info else failure
-        cases.append(element("testcase", {"classname": "plan", "name": f"{one.object} {one.code}"}, [inner]))
+        cases.append(element("testcase", {"classname": "plan", "name": f"{about(one)}{one.code}"}, [inner]))
     failures = sum("<failure" in case for case in cases)
     attributes = {"name": "gpusharing plan", "tests": str(len(cases)), "failures": str(failures)}
     suite = element("testsuite", attributes, [*cases, element("system-out", {}, text=summary(plan))])
@@ -199,7 +202,7 @@ _WEIGHT: Final = {
 def _markdown(plan: Plan) -> Iterator[str]:
     yield f"### GPU sharing: {summary(plan)}\n"
     for finding in plan.findings:
-        yield f"- {_MARKS[finding.entry.severity]} **{finding.code} {finding.object}**: {_cell(finding.sentence)} "
+        yield f"- {_MARKS[finding.entry.severity]} **{finding.code}** {_cell(about(finding) + finding.sentence)}"
         yield f"  {_cell(finding.remedy)}"
     if plan.findings:
         yield ""

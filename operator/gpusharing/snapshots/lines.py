@@ -6,7 +6,7 @@ them decodes one after the other.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, overload
 
 from gpusharing.snapshots import file
@@ -23,6 +23,9 @@ class Lines(Sequence[Json]):
 
     def __init__(self) -> None:
         self.texts: list[bytes] = []
+
+    def extend(self, objects: Iterable[Json], /) -> None:
+        self.texts += [_compact(one) for one in objects]
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -42,6 +45,10 @@ class Lines(Sequence[Json]):
 
     def __iter__(self) -> Iterator[Json]:
         return map(json.loads, self.texts)
+
+
+def _compact(one: Json) -> bytes:
+    return json.dumps(one, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
 def loads(data: bytes) -> World:

@@ -86,6 +86,27 @@ def test_too_many_combinations() -> None:
     assert codes(explanation)[0] == "GSH0232"
 
 
+def test_a_device_that_was_allocated_under_another_of_its_names() -> None:
+    """After it was withdrawn, a device comes back as gpu-0r1-..."""
+    renamed = "gpu-0r1-timeslicing"
+    share = claim("share", request(SHARED), result("node-1", renamed, {"shares": "1"}), user="notebook")
+    published = slices("node-1", only=SHARE.__eq__)
+    for one in published:
+        for device in one["spec"].get("devices", ()):
+            device["name"] = renamed
+    found = explain_pod(
+        world(
+            nodes=[node("node-1")],
+            slices=published,
+            claims=[share, claim("mine", request(WHOLE))],
+            pods=[pod("train-7", "mine")],
+            node_sharings=[node_sharing("node-1", (share, renamed))],
+        )
+    )
+    assert (codes(found), found.state) == (["GSH0207"], State.WAITS)
+    assert "pod ml/notebook" in found.findings[0].sentence
+
+
 def test_a_claim_of_a_running_pod() -> None:
     mine = claim("mine", request(SHARED), result("node-1", SHARE, {"shares": "1"}), user="train-7")
     found = world(claims=[mine], node_sharings=[node_sharing("node-1", (mine, SHARE))])

@@ -76,6 +76,13 @@ def test_a_claim_that_256_pods_share() -> None:
     assert (codes(found)[0], found.state) == ("GSH0222", State.WAITS)
 
 
+def test_one_device_matches_and_two_are_needed() -> None:
+    asked = claim("mine", request(SHARED, count=2))
+    found = explain_pod(world(claims=[asked], pods=[pod("train-7", "mine")], slices=slices("node-1", "node-2")))
+    assert (codes(found), found.state) == (["GSH0235"], State.NEVER)
+    assert found.findings[0].sentence == "Request gpu needs 2 devices, and no node has more than 1 that match."
+
+
 def test_too_many_combinations() -> None:
     constraint = {"distinctAttribute": "resource.kubernetes.io/pciBusID"}
     asked = claim("mine", request(WHOLE, count=2))

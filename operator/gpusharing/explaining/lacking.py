@@ -84,6 +84,8 @@ def _of_request(one: Reasons, lack: Lack, *, is_hopeless: bool) -> list[Finding]
     if text := refusals.compared_as_text(wanted, lack.about):
         found.insert(0, text)
     matching = [finding for finding in found if finding.entry is not waiting.NOTHING_MATCHES]
+    if not matching and one.left:
+        return _per_node(one, lack)
     # That others do not match is of interest only if none does.
     return matching or found
 

@@ -33,7 +33,7 @@ def to_v1(document: Field, known: Known) -> None:
 
 def _resource_class(document: Field, known: Known) -> None:
     former = document["driverName"]
-    driver = parameters.driver_of_today(former.text)
+    driver = parameters.driver_of_today(former)
     if driver != former.text:
         former.inform(f"NVIDIA's driver {former.text} is called {driver} today")
     selectors = [_of_driver(driver)]

@@ -76,6 +76,24 @@ def test_each_node_has_the_config_of_its_label(labels: dict[str, str], shares: s
     assert device["capacity"]["shares"]["value"] == shares
 
 
+def test_pods_ask_for_instances_by_their_profile_if_there_is_one() -> None:
+    def entry(**instances: int) -> list[dict[str, Any]]:
+        layout = {profile.replace("_", "."): count for profile, count in instances.items()}
+        return [{"devices": "all", "mig-enabled": True, "mig-devices": layout}]
+
+    one, several = entry(**{"1g_5gb+me": 1}), entry(**{"1g_5gb": 5, "2g_10gb": 1})
+    configs = {"a": one, "b": several, "c": one}
+    mig = yaml.safe_dump({"version": "v1", "mig-configs": configs})
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"config.yaml": mig}}
+    for strategy, expected in (("mixed", ["nvidia.com/mig-1g.5gb.me", None, None]), ("single", [None] * 3)):
+        spec = {"mig": {"strategy": strategy}}
+        operator = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "p"}, "spec": spec}
+        (file,) = convert([File("all.yaml", yaml.safe_dump_all([config, operator]))]).files
+        policies = [body for body in yaml.safe_load_all(file.text) if body["kind"] == "SharingPolicy"]
+        names = [SharingPolicy.model_validate(body).spec.classes.extended_resources.mig for body in policies]
+        assert names == expected
+
+
 def test_mig_instances_of_each_model_next_to_time_slices() -> None:
     mig = {
         "version": "v1",

@@ -130,6 +130,17 @@ def test_texts_stay_texts_for_kubernetes(text: str) -> None:
     assert request["exactly"]["deviceClassName"] == text
 
 
+def test_a_driver_does_not_change_the_expression_that_names_it() -> None:
+    body = {
+        "apiVersion": "resource.k8s.io/v1alpha2",
+        "kind": "ResourceClass",
+        "metadata": {"name": "c"},
+        "driverName": "x' || true || '",
+    }
+    file = File("class.yaml", yaml.safe_dump(body))
+    assert convert([file]).files == (file,)
+
+
 def test_keys_that_are_no_texts_are_not_lost() -> None:
     config = yaml.safe_dump({"version": "v1", **sharing()})
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {1: config, "other": config}}

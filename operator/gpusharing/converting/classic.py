@@ -6,7 +6,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from gpusharing.api import names
 from gpusharing.converting import parameters
-from gpusharing.converting.dra import V1, select_driver, warn_of_installed_class
+from gpusharing.converting.dra import V1, warn_of_installed_class
 from gpusharing.converting.fields import Field
 from gpusharing.converting.moving import position, take
 from gpusharing.converting.parameters import Known, Request, selector
@@ -33,10 +33,10 @@ def to_v1(document: Field, known: Known) -> None:
 
 def _resource_class(document: Field, known: Known) -> None:
     former = document["driverName"]
-    driver = parameters.driver_of_today(former.text)
+    driver = parameters.driver_of_today(former)
     if driver != former.text:
         former.inform(f"NVIDIA's driver {former.text} is called {driver} today")
-    selectors = [select_driver(driver)]
+    selectors = [_of_driver(driver)]
     configs: list[CommentedMap] = []
     if "parametersRef" in document:
         of_parameters, configs = parameters.of_class(document["parametersRef"], driver, known)
@@ -51,6 +51,13 @@ def _resource_class(document: Field, known: Known) -> None:
         spec["config"] = CommentedSeq(configs)
     _replace(document.map, ("driverName", "parametersRef", "suitableNodes", "structuredParameters"), "spec", spec)
     document.map["kind"] = "DeviceClass"
+
+
+def _of_driver(driver: str) -> str:
+    """The selector of a class that says no more."""
+    if driver == names.DRIVER:
+        return f"device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'"
+    return f"device.driver == '{driver}'"
 
 
 def _claim(spec: Field, namespace: str, known: Known) -> None:

@@ -21,6 +21,7 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.cluster.guards.claims import CLAIMS
 from gpusharing.core.intents import ReplaceSpec
 from gpusharing.core.rollout.gpu_change import NodeRollout
+from gpusharing.explaining.names_of_claims import names_of_claims
 from gpusharing.findings.finding import Finding
 from gpusharing.planning import publishing
 from gpusharing.planning.deciding import Edit, decide
@@ -104,6 +105,12 @@ class SettledCluster:
             for one in self._claims.values()
             if any(user.get("uid") == uid for user in (one.get("status") or {}).get("reservedFor") or ())
         ]
+
+    def waiting_claims(self, pod: Json) -> Sequence[Json]:
+        """Those that the pod names and that have no devices yet."""
+        keys = [(pod["metadata"]["namespace"], name) for name in names_of_claims(pod)]
+        found = [self._claims[key] for key in keys if key in self._claims]
+        return [one for one in found if "allocation" not in (one.get("status") or {})]
 
     def gpu(self, node: str, slot: int) -> GpuSharing | None:
         """As the operator has decided on it."""

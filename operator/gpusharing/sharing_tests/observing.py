@@ -58,7 +58,7 @@ def _refusals(new: NewPod, cluster: SettledCluster) -> Iterator[Finding]:
     labels = {namespace: known.metadata.labels or {}} if known else {}
     guards = Guards(cluster.policies, labels, minor=cluster.minor)
     about = Reference("Pod", new.key[1], namespace)
-    for claim in new.claims:
+    for claim in (*new.claims, *cluster.waiting_claims(new.pod)):
         for problem in guards.of_claim({"kind": "ResourceClaim", **claim}):
             yield problem.about(about)
     for problem in guards.of_pod(new.pod["spec"], namespace, ("spec",)):

@@ -161,13 +161,18 @@ class SettledCluster:
 
     def remove(self, pod: Key) -> None:
         """With the claims that it has alone."""
+        self._end(pod)
+        self._settle(Edit(), ())
+
+    def _end(self, pod: Key) -> None:
+        uid = self._pods[pod]["metadata"]["uid"]
         for claim in self.claims_of(pod):
-            users = [one for one in claim["status"]["reservedFor"] if one["name"] != pod[1]]
+            users = [one for one in claim["status"]["reservedFor"] if one.get("uid") != uid]
             if users:
                 self._claims[_key(claim)] = {**claim, "status": {**claim["status"], "reservedFor": users}}
             else:
                 self._release(_key(claim))
-        self._pods.pop(pod, None)
+        del self._pods[pod]
 
     # -------------------------------------------------------------------------------------------------------- placing
 
@@ -220,9 +225,11 @@ class SettledCluster:
         self._denied = denied_to(self._state)
 
     def _evict(self, claim: Key) -> None:
-        users = {one["uid"] for one in (self._claims[claim].get("status") or {}).get("reservedFor") or ()}
-        for key in [key for key, pod in self._pods.items() if pod["metadata"]["uid"] in users]:
-            self.remove(key)
+        """A claim with all its pods. Of a pod that has ended meanwhile, it is gone."""
+        status = self._claims.get(claim, {}).get("status") or {}
+        users = {one.get("uid") for one in status.get("reservedFor") or ()}
+        for key in [key for key, pod in self._pods.items() if pod["metadata"].get("uid") in users]:
+            self._end(key)
         self._release(claim)
 
     def _write(self, name: str, rollout: NodeRollout, decided: ReplaceSpec | None) -> bool:

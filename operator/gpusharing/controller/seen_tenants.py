@@ -51,7 +51,7 @@ class SeenTenants:
         self._dry_runs = dry_runs
         self._on_seen = on_seen
         self._guards: Final = [_Guard(name) for name in REQUIRED]
-        self._told: SeenEntries = {}
+        self._told: SeenEntries = dict.fromkeys(REQUIRED, frozenset())
 
     def look(self) -> None:
         """A guard or its binding has changed."""

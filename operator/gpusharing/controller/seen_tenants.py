@@ -19,7 +19,6 @@ from gpusharing.core.cluster.guards.installation import binds, is_as_installed
 from gpusharing.core.cluster.guards.upkeep import REQUIRED, entries_of, texts
 from gpusharing.core.state.seen_entries import SeenEntries, Standing, in_force, standing
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES
-from gpusharing.kube.retry import patiently
 
 log = structlog.get_logger(__name__)
 
@@ -73,9 +72,11 @@ class SeenTenants:
 
     async def look_at_first(self) -> None:
         """Before the first decision: otherwise each policy would cease to be ready at each start of the operator."""
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_AT_FIRST):
                 await asyncio.gather(*map(self._ask, self._guards))
+        except TimeoutError:
+            self.ask_again()
 
     @property
     def _is_needed(self) -> bool:
@@ -107,7 +108,7 @@ class SeenTenants:
                 async with asyncio.timeout(_AGAIN):
                     await guard.turned.wait()
             began = time.monotonic()
-            await patiently(lambda: self._ask(guard))
+            await self._ask(guard)
             await asyncio.sleep(began + _BETWEEN - time.monotonic())
 
     async def _ask(self, guard: _Guard) -> None:

@@ -70,7 +70,8 @@ async def they(cluster: ControlPlane) -> AsyncIterator[Everybody]:
         await they.clean_up()
         await they.api.merge_patch(NAMESPACES, "default", {"metadata": {"labels": {"team": None}}})
         # Nobody collects what belonged to the policies, and what the situations have made stands beside it.
-        for kind in (RESOURCE_QUOTAS, replace(RESOURCE_CLAIM_TEMPLATES, label="")):
+        kinds: tuple[Kind[Any], ...] = (RESOURCE_QUOTAS, replace(RESOURCE_CLAIM_TEMPLATES, label=""))
+        for kind in kinds:
             for item in (await they.api.list(kind))[0]:
                 metadata = item.metadata
                 await they.api.delete(kind, metadata.name, uid=metadata.uid, namespace=metadata.namespace)

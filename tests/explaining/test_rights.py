@@ -66,6 +66,12 @@ def test_without_the_right_to_see_devices_the_scheduler_is_quoted(field: str) ->
     assert "cannot allocate all claims" in explanation.scheduler
 
 
+def test_a_claim_that_may_not_be_read_is_not_missing() -> None:
+    found = world(pods=[pod("train-7", "mine")], slices=slices("node-1"), unread={"claims": "forbidden"})
+    explanation = pods.explain(found.pods[0], Scene.of_file(found))
+    assert [one.code for one in explanation.findings] == ["GSH0101"]
+
+
 def test_what_cannot_be_read_is_left_out_and_counted() -> None:
     claims = lean.Lean(lean.Claim)
     good = claim("good", request(WHOLE), result("node-1", "gpu-0"))

@@ -12,7 +12,7 @@ from gpusharing.core.quantities import whole
 from gpusharing.explaining import agents, asking, classes, lacking, lean, refusals, wording
 from gpusharing.explaining.asking import Answer
 from gpusharing.explaining.explanation import Table
-from gpusharing.explaining.lacking import Lack
+from gpusharing.explaining.lack import Lack
 from gpusharing.explaining.scene import Scene
 from gpusharing.explaining.scheduler import Said
 from gpusharing.explaining.where import Exclusion, Plugin

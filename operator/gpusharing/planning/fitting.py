@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpusharing.api.dra import DeviceClass, LabelledMeta, Node, ResourceSlice, WholeMeta
-from gpusharing.api.meta import Key
+from gpusharing.api.dra import DeviceClass, Node, ResourceSlice
+from gpusharing.api.meta import Key, LabelledMeta, WholeMeta
 from gpusharing.core.allocate.allocation import Cluster, allocate, results
 from gpusharing.core.allocate.extended_resources import ExtendedResources, NotProvidedError
 from gpusharing.core.allocate.inventory import Inventory, TaintRule, read_taint_rule
@@ -54,7 +54,7 @@ class Fleet:
         """The first of these nodes on which the claims fit, and what they would get."""
         outcome = allocate(claims, (self._nodes[name] for name in nodes), cluster, denied=denied, first=True)
         if outcome.stop is None and outcome.nodes:
-            name, found = next(reversed(outcome.nodes.items()))
+            name, found = list(outcome.nodes.items())[-1]
             if found.chosen is not None and not found.denied_by:
                 return name, found.chosen
         return None

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from building import gpu
-from gpusharing.core.devices.gpu import Engines, Gpu, MigProfile, MigSupport
-from gpusharing.sim.mig import MigProfile as Table
+from gpusharing.core.devices.gpu import Gpu, MigSupport
+from gpusharing.forecasting.boards import mig_profile
 from gpusharing.sim.models import MODELS
 
 ALL: Final = tuple(MODELS)
@@ -14,7 +14,7 @@ MIG_CAPABLE: Final = tuple(name for name, model in MODELS.items() if model.mig_c
 def board(model: str, slot: int = 0, **changes: Any) -> Gpu:
     found = MODELS[model]
     support = MigSupport(
-        profiles=tuple(_profile(table) for table in found.mig_profiles),
+        profiles=tuple(mig_profile(table) for table in found.mig_profiles),
         switch_resets_gpu=found.mig_mode_needs_reset,
     )
     facts = {
@@ -34,23 +34,3 @@ def most_instances(model: str) -> dict[int, int]:
 
 def profile_names(gpu: Gpu) -> tuple[str, ...]:
     return tuple(profile.name for profile in gpu.mig.profiles) if gpu.mig else ()
-
-
-def _profile(table: Table) -> MigProfile:
-    shape = table.shape
-    return MigProfile(
-        id=shape.id,
-        name=table.name,
-        slices=shape.slices,
-        memory_mib=table.memory_mib,
-        engines=Engines(
-            multiprocessors=shape.multiprocessors,
-            copy_engines=shape.copy_engines,
-            decoders=shape.decoders,
-            encoders=shape.encoders,
-            jpeg_engines=shape.jpegs,
-            ofa_engines=shape.ofas,
-        ),
-        size=shape.memory_slices,
-        starts=tuple(sorted(shape.starts)),
-    )

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from explaining.bed import ALL_MODES, Json, request
+from explaining.bed import ALL_MODES, Json, our_slices, request
 from explaining.scenes import EARLIER, SHARED, WHOLE, claim, node, node_sharing, pod, result, slices, world
 from gpusharing.core.allocate import search
 from gpusharing.explaining import claims, gpus, pods, policies
@@ -76,6 +76,33 @@ def test_a_claim_that_256_pods_share() -> None:
     assert (codes(found)[0], found.state) == ("GSH0222", State.WAITS)
 
 
+def test_one_device_matches_and_two_are_needed() -> None:
+    asked = claim("mine", request(SHARED, count=2))
+    found = explain_pod(world(claims=[asked], pods=[pod("train-7", "mine")], slices=slices("node-1", "node-2")))
+    assert (codes(found), found.state) == (["GSH0235"], State.NEVER)
+    assert found.findings[0].sentence == "Request gpu needs 2 devices, and no node has more than 1 that match."
+
+
+def test_what_no_node_has_is_not_waited_for() -> None:
+    """Two nodes with two GPUs each, of which one is in use on each: three on one node will never be free."""
+    published = [
+        {"metadata": {"name": f"{number}-{name}"}, "spec": spec}
+        for name in ("node-1", "node-2")
+        for number, spec in enumerate(our_slices(name, gpus=2))
+    ]
+    held = [claim(f"on-{name}", request(WHOLE), result(name, "gpu-0")) for name in ("node-1", "node-2")]
+
+    def explained(count: int) -> Explanation:
+        asked = claim("mine", request(WHOLE, count=count))
+        return explain_pod(world(claims=[*held, asked], pods=[pod("train-7", "mine")], slices=published))
+
+    assert (codes(explained(3)), explained(3).state) == (["GSH0235"], State.NEVER)
+    assert (codes(explained(2)), explained(2).state) == (["GSH0205"], State.WAITS)
+    assert explained(2).findings[0].sentence == (
+        "Request gpu needs 2 of 4 devices, and 2 are in use: pod ml/on-node-1 (for 2 h) and 1 other claim."
+    )
+
+
 def test_too_many_combinations() -> None:
     constraint = {"distinctAttribute": "resource.kubernetes.io/pciBusID"}
     asked = claim("mine", request(WHOLE, count=2))
@@ -84,6 +111,27 @@ def test_too_many_combinations() -> None:
     with mock.patch.object(search, "_MOST_TRIES_ON_A_NODE", -1):
         explanation = explain_pod(found)
     assert codes(explanation)[0] == "GSH0232"
+
+
+def test_a_device_that_was_allocated_under_another_of_its_names() -> None:
+    """After it was withdrawn, a device comes back as gpu-0r1-..."""
+    renamed = "gpu-0r1-timeslicing"
+    share = claim("share", request(SHARED), result("node-1", renamed, {"shares": "1"}), user="notebook")
+    published = slices("node-1", only=SHARE.__eq__)
+    for one in published:
+        for device in one["spec"].get("devices", ()):
+            device["name"] = renamed
+    found = explain_pod(
+        world(
+            nodes=[node("node-1")],
+            slices=published,
+            claims=[share, claim("mine", request(WHOLE))],
+            pods=[pod("train-7", "mine")],
+            node_sharings=[node_sharing("node-1", (share, renamed))],
+        )
+    )
+    assert (codes(found), found.state) == (["GSH0207"], State.WAITS)
+    assert "pod ml/notebook" in found.findings[0].sentence
 
 
 def test_a_claim_of_a_running_pod() -> None:

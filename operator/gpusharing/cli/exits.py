@@ -11,6 +11,8 @@ FAILED: Final = 1
 """The command could not do its work: the API server, a file or an object is missing."""
 USAGE: Final = 2
 """Wrong options: argparse's number."""
+UNREADABLE: Final = 2
+"""`test`: a file cannot be read, or says nothing that can be tried; FAILED is for what is not as expected."""
 CHANGES: Final = 2
 """`plan --detailed-exitcode`: something changes."""
 DISTURBS: Final = 3

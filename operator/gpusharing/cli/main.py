@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpusharing import __version__
+from gpusharing.cli.exits import CommandError
 
 # Each command lives in a module that is imported only when it is the one that runs: the agent's node pays for nothing
 # of the operator's, and needs none of its packages installed.
 _COMMANDS: Final = {
     "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
     "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),
+    "forecast": ("gpusharing.cli.forecast", "show what a node that does not exist yet would publish"),
     "plan": ("gpusharing.cli.plan", "show what a change of policies would do"),
     "snapshot": ("gpusharing.cli.snapshot", "write the state of a cluster into a file"),
+    "test": ("gpusharing.cli.test", "test policies without a cluster"),
     "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }
@@ -33,4 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             subparsers.add_parser(name, help=summary)
     parsed = parser.parse_args(given)
-    sys.exit(parsed.run(parsed))
+    try:
+        code = parsed.run(parsed)
+    except CommandError as error:
+        sys.exit(f"gpusharing: {error}")
+    sys.exit(code)

@@ -1,10 +1,10 @@
 """Why no node has the devices: from the reasons of an allocation to findings.
 
-A request is hopeless if too few devices would do even if all were free. Then what excludes them is an error, and
-otherwise it is said what has to become free.
+A request is hopeless if no node has enough devices that would do, even if all were free. Then what excludes them is an
+error, and otherwise it is said what has to become free.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final
 
 from gpusharing.api.names import GROUP
@@ -39,7 +39,7 @@ def findings(lack: Lack) -> list[Finding]:
     for one in lack.answer.reasons(lack.nodes):
         by_request.setdefault((one.claim, one.request.partition("/")[0]), []).append(one)
     for alternatives in by_request.values():
-        hopeful = [one for one in alternatives if not _is_hopeless(one)]
+        hopeful = [one for one in alternatives if _most_on_a_node(one, lack) >= max(one.needed, 1)]
         for one in hopeful or alternatives:
             found += _of_request(one, lack, is_hopeless=not hopeful)
     return found or ([failed_steps.not_together(lack)] if has_devices(lack.answer, lack.nodes) else [])
@@ -67,38 +67,41 @@ def steps(lack: Lack) -> list[tuple[str, ...]]:
     return rows
 
 
-def _is_hopeless(one: Reasons) -> bool:
-    possible = one.left + sum(one.fell_out[step] for step in _TEMPORARY)
-    possible += sum(count for key, count in one.taints.items() if key.startswith(f"{GROUP}/"))
-    return possible < max(one.needed, 1)
-
-
 def _of_request(one: Reasons, lack: Lack, *, is_hopeless: bool) -> list[Finding]:
+    if any(alone.is_enough for alone in _on_each_node(one, lack)):
+        return []  # it competes with other requests, or with what a constraint makes of them together
+    most = _most_on_a_node(one, lack)
+    if is_hopeless and most:
+        needed = wording.devices(one.needed)
+        return [waiting.TOO_FEW.found(lack.about, request=one.request, needed=needed, most=most)]
     wanted = lack.wanted(one)
-    if one.is_enough:
-        return _per_node(one, lack)
     found: list[Finding] = []
     for step in reversed(Step):
         if one.fell_out[step] and (is_hopeless or step in _TEMPORARY or step is Step.TAINT):
             found += failed_steps.SAID_OF[step](one, wanted, lack)
     if text := refusals.compared_as_text(wanted, lack.about):
         found.insert(0, text)
-    matching = [finding for finding in found if finding.entry is not waiting.NOTHING_MATCHES]
     # That others do not match is of interest only if none does.
+    matching = [finding for finding in found if finding.entry is not waiting.NOTHING_MATCHES]
     return matching or found
 
 
-def _per_node(one: Reasons, lack: Lack) -> list[Finding]:
-    """There are enough in the cluster, if not on one node."""
-    if one.needed <= 1:
-        return []
-    most = max((_most_on_a_node(found.reasons, one) for _, found in lack.answer.answered), default=0)
-    if most >= one.needed:
-        return []
-    needed, request = wording.devices(one.needed), one.request
-    return [waiting.TOO_FEW.found(lack.about, request=request, needed=needed, most=most)]
+def _on_each_node(like: Reasons, lack: Lack) -> list[Reasons]:
+    """Of the same request, on one node of each group."""
+    return [
+        one
+        for group, found in lack.answer.answered
+        if any(name in lack.nodes for name in group.members)
+        for one in found.reasons
+        if (one.claim, one.request) == (like.claim, like.request)
+    ]
 
 
-def _most_on_a_node(reasons: Sequence[Reasons], like: Reasons) -> int:
-    mine = [one for one in reasons if (one.claim, one.request) == (like.claim, like.request)]
-    return sum(one.left + sum(one.fell_out[step] for step in _TEMPORARY) for one in mine)
+def _most_on_a_node(like: Reasons, lack: Lack) -> int:
+    """Devices of one node that would do for it if all were free."""
+    return max(map(_possible, _on_each_node(like, lack)), default=0)
+
+
+def _possible(one: Reasons) -> int:
+    by_ours = sum(count for key, count in one.taints.items() if key.startswith(f"{GROUP}/"))
+    return one.left + by_ours + sum(one.fell_out[step] for step in _TEMPORARY)

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from gpusharing.api.dra import DeviceClass, Node, ResourceSlice
 from gpusharing.api.meta import Key, LabelledMeta, WholeMeta
-from gpusharing.core.allocate.allocation import Cluster, allocate, results
+from gpusharing.core.allocate.allocation import Cluster, Outcome, allocate, results
 from gpusharing.core.allocate.extended_resources import ExtendedResources, NotProvidedError
 from gpusharing.core.allocate.inventory import Inventory, TaintRule, read_taint_rule
 from gpusharing.core.allocate.pod_claims import PodClaimError, claims_of_pod
 from gpusharing.core.allocate.requests import Claim, UnknownRequestError
+from gpusharing.core.allocate.search import Chosen
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.explaining import lean
 from gpusharing.explaining.where import exclusions
@@ -45,19 +46,29 @@ class Fleet:
             for one in self.nodes
         }
 
+    def node(self, name: str) -> Node:
+        return self._nodes[name]
+
     def cluster(self, taken: Taken) -> Cluster:
         return Cluster(inventory=self._inventory, classes=self.classes, taken=taken)
 
     def place(
         self, claims: Sequence[Claim], nodes: Iterable[str], cluster: Cluster, denied: Collection[str]
-    ) -> tuple[str, Sequence[Any]] | None:
+    ) -> tuple[str, Sequence[Sequence[Chosen]]] | None:
         """The first of these nodes on which the claims fit, and what they would get."""
-        outcome = allocate(claims, (self._nodes[name] for name in nodes), cluster, denied=denied, first=True)
-        if outcome.stop is None and outcome.nodes:
-            name, found = list(outcome.nodes.items())[-1]
-            if found.chosen is not None and not found.denied_by:
-                return name, found.chosen
-        return None
+        outcome = self.ask(claims, nodes, cluster, denied)
+        return None if outcome.stop else first_fitting(outcome)
+
+    def ask(self, claims: Sequence[Claim], nodes: Iterable[str], cluster: Cluster, denied: Collection[str]) -> Outcome:
+        """Up to the first of these nodes on which they fit."""
+        return allocate(claims, (self._nodes[name] for name in nodes), cluster, denied=denied, first=True)
+
+
+def first_fitting(outcome: Outcome) -> tuple[str, Sequence[Sequence[Chosen]]] | None:
+    for name, found in outcome.nodes.items():
+        if found.chosen is not None and not found.denied_by:
+            return name, found.chosen
+    return None
 
 
 def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterator[tuple[Json, Workload]]:
@@ -74,12 +85,7 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
     passed: dict[str, list[str]] = {}
     for pod in pending[:_MOST_PODS]:
         namespace = pod["metadata"].get("namespace", "")
-        try:
-            asked = claims_of_pod(pod, claims)
-            implicit = extended.claim(pod, {})
-        except (PodClaimError, UnknownRequestError, NotProvidedError):
-            continue
-        asked += [implicit] if implicit else []
+        asked = asked_by(pod, claims, extended)
         wanted = [claim for claim in asked if not claim.is_allocated]
         if not wanted:
             continue
@@ -95,6 +101,16 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
             for claim, chosen in zip(wanted, found[1], strict=True):
                 taken.add((claim.namespace, claim.name), results(claim, chosen))
             yield pod, Workload(namespace=namespace, name=pod["metadata"]["name"], count=1, asks_for=in_words(wanted))
+
+
+def asked_by(pod: Json, claims: Mapping[Key, Json], extended: ExtendedResources) -> list[Claim]:
+    """Its claims, with the one for extended resources. None of a pod that Kubernetes does not try to schedule."""
+    try:
+        asked = claims_of_pod(pod, claims)
+        implicit = extended.claim(pod, {})
+    except (PodClaimError, UnknownRequestError, NotProvidedError):
+        return []
+    return [*asked, *([implicit] if implicit else [])]
 
 
 def without_place(kinds: Iterable[KindOfClaim], fleet: Fleet, denied: Denied) -> list[KindOfClaim]:

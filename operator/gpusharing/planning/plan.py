@@ -8,6 +8,7 @@ from typing import Any, Final
 from gpusharing.api import names
 from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import Namespace
+from gpusharing.api.meta import Key
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.rollout import RolloutMode
@@ -80,7 +81,7 @@ class _Planning:
     def plan(self) -> Plan:
         rollouts = self.state.decider.rollouts
         for name, rollout in sorted(rollouts.items()):
-            if found := [change for change in rollout.changes if _is_changed(change)]:
+            if found := [change for change in rollout.changes if is_changed(change)]:
                 self._changing[name] = found
         starting, stranded = self._fitting(rollouts)
         nodes = tuple(self._node(name, changes) for name, changes in self._changing.items())
@@ -113,7 +114,7 @@ class _Planning:
 
     def _fitting(self, rollouts: Mapping[str, NodeRollout]) -> tuple[list[Workload], list[Workload]]:
         after = self._fleet(rollouts)
-        denied = self._denied()
+        denied = denied_to(self.state)
         taken = self._taken_after(rollouts)
         found = list(fitting.starting(self.world, after, taken, denied))
         in_use = fitting.kinds_in_use(self.state)
@@ -158,43 +159,16 @@ class _Planning:
         )
 
     def _specs(self, node: str, rollout: NodeRollout, unhealthy: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        settled = [_settled(change) for change in rollout.changes]
+        gpus = [settled(change) for change in rollout.changes]
         of_node = {device.removeprefix(f"{node}/"): reason for device, reason in unhealthy.items()} if unhealthy else {}
-        return publishing.published(settled, of_node, full_menus=self.assumed.full_menus)
+        return publishing.published(gpus, of_node, full_menus=self.assumed.full_menus)
 
     def _taken_after(self, rollouts: Mapping[str, NodeRollout]) -> Taken:
         """Without claims whose pods are evicted."""
-        leaving = {
-            hold.uid
-            for rollout in rollouts.values()
-            for change in rollout.changes
-            if change.effect is Effect.EVICTS
-            for hold in blocking_holds(change.after, change.gpu)
-        }
-        gone = {
-            (hold.claim.metadata.namespace, hold.claim.metadata.name)
-            for rollout in rollouts.values()
-            for change in rollout.changes
-            for hold in change.gpu.holds
-            if hold.uid in leaving
-        }
         taken = self.state.taken.copy()
-        for key in gone:
+        for key in evicted(rollouts):
             taken.remove(key)
         return taken
-
-    def _denied(self) -> Denied:
-        """As the allocation guard, when it knows the policies."""
-        state = self.state.decider.state
-        tenants = tenants_in_force(self.state.decider.examined.in_order, state.by_name(ValidatingAdmissionPolicy))
-        return {
-            name: frozenset(
-                policy
-                for policy, selector in tenants.items()
-                if selector is None or not selector.matches(namespace.metadata.labels or {})
-            )
-            for name, namespace in state.by_name(Namespace).items()
-        }
 
     # ------------------------------------------------------------------------------------------------------- rollouts
 
@@ -265,10 +239,43 @@ class _Planning:
             yield planning.DEGRADED.found(about, reason=degraded.reason, problem=_clipped(degraded.message))
 
 
-def _is_changed(change: GpuChange) -> bool:
+def denied_to(state: State) -> Denied:
+    """As the allocation guard, when it knows the policies."""
+    objects = state.decider.state
+    tenants = tenants_in_force(state.decider.examined.in_order, objects.by_name(ValidatingAdmissionPolicy))
+    return {
+        name: frozenset(
+            policy
+            for policy, selector in tenants.items()
+            if selector is None or not selector.matches(namespace.metadata.labels or {})
+        )
+        for name, namespace in objects.by_name(Namespace).items()
+    }
+
+
+def evicted(rollouts: Mapping[str, NodeRollout]) -> set[Key]:
+    """Claims whose pods are evicted."""
+    leaving = {
+        hold.uid
+        for rollout in rollouts.values()
+        for change in rollout.changes
+        if change.effect is Effect.EVICTS
+        for hold in blocking_holds(change.after, change.gpu)
+    }
+    return {
+        (hold.claim.metadata.namespace, hold.claim.metadata.name)
+        for rollout in rollouts.values()
+        for change in rollout.changes
+        for hold in change.gpu.holds
+        if hold.uid in leaving
+    }
+
+
+def is_changed(change: GpuChange) -> bool:
     if change.before is None:
         return change.after.policy is not None
-    return differ(change.before, change.after)
+    begins_to_evict = change.effect is Effect.EVICTS and not change.is_applied
+    return begins_to_evict or differ(change.before, change.after)
 
 
 def _gpu(change: GpuChange) -> GpuPlan:
@@ -282,7 +289,8 @@ def _gpu(change: GpuChange) -> GpuPlan:
     )
 
 
-def _settled(change: GpuChange) -> Settled:
+def settled(change: GpuChange) -> Settled:
+    """The GPU when its change is done."""
     stays = change.effect is Effect.UNCHANGED_UNTIL_IDLE and change.before is not None
     entry = change.before if stays and change.before is not None else change.after
     leaving = {id(hold) for hold in blocking_holds(entry, change.gpu)} if change.effect is Effect.EVICTS else set()

@@ -44,7 +44,7 @@ class Settled:
 
 def published(settled: Sequence[Settled], unhealthy: Unhealthy, *, full_menus: int) -> Iterator[dict[str, Any]]:
     """The specs of the slices of a node."""
-    offers = [_offered(one, unhealthy) for one in settled]
+    offers = [offered_gpu(one, unhealthy) for one in settled]
     views = [_narrowed(one, offered) for one, offered in zip(settled, offers, strict=True)]
     plans = narrow(views, now=_MUCH_LATER, menus=full_menus)
     by_pool: defaultdict[str, list[PublishedGpu]] = defaultdict(list)
@@ -67,7 +67,8 @@ def unhealthy(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield device["name"], taint.get("value") or ""
 
 
-def _offered(one: Settled, unhealthy: Unhealthy) -> OfferedGpu:
+def offered_gpu(one: Settled, unhealthy: Unhealthy) -> OfferedGpu:
+    """With what the agent would have set on it."""
     found = [names.read_device(hold.result.device) for hold in one.view.holds]
     held = [name.place for name in found if name and name.place]
     return gpus.offered(one.view.status, one.entry, one.view.models, held=held, unhealthy=unhealthy)

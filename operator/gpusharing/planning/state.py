@@ -90,7 +90,7 @@ def read(world: World, *, idle_wait: float = IDLE_WAIT) -> State:
             if item is not None:
                 state.decider.state.put(kind, item)
     for one in _encoded(world.of(CLAIMS)):
-        _take_claim(state, one)
+        take_claim(state, one)
     guard = state.decider.state.get(ValidatingAdmissionPolicy, ("", CLOSING))
     if guard is not None:
         # What stands in it is in force, as far as a file can tell.
@@ -102,7 +102,7 @@ def _encoded(objects: Sequence[Json]) -> Sequence[Encoded]:
     return objects.texts if isinstance(objects, Lines) else objects
 
 
-def _take_claim(state: State, one: Encoded) -> None:
+def take_claim(state: State, one: Encoded) -> None:
     claim = _decoded(ResourceClaim, one, state)
     if claim is None:
         return

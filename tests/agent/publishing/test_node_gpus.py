@@ -7,7 +7,6 @@ import pytest
 
 from building import policy, reference
 from building.boards import board
-from gpusharing.agent.publishing.abilities import preparable
 from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.state.models import GpuJournal, MadeInstance
 from gpusharing.agent.state.records import Records
@@ -25,6 +24,7 @@ from gpusharing.api.sharing.offers import (
     TimeSlicingOffer,
 )
 from gpusharing.core.devices.gpu import Board
+from gpusharing.core.publishing.abilities import preparable
 from gpusharing.core.publishing.menu import menu
 from gpusharing.kube.clock import as_precise_moment
 from gpusharing.nvidia.facts import ComputeInstance, GpuInstance, GpuState, MigMode, Span

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import structlog
 
-from gpusharing.agent.publishing.abilities import preparable
 from gpusharing.agent.state.models import GpuRecord, SeenGpu
 from gpusharing.agent.state.records import Records
 from gpusharing.api import names
@@ -18,6 +17,7 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.devices.gpu import Board, Gpu, MigInstance
 from gpusharing.core.devices.offered import AS_FOUND, OfferedGpu
 from gpusharing.core.publishing import mig_at_rest
+from gpusharing.core.publishing.abilities import as_decided, menu_group
 from gpusharing.core.publishing.devices import remembered
 from gpusharing.core.publishing.entries import Entry
 from gpusharing.core.publishing.menu import menu
@@ -257,7 +257,7 @@ class NodeGpus:
         held_in = [device.pool for _, device in self._records.holders_of(uuid)]
         return GpuView(
             gpu=wanted.gpu,
-            group=f"{policy or ''}/{wanted.gpu.product_name}",
+            group=menu_group(wanted),
             menu=menu(wanted),
             policy=policy,
             pool=self._pool_of(record.decided),
@@ -294,10 +294,7 @@ class NodeGpus:
         """As decided; without instances that we have made."""
         decided = self._records.gpu(uuid).decided
         found = self._offered(uuid, AS_FOUND, None, configured=decided is not None)
-        if decided is None or decided.offers is None:
-            return found
-        possible = preparable(decided.offers, found.memory_wall)
-        return dataclasses.replace(found, offers=possible, policy=decided.policy, allow=decided.allow)
+        return as_decided(found, decided)
 
     def _with_ours(self, offered: OfferedGpu) -> OfferedGpu:
         """With those that stay."""

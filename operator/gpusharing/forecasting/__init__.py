@@ -1,0 +1,1 @@
+"""What a node that is not there yet would publish."""

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpusharing.api.dra import DeviceClass, LabelledMeta, Node, ResourceSlice, WholeMeta
-from gpusharing.api.meta import Key
+from gpusharing.api.dra import DeviceClass, Node, ResourceSlice
+from gpusharing.api.meta import Key, LabelledMeta, WholeMeta
 from gpusharing.core.allocate.allocation import Cluster, Outcome, allocate, results
 from gpusharing.core.allocate.extended_resources import ExtendedResources, NotProvidedError
 from gpusharing.core.allocate.inventory import Inventory, TaintRule, read_taint_rule

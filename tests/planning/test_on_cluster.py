@@ -24,6 +24,8 @@ from gpusharing.api.sharing.plan import Effect
 from gpusharing.cli.snapshot import read_world
 from gpusharing.core.devices import reported_models
 from gpusharing.core.rollout.plan import facts
+from gpusharing.findings import planning
+from gpusharing.findings.finding import Entry
 from gpusharing.kube.kinds import (
     ADMISSION_POLICIES,
     DEVICE_CLASSES,
@@ -55,6 +57,8 @@ class Case:
     prunes: bool = False
     effects: Mapping[Effect, int] = field(default_factory=dict)
     """How many GPUs are affected in which way."""
+    finding: Entry | None = None
+    """What is found of the policy, and its status says then."""
 
 
 SHARED: Final = policy("shared", offers=time_slicing(4))
@@ -108,9 +112,22 @@ CASES: Final = {
         [("n1", "gpu-0-timeslicing")],
         effects={Effect.WAITS: 1, Effect.REPARTITIONS: 5},
     ),
-    "a policy in Plan": Case([SHARED], [policy("shared", offers=mps(), rollout={"mode": "Plan"})]),
+    "a policy in Plan": Case(
+        [SHARED], [policy("shared", offers=mps(), rollout={"mode": "Plan"})], finding=planning.SUSPENDED
+    ),
     "a selector that is no CEL": Case(
-        [SHARED], [policy("shared", offers=mps(), gpus={"selectors": [{"cel": {"expression": "device.nope"}}]})]
+        [SHARED],
+        [policy("shared", offers=mps(), gpus={"selectors": [{"cel": {"expression": "device.nope"}}]})],
+        finding=planning.NOT_ACCEPTED,
+    ),
+    "no node matches": Case(
+        [], [policy("other", nodes={"matchLabels": {"no": "node"}}, offers=mps())], finding=planning.NOT_READY
+    ),
+    "a profile that GPUs do not have": Case(
+        [],
+        [policy("other", offers={"exclusive": {}, "mig": {"profiles": ["9g.90gb"]}})],
+        effects={Effect.NONE: 6},
+        finding=planning.DEGRADED,
     ),
 }
 
@@ -162,6 +179,29 @@ async def test_what_is_planned_is_done(control_plane_with_operator: ControlPlane
         await eventually(lambda: differing(they, planned, before, acting=True), {})
     await eventually(lambda: differing(they, planned, before), {})
     await eventually(lambda: cluster_differs(they, planned, known), [])
+    await eventually(lambda: said(they, planned), [case.finding.code] if case.finding else [])
+
+
+OF_STATUS: Final = {
+    planning.NOT_ACCEPTED.code: "Accepted",
+    planning.NOT_READY.code: "Ready",
+    planning.DEGRADED.code: "Degraded",
+    planning.SUSPENDED.code: "Ready",
+}
+
+
+async def said(they: Everybody, planned: Plan) -> list[str]:
+    """Codes of findings that the statuses of policies now say as well."""
+    found: list[str] = []
+    for one in planned.findings:
+        if type_ := OF_STATUS.get(one.code):
+            condition = await they.condition(one.object.name, type_)
+            reason = condition.reason if condition else None
+            suspended = one.code == planning.SUSPENDED.code and reason in {"Plan", "Paused"}
+            refused = one.code == planning.NOT_ACCEPTED.code and condition is not None and condition.status == "False"
+            if suspended or refused or reason == one.values.get("reason"):
+                found.append(one.code)
+    return found
 
 
 def waves(planned: Plan) -> list[list[str]]:

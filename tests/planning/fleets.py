@@ -83,7 +83,7 @@ class Fleet:
         sharing = names.sharing_of_device(device)
         is_shared = sharing in {Sharing.TIME_SLICING, Sharing.MPS}
         name = name or f"c{len(self.claims)}"
-        result = {
+        result: dict[str, Any] = {
             "request": "gpu",
             "driver": DRIVER,
             "pool": names.pool(node, restricted_to=reserved_for or None),

@@ -253,8 +253,8 @@ async def differing(
     they: Everybody, planned: Plan, before: Mapping[str, GpuSharing], *, acting: bool = False
 ) -> Mapping[str, tuple[object, object]]:
     """GPUs whose entry is not as planned. `acting`: agents do meanwhile what they are told."""
-    for node in NODES if acting else ():
-        await act(they, node)
+    for name in NODES if acting else ():
+        await act(they, name)
     wanted = {uuid: facts(entry) for uuid, entry in before.items()}
     for node in planned.nodes:
         for gpu in node.gpus:
@@ -333,10 +333,9 @@ async def remove_what_is_ours(they: Everybody) -> None:
     for one in (await they.api.list(DEVICE_CLASSES))[0]:
         if one.metadata.name.endswith(OURS):
             await they.api.delete(DEVICE_CLASSES, one.metadata.name, uid=one.metadata.uid)
-    for one in (await they.api.list(RESOURCE_QUOTAS))[0]:
-        await they.api.delete(
-            RESOURCE_QUOTAS, one.metadata.name, uid=one.metadata.uid, namespace=one.metadata.namespace
-        )
+    for quota in (await they.api.list(RESOURCE_QUOTAS))[0]:
+        about = quota.metadata
+        await they.api.delete(RESOURCE_QUOTAS, about.name, uid=about.uid, namespace=about.namespace)
 
 
 def report(node: str) -> NodeSharingStatus:

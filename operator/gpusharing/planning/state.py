@@ -1,7 +1,7 @@
 """The objects of a World, as the operator's decisions take them in: each is read once."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -135,7 +135,7 @@ def _spec(one: Encoded) -> bytes:
 
 
 def _decoded(kind: type[T], one: Encoded, state: State) -> T | None:
-    adapter = _adapter(kind)
+    adapter: pydantic.TypeAdapter[T] = _adapter(kind)
     try:
         return _of_text(adapter, one) if isinstance(one, bytes) else adapter.validate_python(one)
     except ValueError:
@@ -155,10 +155,10 @@ def _of_text(adapter: pydantic.TypeAdapter[T], text: bytes) -> T:
 
 def decode(kind: type[T], value: Json) -> T:
     """Of an object of ours. Raises ValueError."""
-    return _adapter(kind).validate_python(value)
+    adapter: pydantic.TypeAdapter[T] = _adapter(kind)
+    return adapter.validate_python(value)
 
 
 @cache
-def _adapter(kind: type[T]) -> pydantic.TypeAdapter[T]:
-    make: Callable[[type[T]], pydantic.TypeAdapter[T]] = pydantic.TypeAdapter
-    return make(kind)
+def _adapter(kind: Any) -> Any:
+    return pydantic.TypeAdapter(kind)

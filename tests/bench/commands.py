@@ -4,8 +4,9 @@ import argparse
 import asyncio
 import json
 import os
-import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,26 +43,26 @@ class Run(NamedTuple):
     resident_mib: float
 
 
-async def run(*arguments: str) -> Run:
+def run(*arguments: str) -> Run:
     """A command, from its start to its end."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gpusharing", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    _, errors = await process.communicate()
-    seconds = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if process.returncode not in {0, 3, 4}:
-        raise RuntimeError(errors.decode())
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Run(seconds, cpu, after.ru_maxrss / 1024)
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gpusharing", *arguments], stdout=subprocess.DEVNULL, stderr=errors
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - began
+        if process.returncode not in {0, 3, 4}:
+            errors.seek(0)
+            raise RuntimeError(errors.read().decode())
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 async def several(*arguments: str) -> Run:
     """The medians, after once for nothing: files are read, and the API server is warm."""
-    await run(*arguments)
-    runs = [await run(*arguments) for _ in range(ROUNDS)]
+    await asyncio.to_thread(run, *arguments)
+    runs = [await asyncio.to_thread(run, *arguments) for _ in range(ROUNDS)]
     return Run(
         p50([one.seconds for one in runs]), p50([one.cpu for one in runs]), max(one.resident_mib for one in runs)
     )

@@ -65,7 +65,8 @@ class Fleet:
 
 
 def first_fitting(outcome: Outcome) -> tuple[str, Sequence[Sequence[Chosen]]] | None:
-    for name, found in outcome.nodes.items():
+    """With that node, `ask` has ended."""
+    for name, found in list(outcome.nodes.items())[-1:]:
         if found.chosen is not None and not found.denied_by:
             return name, found.chosen
     return None

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 import aiohttp
 from grpclib.client import Channel, UnaryUnaryMethod
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from agent.kubelet.registrar import notify
 from gpusharing import sim
@@ -36,6 +37,16 @@ DRIVER: Final = "gpu.nvidia.com"
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
 RAW: Final = "stands for the bytes that a test wants there"
 SHARINGS: Final = "/apis/gpusharing.dev/v1alpha1/nodesharings"
+
+# What a call meets whose server is killed, or has not started again.
+CUT_OFF: Final = (
+    OSError,
+    GRPCError,
+    StreamTerminatedError,
+    # Both of grpclib: the connection goes while it is made use of, or as soon as it has come.
+    ProtocolError,
+    AttributeError,
+)
 
 _numbers = itertools.count(1)
 

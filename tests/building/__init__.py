@@ -48,6 +48,7 @@ from gpusharing.api.sharing.policy_spec import CelSelector, DeviceSelector, GpuS
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Tenants
+from gpusharing.api.templates import ResourceClaimTemplate, TemplateMeta
 from gpusharing.core.devices.gpu import Gpu
 from gpusharing.core.intents import Create
 from gpusharing.core.publishing.attributes import board_attributes
@@ -305,6 +306,30 @@ def class_of(policy: str, suffix: str = "timeslicing") -> DeviceClass:
     """As the operator makes them for policies."""
     owner = OwnerReference(kind="SharingPolicy", name=policy, uid=f"uid-{policy}")
     return DeviceClass(metadata=OwnedMeta(name=f"{policy}-{suffix}", owner_references=(owner,)))
+
+
+def template_of(
+    policy: str,
+    suffix: str = "timeslicing",
+    *,
+    namespace: str = "team",
+    spec: Mapping[str, Any] | None = None,
+    labelled: bool = True,
+    owned: bool = True,
+) -> ResourceClaimTemplate:
+    """As the operator makes them for policies, if nothing else is said."""
+    name = f"{policy}-{suffix}"
+    owner = OwnerReference(kind="SharingPolicy", name=policy, uid=f"uid-{policy}")
+    request = {"name": "gpu", "exactly": {"deviceClassName": name}}
+    metadata = TemplateMeta(
+        name=name,
+        namespace=namespace,
+        uid=f"uid-{namespace}-{name}",
+        labels={names.POLICY_LABEL: policy} if labelled else {},
+        owner_references=(owner,) if owned else (),
+    )
+    whole: Any = {"spec": {"devices": {"requests": [request]}}} if spec is None else spec
+    return ResourceClaimTemplate(metadata=metadata, spec=whole)
 
 
 def taint_rule(device: str, *, pool: str = "n1") -> DeviceTaintRule:

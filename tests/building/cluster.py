@@ -24,7 +24,7 @@ from gpusharing.core.claims import allocation
 from gpusharing.core.devices.offered import AS_FOUND
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, ReplaceSpec, Target
 from gpusharing.core.rollout.gpu_progress import blocking_holds
-from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_QUOTAS, Kind
+from gpusharing.kube.kinds import ADMISSION_POLICIES, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS, Kind
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -64,6 +64,8 @@ def _written(world: World, intent: Create | Patch | Delete) -> World:
             return replace(world, guards=_kept(ADMISSION_POLICIES, world.guards, intent, _name))
         case Target.RESOURCE_QUOTA:
             return replace(world, quotas=_kept(RESOURCE_QUOTAS, world.quotas, _as_stored(intent), _full_name))
+        case Target.RESOURCE_CLAIM_TEMPLATE:
+            return replace(world, templates=_kept(RESOURCE_CLAIM_TEMPLATES, world.templates, intent, _full_name))
     raise NotImplementedError(intent.target)
 
 

@@ -11,10 +11,12 @@ from gpusharing.api.names import MANAGED_BY, OPERATOR, node_of_pool
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.cluster.guards.closing import CLOSING
 from gpusharing.core.cluster.guards.tenants_in_force import tenants_in_force
+from gpusharing.core.cluster.guards.upkeep import REQUIRED, entries_of
 from gpusharing.core.decision.fencing import Fencing
 from gpusharing.core.decision.node_decision import NodeMemo, decide_node, propose
 from gpusharing.core.events.waiting_claims import examine_class, explain, policy_of_class, waiting_events
@@ -25,6 +27,7 @@ from gpusharing.core.state.accounts import Accounts
 from gpusharing.core.state.cluster_state import Setup, WaitingGroup
 from gpusharing.core.state.fence import Fence
 from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.state.seen_entries import SeenEntries
 from gpusharing.core.status.policy_status import policy_status
 from gpusharing.core.status.totals import fold
 from gpusharing.core.verdicts.quota import Counting, Excess
@@ -46,9 +49,18 @@ class World:
     guards: Mapping[str, ValidatingAdmissionPolicy] = field(default_factory=dict)
     bindings: Mapping[str, ValidatingAdmissionPolicyBinding] = field(default_factory=dict)
     seen_fence: Fence = field(default_factory=dict)
+    entries: SeenEntries | None = None
+    """What the guards of tenants were seen to know; None: all that they know."""
     quotas: Mapping[Key, ResourceQuota] = field(default_factory=dict)
+    templates: Mapping[Key, ResourceClaimTemplate] = field(default_factory=dict)
     taint_rules: Mapping[str, DeviceTaintRule] | None = None
     """None where the API server has no such kind."""
+
+    @property
+    def seen_entries(self) -> SeenEntries:
+        if self.entries is not None:
+            return self.entries
+        return {name: entries_of(guard) for name, guard in self.guards.items() if name in REQUIRED}
 
     @property
     def setup(self) -> Setup:
@@ -108,7 +120,9 @@ def decide(world: World, *, now: str) -> list[Intent]:
             namespaces=world.namespaces,
             guards={name: guard for name, guard in world.guards.items() if name != CLOSING},
             bindings=world.bindings,
+            seen_entries=world.seen_entries,
             quotas=world.quotas,
+            templates=world.templates,
             setup=world.setup,
         )
     )

@@ -184,6 +184,37 @@ QUOTA: Final[dict[str, Any]] = {
     "spec": {"hard": {"bad-timeslicing.deviceclass.resource.k8s.io/devices": "3"}},
     "status": {"hard": {}, "used": {}},
 }
+TEMPLATE: Final[dict[str, Any]] = {
+    "metadata": {
+        "namespace": "team",
+        "labels": {"gpusharing.dev/policy": "bad"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "SharingPolicy", "name": "bad", "uid": "u"}],
+    },
+    "spec": {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": "gpu",
+                        "exactly": {
+                            "deviceClassName": "bad-mps",
+                            "selectors": [{"cel": {"expression": "true"}}],
+                            "allocationMode": "ExactCount",
+                            "count": 1,
+                            "adminAccess": False,
+                            "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}],
+                            "capacity": {"requests": {"memory": "8Gi"}},
+                        },
+                    },
+                    {"name": "other", "firstAvailable": [{"name": "a", "deviceClassName": "bad-mps"}]},
+                ],
+                "constraints": [{"requests": [], "matchAttribute": "a.b/c"}],
+                "config": [{"requests": [], "opaque": {"driver": DRIVER, "parameters": PARAMETERS}}],
+            }
+        },
+    },
+}
 
 
 @st.composite

@@ -20,6 +20,7 @@ _FIELDS: tuple[Callable[[World], Mapping[Any, Any]], ...] = (
     lambda of: of.guards,
     lambda of: of.bindings,
     lambda of: of.quotas,
+    lambda of: of.templates,
     lambda of: of.taint_rules or {},
 )
 
@@ -40,6 +41,8 @@ class Incremental:
                     put(self.decider.state, item)
         if at.seen_fence is not self.world.seen_fence:
             self.decider.state.see_fence(at.seen_fence)
+        if at.seen_entries != self.decider.state.seen_entries:
+            self.decider.state.see_entries(at.seen_entries)
         self.world = at
 
     def decide(self, *, now: str) -> list[Intent]:

@@ -19,5 +19,6 @@ def snapshot(store: Store) -> World:
         namespaces={namespace.metadata.name: namespace for namespace in store.all(kinds.NAMESPACES)},
         guards={guard.metadata.name: guard for guard in store.all(kinds.ADMISSION_POLICIES)},
         bindings={binding.metadata.name: binding for binding in store.all(kinds.ADMISSION_BINDINGS)},
-        quotas={(quota.metadata.namespace, quota.metadata.name): quota for quota in store.all(kinds.RESOURCE_QUOTAS)},
+        quotas={key_of(quota): quota for quota in store.all(kinds.RESOURCE_QUOTAS)},
+        templates={key_of(template): template for template in store.all(kinds.RESOURCE_CLAIM_TEMPLATES)},
     )

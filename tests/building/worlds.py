@@ -20,6 +20,7 @@ from building import (
     reference,
     result,
     taint_rule,
+    template_of,
     time_slicing,
     world,
 )
@@ -27,8 +28,9 @@ from building import claim as build_claim
 from building.from_nothing import World
 from building.guards import bound, installed, knowing
 from gpusharing.api.dra import ResourceClaim
-from gpusharing.api.meta import LabelSelector
-from gpusharing.api.sharing.classes import Classes
+from gpusharing.api.meta import LabelSelector, key_of
+from gpusharing.api.names import Sharing
+from gpusharing.api.sharing.classes import Classes, TemplateVariant
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import NodeSharingSpec
 from gpusharing.api.sharing.offers import Interval
@@ -66,6 +68,13 @@ EVERYONE, TEAM_X, TEAM_Y = (
 )
 LIMITED = Tenants(namespaces=TEAM_X.namespaces, quota=Quota(time_slicing=1000, mps=0), allow=Allowance(max_shares=2))
 FEW = Tenants(namespaces=TEAM_X.namespaces, quota=Quota(exclusive=1, time_slicing=1))
+TEMPLATES = Classes(
+    templates=True,
+    template_variants=(
+        TemplateVariant(name="two", mode=Sharing.TIME_SLICING, shares=2),
+        TemplateVariant(name="large", mode=Sharing.EXCLUSIVE, memory="64Gi"),
+    ),
+)
 tenants = st.sampled_from([EVERYONE, EVERYONE, TEAM_X, TEAM_Y, LIMITED, FEW])
 rollouts = st.builds(
     Rollout,
@@ -85,7 +94,7 @@ policies = st.builds(
     accepted=st.sampled_from([True, True, True, False]),
     offers=offers,
     tenants=tenants,
-    classes=st.sampled_from([None, Classes()]),
+    classes=st.sampled_from([None, Classes(), TEMPLATES]),
     rollout=st.none() | rollouts,
     # What it said before, if it is suspended.
     status=st.builds(was_ready, st.none() | tenants),
@@ -170,6 +179,17 @@ policies_or_unreadable = st.tuples(policies, st.integers(0, 7)).map(
 )
 
 
+# As they were made for a policy, as somebody has edited one, and as somebody else has made one.
+templates = st.builds(
+    template_of,
+    st.sampled_from(POLICIES),
+    st.sampled_from(["timeslicing", "exclusive", "two", "gone"]),
+    labelled=st.booleans(),
+    owned=st.booleans(),
+    spec=st.sampled_from([{}, {"spec": {"devices": {}}}]),
+)
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     known = draw(st.lists(policies_or_unreadable, max_size=3, unique_by=lambda item: item.metadata.name))
@@ -184,4 +204,5 @@ def worlds(draw: st.DrawFn) -> World:
         taint_rules=draw(taint_rules | st.none()),
         classes=[class_of(name) for name in draw(st.sets(st.sampled_from(POLICIES)))],
     )
-    return replace(found, guards=guards, bindings=bindings)
+    made = draw(st.lists(templates, max_size=2, unique_by=key_of))
+    return replace(found, guards=guards, bindings=bindings, templates={key_of(item): item for item in made})

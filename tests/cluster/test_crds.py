@@ -35,6 +35,30 @@ def tenants(**more: Any) -> dict[str, Any]:
     return {"offers": SHARES, "tenants": {"namespaces": {"matchLabels": {"team": "search"}}, **more}}
 
 
+ALL_OFFERS = {"exclusive": {}, "mps": MPS, "mig": {"profiles": ["1g.10gb"]}, **SHARES}
+LAYOUT = {"1g.10gb": 4}
+VARIANTS = (
+    {"name": "whole", "mode": "Exclusive", "memory": "70Gi"},
+    {"name": "two-shares", "mode": "TimeSlicing", "shares": 2, "memory": "16Gi"},
+    {"name": "large", "mode": "MPS", "memory": "16384Mi", "threads": 50, "shares": 2},
+    {"name": "1g", "mode": "MIG", "profile": "1g.10gb"},
+)
+
+
+def templates(*variants: dict[str, Any], offers: Any = None, allow: Any = None, **classes: Any) -> dict[str, Any]:
+    tenants = {"namespaces": {"matchExpressions": [{"key": "team", "operator": "Exists"}]}, "allow": allow or {}}
+    listed = {"templateVariants": list(variants)} if variants else {}
+    return {
+        "offers": offers or ALL_OFFERS,
+        "tenants": tenants,
+        "classes": {"templates": True, **listed, **classes},
+    }
+
+
+def variant(**fields: Any) -> dict[str, Any]:
+    return templates({"name": "v", **fields})
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def server(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
     crds = MANIFESTS.parents[1] / "crds"
@@ -101,6 +125,16 @@ async def test_schemas_are_structural(server: ControlPlane, definition: Any) -> 
             id="an extended resource",
         ),
         pytest.param({"offers": SHARES, "rollout": {"maxUnavailable": "10%", "mode": "Plan"}}, id="a rollout"),
+        pytest.param(templates(), id="templates"),
+        pytest.param(templates(*VARIANTS), id="templates of every kind"),
+        pytest.param(
+            templates(*VARIANTS, allow={"maxMemory": "16Gi", "maxThreads": 50, "maxShares": 2}),
+            id="templates as large as tenants may ask for",
+        ),
+        pytest.param(
+            templates({"name": "small", "mode": "MIG", "profile": "1g.10gb"}, offers={"mig": {"layout": LAYOUT}}),
+            id="a template of a layout's profile",
+        ),
     ],
 )
 async def test_what_can_be_right_is_admitted(server: ControlPlane, spec: dict[str, Any]) -> None:
@@ -312,6 +346,101 @@ def selecting(**requirement: Any) -> dict[str, Any]:
             "spec.offers.mig.layout",
             "mig.layout cannot be combined with other offers",
             id="a layout beside whole",
+        ),
+        pytest.param(
+            {"offers": SHARES, "classes": {"templates": True}},
+            "spec.classes.templates",
+            "classes.templates: true requires tenants.namespaces",
+            id="templates for everybody",
+        ),
+        pytest.param(
+            templates(create=False),
+            "spec.classes.templates",
+            "classes.templates: true requires classes.create: true",
+            id="templates without classes",
+        ),
+        pytest.param(
+            templates(*VARIANTS, templates=False),
+            "spec.classes.templateVariants",
+            "templateVariants requires templates: true",
+            id="variants without templates",
+        ),
+        *(
+            pytest.param(
+                templates({"name": name, "mode": "MPS"}),
+                "spec.classes.templateVariants[0].name",
+                told,
+                id=f"a variant called {name[:20]!r}",
+            )
+            for name, told in (
+                ("mps", "none of exclusive, timeslicing, mps, mig"),
+                ("Large", "lower case letters"),
+                ("-a", "lower case letters"),
+                ("a.b", "lower case letters"),
+                ("", "at least 1"),
+                ("a" * 33, "may not be more than 32"),
+            )
+        ),
+        pytest.param(
+            templates({"name": "v", "mode": "MPS"}, {"name": "v", "mode": "Exclusive"}),
+            "spec.classes.templateVariants[1]",
+            "Duplicate value",
+            id="two variants of a name",
+        ),
+        pytest.param(
+            templates(*({"name": f"v{number}", "mode": "MPS"} for number in range(17))),
+            "spec.classes.templateVariants",
+            "must have at most 16 items",
+            id="too many variants",
+        ),
+        pytest.param(
+            variant(mode="MPS") | {"offers": SHARES},
+            "spec.classes.templateVariants",
+            "mode must be one that the policy offers",
+            id="a variant of a mode that is not offered",
+        ),
+        *(
+            pytest.param(variant(**fields), f"spec.classes.templateVariants[0].{field}", told, id=told)
+            for fields, field, told in (
+                ({"mode": "MIG"}, "profile", "profile must be set with mode MIG, and only with it"),
+                ({"mode": "MPS", "profile": "1g.10gb"}, "profile", "profile must be set with mode MIG, and only"),
+                (
+                    {"mode": "MIG", "profile": "1g.10gb", "memory": "1Gi"},
+                    "memory",
+                    "memory cannot be set with mode MIG",
+                ),
+                ({"mode": "TimeSlicing", "threads": 5}, "threads", "threads can be set with mode MPS only"),
+                ({"mode": "Exclusive", "shares": 2}, "shares", "shares can be set with modes TimeSlicing and MPS"),
+                ({"mode": "MPS", "memory": "50%"}, "memory", "must be a whole number of Mi, Gi or Ti"),
+                ({"mode": "MPS", "memory": "9999999Ti"}, "memory", "may not be more than 8"),
+                ({"mode": "MPS", "threads": 101}, "threads", "less than or equal to 100"),
+                ({"mode": "Whole"}, "mode", 'supported values: "Exclusive"'),
+            )
+        ),
+        pytest.param(
+            variant(mode="MIG", profile="3g.40gb"),
+            "spec.classes.templateVariants",
+            "profile must be one of offers.mig",
+            id="a profile that is not offered",
+        ),
+        pytest.param(
+            variant(mode="MPS", shares=9),
+            "spec.classes.templateVariants",
+            "shares must be less than or equal to maxClients",
+            id="more shares than there are",
+        ),
+        *(
+            pytest.param(
+                templates({"name": "v", "mode": "MPS", **amount}, allow=allow),
+                "spec.classes.templateVariants",
+                "memory, threads and shares must not exceed tenants.allow",
+                id=f"more than tenants may ask for: {amount}",
+            )
+            for amount, allow in (
+                ({"memory": "17Gi"}, {"maxMemory": "16Gi"}),
+                ({"threads": 51}, {"maxThreads": 50}),
+                ({"shares": 2}, {"maxShares": 1}),
+            )
         ),
     ],
 )

@@ -34,6 +34,7 @@ WATCHED: Final[tuple[Kind[Any], ...]] = (
     kinds.NAMESPACES,
     kinds.DEVICE_TAINT_RULES,
     kinds.RESOURCE_QUOTAS,
+    kinds.RESOURCE_CLAIM_TEMPLATES,
 )
 BODIES: Final[Mapping[Kind[Any], dict[str, Any]]] = {
     kinds.SHARING_POLICIES: hostile.POLICY,
@@ -44,6 +45,7 @@ BODIES: Final[Mapping[Kind[Any], dict[str, Any]]] = {
     kinds.NAMESPACES: hostile.NAMESPACE,
     kinds.DEVICE_TAINT_RULES: hostile.TAINT_RULE,
     kinds.RESOURCE_QUOTAS: hostile.QUOTA,
+    kinds.RESOURCE_CLAIM_TEMPLATES: hostile.TEMPLATE,
 }
 GOOD_NODES: Final = ("good-1", "good-2")
 

@@ -11,7 +11,8 @@ import pytest
 from building.guards import bound, installed
 from gpusharing.api.core import EndpointSlice
 from gpusharing.api.meta import Identity, ObjectMeta
-from gpusharing.controller import seen_guards
+from gpusharing.controller import dry_runs, seen_guards
+from gpusharing.controller.dry_runs import DryRuns
 from gpusharing.controller.seen_guards import SeenGuards
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.cluster.guards.closing import CLOSED, CLOSING
@@ -78,7 +79,7 @@ async def looking(servers: Servers) -> AsyncIterator[list[Fence]]:
     seen: list[Fence] = []
     store = Store((ADMISSION_POLICIES, ADMISSION_BINDINGS, RESOURCE_CLAIMS), on_change=lambda *_, **__: None)
     api: Any = Server(servers)
-    guards = SeenGuards(api, store, namespace="here", on_seen=seen.append)
+    guards = SeenGuards(api, store, DryRuns(api, namespace="here"), on_seen=seen.append)
     guard = installed()[CLOSING]
     texts = {CLOSED: f'{{\n"n1": [["{RECORD.since}", "", "0"]]\n}}', "revision": "'7'"}
     variables = [{**one, "expression": texts.get(one["name"], one["expression"])} for one in guard.spec["variables"]]
@@ -107,7 +108,7 @@ async def test_each_api_server_has_to_go_by_it_and_claims_are_read_after_that() 
     servers = Servers("https://a", "https://b")
     async with looking(servers) as seen:
         servers.revisions |= {MAIN: 7, "https://a": 7, "https://b": 6}
-        await asyncio.sleep(5 * seen_guards._ASK_EVERY)
+        await asyncio.sleep(5 * dry_runs._ASK_EVERY)
         assert (seen, servers.lists) == ([], 0)
         # A later one is as good.
         servers.revisions["https://b"] = 8
@@ -120,7 +121,7 @@ async def test_each_api_server_has_to_go_by_it_and_claims_are_read_after_that() 
 async def test_what_it_cannot_see_it_waits_for(
     others: tuple[str, ...], leases: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seen_guards, "TAKEN_OVER_WITHIN", 1.0)
+    monkeypatch.setattr(dry_runs, "TAKEN_OVER_WITHIN", 1.0)
     servers = Servers(*others)
     servers.leases = leases
     servers.revisions = dict.fromkeys(servers.revisions, 7)
@@ -131,18 +132,18 @@ async def test_what_it_cannot_see_it_waits_for(
 
 
 async def test_where_there_is_one_api_server_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_guards, "TAKEN_OVER_WITHIN", 1000.0)
+    monkeypatch.setattr(dry_runs, "TAKEN_OVER_WITHIN", 1000.0)
     servers = Servers("https://a")
     servers.leases = 1
     async with looking(servers) as seen:
-        await asyncio.sleep(5 * seen_guards._ASK_EVERY)
+        await asyncio.sleep(5 * dry_runs._ASK_EVERY)
         assert seen == []
         servers.revisions = dict.fromkeys(servers.revisions, 7)
         await is_seen(seen)
 
 
 async def test_one_that_cannot_be_reached_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_guards, "TAKEN_OVER_WITHIN", 1.0)
+    monkeypatch.setattr(dry_runs, "TAKEN_OVER_WITHIN", 1.0)
     servers = Servers("https://a", "https://b")
     servers.revisions |= {MAIN: 7, "https://a": 7, "https://b": None}
     async with looking(servers) as seen:
@@ -152,7 +153,7 @@ async def test_one_that_cannot_be_reached_is_waited_for(monkeypatch: pytest.Monk
 
 
 async def test_a_guard_that_nothing_binds_is_never_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_guards, "TAKEN_OVER_WITHIN", 0.2)
+    monkeypatch.setattr(dry_runs, "TAKEN_OVER_WITHIN", 0.2)
     async with looking(Servers()) as seen:
         await asyncio.sleep(1)
         assert seen == []

@@ -9,9 +9,8 @@ from typing import Final
 
 import pytest
 import pytest_asyncio
-from grpclib.exceptions import GRPCError, StreamTerminatedError
 
-from agent.on_cluster import Claim, Kubelet
+from agent.on_cluster import CUT_OFF, Claim, Kubelet
 from harness.archives import write_other_image
 from harness.installed_cluster import AGENT, NAMESPACE, InstalledCluster
 from harness.workloads import claim_spec, pod, template, time_slicing
@@ -51,7 +50,7 @@ class Caller:
         while True:
             try:
                 answers = await self._kubelet.prepare(self._claim)
-            except (OSError, GRPCError, StreamTerminatedError):
+            except CUT_OFF:
                 await asyncio.sleep(0.01)
                 continue
             if not answers[self._claim.uid].error:

@@ -423,7 +423,8 @@ async def test_list_goes_on_where_the_page_ended(api: Api, script: Script) -> No
 
     empty = {"metadata": {"resourceVersion": "9"}, "items": None}
     script.then(says(page("a", "t1")), says(page("b", "t2")), says(empty))
-    items, version = await api.list(RESOURCE_CLAIMS, field_selector="metadata.name=x", label_selector="mine")
+    kind = replace(RESOURCE_CLAIMS, label="mine")
+    items, version = await api.list(kind, field_selector="metadata.name=x")
     assert [item.metadata.name for item in items] == ["a", "b"]
     assert version == "9"
     assert [received.query.get("continue") for received in script.received] == [None, "t1", "t2"]

@@ -30,6 +30,7 @@ ALL_CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
 BETA_CLASSES: Final = "/apis/resource.k8s.io/v1beta2/deviceclasses"
 QUOTAS: Final = "/api/v1/namespaces/default/resourcequotas"
+TEMPLATES: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 MORE_QUOTAS: Final = "/api/v1/namespaces/kube-public/resourcequotas"
 GUARDS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -94,6 +95,12 @@ def class_(name: str = "", **metadata: Any) -> dict[str, Any]:
     return made("resource.k8s.io/v1", "DeviceClass", name or "one-mps", **metadata)
 
 
+def template(name: str = "", *, asks: Any = None, devices: Any = None, **metadata: Any) -> dict[str, Any]:
+    body = made("resource.k8s.io/v1", "ResourceClaimTemplate", name or "one-large", **metadata)
+    exactly = {"deviceClassName": "one-mps"} | (asks or {})
+    return body | {"spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]} | (devices or {})}}}
+
+
 def quota(name: str = "", **metadata: Any) -> dict[str, Any]:
     return made("v1", "ResourceQuota", name or "gpusharing-one", **metadata)
 
@@ -138,6 +145,9 @@ UNOWNED: Final = {"metadata": {"ownerReferences": None}}
 OF_TWO: Final = {"gpusharing.dev/policy": "two"}
 SELECTORS: Final = {"spec": {"selectors": [{"cel": {"expression": "false"}}]}}
 CONFIG: Final = {"spec": {"config": [{"opaque": {"driver": "d.example.com", "parameters": {}}}]}}
+ANY_GPU: Final = {"deviceClassName": "gpu.nvidia.com"}
+ALTERNATIVES: Final = {"requests": [{"name": "a", "firstAvailable": [{"name": "b", "deviceClassName": "one-mps"}]}]}
+TOLERANT: Final = {"tolerations": [{"operator": "Exists"}]}
 COUNTED: Final = "deviceclass.resource.k8s.io/devices"
 HARD: Final = {"spec": {"hard": {f"one-mps.{COUNTED}": "7"}}}
 PODS: Final = {"spec": {"hard": {"pods": "0"}}}
@@ -256,6 +266,22 @@ OPERATOR = (
     Row("its quota, of pods as well", "PATCH", f"{QUOTAS}/gpusharing-one", PODS, 403, "the policy's classes alone"),
     Row("its quota anew", "PATCH", f"{QUOTAS}/gpusharing-one", HARD, 200),
     Row("its quota to go", "DELETE", f"{QUOTAS}/gpusharing-one", None, 200),
+    Row("a template of a policy", "POST", TEMPLATES, template(), 201),
+    Row("a template of another name", "POST", TEMPLATES, template("mine"), 403, "must be named <policy>-..."),
+    Row("a template of nobody", "POST", TEMPLATES, template(ownerReferences=None), 403, "a SharingPolicy owns"),
+    Row("a template without a label", "POST", TEMPLATES, template(labels=None), 403, "must have the label"),
+    Row("a template of another class", "POST", TEMPLATES, template(asks=ANY_GPU), 403, "classes alone"),
+    Row("a template of alternatives", "POST", TEMPLATES, template(devices=ALTERNATIVES), 403, "classes alone"),
+    Row("a template with admin access", "POST", TEMPLATES, template(asks={"adminAccess": True}), 422, "admin access"),
+    Row("a template that tolerates", "POST", TEMPLATES, template(asks=TOLERANT), 403, "tolerations"),
+    Row("a template with a config", "POST", TEMPLATES, template(devices=CONFIG["spec"]), 403, "without config"),
+    Row("a template", "PATCH", f"{TEMPLATES}/theirs", LABEL, 403, "a SharingPolicy owns"),
+    Row("a template to take over", "PATCH", f"{TEMPLATES}/theirs", OURS, 403, "a SharingPolicy owns"),
+    Row("a template to go", "DELETE", f"{TEMPLATES}/theirs", None, 403, "a SharingPolicy owns"),
+    Row("its template, labelled again", "PATCH", f"{TEMPLATES}/one-mps", OURS, 200),
+    Row("its template without a label", "PATCH", f"{TEMPLATES}/one-mps", UNLABELLED, 403, "must have the label"),
+    Row("its template to go", "DELETE", f"{TEMPLATES}/one-mps", None, 200),
+    Row("all templates to go", "DELETE", TEMPLATES, None, 403, "cannot deletecollection"),
     Row("what a quota counts", "PATCH", f"{QUOTAS}/gpusharing-one/status", {"status": {}}, 403, "cannot patch"),
     Row("a guard", "GET", f"{GUARDS}/gpusharing-allocation", None, 200),
     Row("a guard as it changes", "GET", f"{GUARDS}?fieldSelector=metadata.name%3Dgpusharing-claims", None, 200),
@@ -363,8 +389,13 @@ async def inhabited(installed: ControlPlane) -> ControlPlane:
     uid = await installed.kubectl("get", "sharingpolicy", "one", "--output=jsonpath={.metadata.uid}")
     owners = [OURS["metadata"]["ownerReferences"][0] | {"uid": uid}]
     in_default = {"namespace": "default"}
-    ours = (class_("one-timeslicing", ownerReferences=owners), quota(ownerReferences=owners, **in_default))
-    await _create(installed, [*ours, quota("theirs", ownerReferences=None, **in_default)])
+    ours = (
+        class_("one-timeslicing", ownerReferences=owners),
+        quota(ownerReferences=owners, **in_default),
+        template("one-mps", ownerReferences=owners, **in_default),
+    )
+    theirs = [make("theirs", ownerReferences=None, **in_default) for make in (quota, template)]
+    await _create(installed, [*ours, *theirs])
     return installed
 
 

@@ -4,11 +4,11 @@ import asyncio
 import gc
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import kopf
 import structlog
@@ -18,12 +18,15 @@ from gpusharing.api import names
 from gpusharing.api.meta import key_of
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.controller import api_server, endpoints
+from gpusharing.controller.api_server import ApiServer
+from gpusharing.controller.dry_runs import DryRuns
 from gpusharing.controller.endpoints import Readiness
 from gpusharing.controller.event_recorder import EventRecorder
 from gpusharing.controller.kopf_session import KopfSession
 from gpusharing.controller.loop import Backlog, Loop
 from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.seen_guards import SeenGuards
+from gpusharing.controller.seen_tenants import SeenTenants
 from gpusharing.controller.watching import audit, deafness, following, guards, listing
 from gpusharing.controller.watching.following import HANDLED, WATCHED
 from gpusharing.controller.watching.store import Store
@@ -31,7 +34,6 @@ from gpusharing.controller.writer import Writer
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Target
 from gpusharing.core.state.cluster_state import Setup
-from gpusharing.core.state.fence import Fence
 from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.elector import Elector, LeaseName
@@ -41,6 +43,8 @@ from gpusharing.kube.kinds import Kind
 from gpusharing.kube.retry import patiently
 from gpusharing.kube.transport import Api, open_session
 from gpusharing.kube.watches import DEAF_AFTER, Watches
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -94,13 +98,10 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         elif before is not None:
             decider.state.remove(kind, key_of(before))
         if kind in _GUARDS:
-            seen.look()
+            closing.look()
+            tenants.look()
         if decider.state.has_changed:
             backlog.add()
-
-    def on_seen(fence: Fence) -> None:
-        decider.state.see_fence(fence)
-        backlog.add()
 
     def undecided_for() -> float:
         return max(backlog.age, kopfs.age)
@@ -129,11 +130,8 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         )
         await parts.enter_async_context(serving(options.listen, pages))
 
-        server = await patiently(lambda: api_server.ask(api))
+        server = await _connected(api, credentials.server, metrics)
         rules = server.taint_rules
-        log.info("connected", server=credentials.server, kubernetes=server.program)
-        server.report_unknown_cel(metrics)
-        server.report_missing_taint_rules()
         # Nothing is known before the first list.
         decider = Decider(
             Setup(
@@ -143,14 +141,16 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                 has_taint_rules=rules is not None,
             )
         )
-        seen = SeenGuards(api, store, namespace=options.lease.namespace, on_seen=on_seen)
-        metrics.watch_closing(lambda: seen.entries(closing=True), lambda: seen.entries(closing=False), lambda: seen.age)
+        dry_runs = DryRuns(api, namespace=options.lease.namespace)
+        closing = SeenGuards(api, store, dry_runs, on_seen=_deciding(backlog, decider.state.see_fence))
+        tenants = SeenTenants(store, dry_runs, on_seen=_deciding(backlog, decider.state.see_entries))
+        watches.on_recovery = tenants.ask_again
+        _measure_closing(metrics, closing)
         async with elector.leading():
             if rules is not None:
                 writer.write_as(Target.DEVICE_TAINT_RULE, rules)
             watched = (*WATCHED, *([rules] if rules else []))
-            versions = await patiently(lambda: listing.prime(api, store, watched), at_most=deafness.GIVES_UP_AFTER)
-            await patiently(lambda: guards.prime(api, store), at_most=deafness.GIVES_UP_AFTER)
+            versions = await _primed(api, store, watched, tenants)
             async with asyncio.TaskGroup() as tasks:
                 works = (
                     loop.run(decider),
@@ -158,14 +158,50 @@ async def running(options: Options) -> AsyncIterator[Operator]:
                     recorder.run(),
                     *(following.follow(api, store, kopfs, kind, versions[kind], watches=watches) for kind in watched),
                     *guards.following(api, store, watches),
-                    seen.run(),
+                    closing.run(),
+                    tenants.run(),
                     audit.now_and_then(api, store, watched),
+                    audit.read_unlisted(api, store, watched),
                     deafness.end_when_deaf(watches, kopfs),
                     api_server.end_when_changed(api, server),
                 )
                 for work in works:
                     parts.push_async_callback(_cancel, tasks.create_task(work))
                 yield Operator(store, kopfs, lambda: loop.is_ready, parts.aclose)
+
+
+def _deciding(backlog: Backlog, takes_in: Callable[[T], None]) -> Callable[[T], None]:
+    """What was seen is taken in, and decided on."""
+
+    def on_seen(seen: T) -> None:
+        takes_in(seen)
+        backlog.add()
+
+    return on_seen
+
+
+async def _connected(api: Api, url: str, metrics: Metrics) -> ApiServer:
+    server = await patiently(lambda: api_server.ask(api))
+    log.info("connected", server=url, kubernetes=server.program)
+    server.report_unknown_cel(metrics)
+    server.report_missing_taint_rules()
+    return server
+
+
+async def _primed(
+    api: Api, store: Store, watched: Collection[Kind[Any]], tenants: SeenTenants
+) -> Mapping[Kind[Any], str]:
+    """The versions of the lists that the store has taken in."""
+    await patiently(lambda: guards.prime(api, store), at_most=deafness.GIVES_UP_AFTER)
+    async with asyncio.TaskGroup() as first:
+        first.create_task(tenants.look_at_first())
+        return await patiently(lambda: listing.prime(api, store, watched), at_most=deafness.GIVES_UP_AFTER)
+
+
+def _measure_closing(metrics: Metrics, closing: SeenGuards) -> None:
+    metrics.watch_closing(
+        lambda: closing.entries(closing=True), lambda: closing.entries(closing=False), lambda: closing.age
+    )
 
 
 def _measure(metrics: Metrics, store: Store, loop: Loop, writer: Writer, watches: Watches) -> None:

@@ -13,6 +13,7 @@ KINDS: Final[Mapping[Target, Kind[Any]]] = {
     Target.DEVICE_TAINT_RULE: kinds.DEVICE_TAINT_RULES,
     Target.RESOURCE_QUOTA: kinds.RESOURCE_QUOTAS,
     Target.RESOURCE_CLAIM: kinds.RESOURCE_CLAIMS,
+    Target.RESOURCE_CLAIM_TEMPLATE: kinds.RESOURCE_CLAIM_TEMPLATES,
     Target.POD: kinds.PODS,
     Target.SHARING_POLICY: kinds.SHARING_POLICIES,
     Target.NODE_SHARING: kinds.NODE_SHARINGS,

@@ -19,6 +19,7 @@ class Target(StrEnum):
     DEVICE_TAINT_RULE = "DeviceTaintRule"
     RESOURCE_QUOTA = "ResourceQuota"
     RESOURCE_CLAIM = "ResourceClaim"
+    RESOURCE_CLAIM_TEMPLATE = "ResourceClaimTemplate"
     POD = "Pod"
     SHARING_POLICY = "SharingPolicy"
     NODE_SHARING = "NodeSharing"

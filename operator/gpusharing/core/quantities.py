@@ -13,10 +13,11 @@ _AMOUNT: Final = re.compile(r"[0-9]+(Mi|Gi|Ti)")
 _QUANTITY: Final = re.compile(
     r"([0-9]{1,32}(?:\.[0-9]{0,32})?|\.[0-9]{1,32})(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,2}))?"
 )
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _FACTORS: Final = {
     suffix: Fraction(base) ** power
     for base, first, suffixes in (
-        (1024, 1, ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")),
+        (1024, 1, _BINARY),
         (1000, -3, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")),
     )
     for power, suffix in enumerate(suffixes, start=first)
@@ -52,6 +53,14 @@ def exact(quantity: str) -> Fraction:
         raise ValueError(f"{quantity[:64]!r} is not a quantity such as 8Gi")
     digits, suffix, exponent = found.groups()
     return Fraction(digits) * (Fraction(10) ** int(exponent) if exponent else _FACTORS[suffix or ""])
+
+
+def canonical(amount: str) -> str:
+    """An amount of memory ("1024Mi") as the API server stores it ("1Gi")."""
+    number, unit = int(amount[:-2]), amount[-2:]
+    while number % 1024 == 0 and unit != _BINARY[-1]:
+        number, unit = number // 1024, _BINARY[_BINARY.index(unit) + 1]
+    return f"{number}{unit}"
 
 
 @lru_cache(1024)

@@ -60,6 +60,7 @@ class DegradedReason(StrEnum):
     DEVICE_CLASS_EXISTS = "DeviceClassExists"
     EXTENDED_RESOURCE_IN_USE = "ExtendedResourceInUse"
     RESOURCE_QUOTA_EXISTS = "ResourceQuotaExists"
+    RESOURCE_CLAIM_TEMPLATE_EXISTS = "ResourceClaimTemplateExists"
     NODES_FAILING = "NodesFailing"
     EVICTION_TOLERATED = "EvictionTolerated"
     SELECTOR_ERROR = "SelectorError"

@@ -1,15 +1,15 @@
 """The kinds that we read and write: where they live in the API and how their bytes become objects."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import pydantic
 
-from gpusharing.api import coordination, core, dra, names, strict_json
-from gpusharing.api.meta import Identity, PartialObjectMetadata
+from gpusharing.api import coordination, core, dra, names, strict_json, templates
+from gpusharing.api.meta import Identity, PartialObjectMetadata, metadata_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 
@@ -82,6 +82,8 @@ class Kind(Generic[T]):
     namespaced: bool = False
     unreadable: Callable[[Any], T] | None = None
     """Makes of its metadata what stands for an object that cannot be read, where it matters that it is there."""
+    label: str = ""
+    """Only objects with this label are listed and watched. One that is asked for by its name is read in any case."""
 
     @property
     def group(self) -> str:
@@ -108,6 +110,10 @@ class Kind(Generic[T]):
         kind: Kind[dict[str, Any]] = as_json
         return kind
 
+    def is_listed(self, item: T) -> bool:
+        labels: Collection[str] = metadata_of(item).labels if self.label else ()  # type: ignore[attr-defined]
+        return not self.label or self.label in labels
+
     @cached_property
     def _adapter(self) -> pydantic.TypeAdapter[T]:
         return pydantic.TypeAdapter(self.model)
@@ -125,6 +131,15 @@ RESOURCE_CLAIMS: Final = Kind(
     "resource.k8s.io/v1", "ResourceClaim", "resourceclaims", dra.ResourceClaim, namespaced=True
 )
 RESOURCE_SLICES: Final = Kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", dra.ResourceSlice)
+# Of those that other people write, and there may be many, nothing is known.
+RESOURCE_CLAIM_TEMPLATES: Final = Kind(
+    "resource.k8s.io/v1",
+    "ResourceClaimTemplate",
+    "resourceclaimtemplates",
+    templates.ResourceClaimTemplate,
+    namespaced=True,
+    label=names.POLICY_LABEL,
+)
 DEVICE_CLASSES: Final = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", dra.DeviceClass)
 NODES: Final = Kind("v1", "Node", "nodes", dra.Node)
 # As the agent looks at its own, now and then.

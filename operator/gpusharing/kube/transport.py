@@ -157,15 +157,14 @@ class Api:
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         return await self._request(kind.decode, "GET", kind.path(name, namespace), retry=True)
 
-    def pages(self, kind: Kind[T], *, field_selector: str = "", label_selector: str = "") -> AsyncIterator[Page[T]]:
+    def pages(self, kind: Kind[T], *, field_selector: str = "") -> AsyncIterator[Page[T]]:
         """All objects of a kind, page by page; the last page has the version to watch from."""
-        selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
 
         def decode(data: bytes) -> Page[T]:
             page = decode_page(data)
             return Page(tuple(self._readable(kind, page.items)), page.resource_version, page.continue_token)
 
-        return self._pages(decode, kind, selectors, size=PAGE_SIZE)
+        return self._pages(decode, kind, field_selector, size=PAGE_SIZE)
 
     def _readable(self, kind: Kind[T], items: Iterable[Any]) -> Iterator[T]:
         for item in items:
@@ -176,12 +175,11 @@ class Api:
             else:
                 yield value
 
-    async def identities(self, kind: Kind[Any], *, label_selector: str = "") -> tuple[list[Identity], str]:
+    async def identities(self, kind: Kind[Any]) -> tuple[list[Identity], str]:
         """Which objects of a kind there are, in which versions, and the version of this list."""
         items: list[Identity] = []
         version = ""
-        selectors = {"labelSelector": label_selector}
-        async for page in self._pages(decode_identities, kind, selectors, accept=_METADATA_ONLY, size=_IDENTITIES):
+        async for page in self._pages(decode_identities, kind, "", accept=_METADATA_ONLY, size=_IDENTITIES):
             items += page.items
             version = page.resource_version
         return items, version
@@ -189,8 +187,7 @@ class Api:
     async def confirm_history(self, kind: Kind[Any], *, field_selector: str = "") -> None:
         """HistoryWentBackError if the API server does not have the history any more that was seen. Also, watches of
         the kind hear bookmarks after it, whatever changes: the server has found out how new its own copy is."""
-        selectors = {"fieldSelector": field_selector}
-        pages = self._pages(decode_identities, kind, selectors, accept=_METADATA_ONLY, size=1)
+        pages = self._pages(decode_identities, kind, field_selector, accept=_METADATA_ONLY, size=1)
         async with contextlib.aclosing(pages):
             await anext(pages)
 
@@ -198,7 +195,7 @@ class Api:
         self,
         decode: Callable[[bytes], Page[R]],
         kind: Kind[Any],
-        selectors: Mapping[str, str],
+        field_selector: str,
         *,
         accept: str = _JSON,
         size: int,
@@ -206,6 +203,7 @@ class Api:
         token, limit = "", size
         while True:
             seen = self.history.highest(kind.path())
+            selectors = {"fieldSelector": field_selector, "labelSelector": kind.label}
             query = _query(limit=str(limit), **selectors, **{"continue": token})
             most = PAGE_BYTES if limit > 1 else LARGEST_OBJECT
             try:
@@ -239,11 +237,11 @@ class Api:
         self.unreadables.skip(kind.kind, reading.name_in(error.head.partition(b'"items"')[2]), error.message)
         return page
 
-    async def list(self, kind: Kind[T], *, field_selector: str = "", label_selector: str = "") -> tuple[list[T], str]:
+    async def list(self, kind: Kind[T], *, field_selector: str = "") -> tuple[list[T], str]:
         """All objects of a kind, and the version to watch from."""
         items: list[T] = []
         version = ""
-        async for page in self.pages(kind, field_selector=field_selector, label_selector=label_selector):
+        async for page in self.pages(kind, field_selector=field_selector):
             items += page.items
             version = page.resource_version
         return items, version
@@ -289,7 +287,6 @@ class Api:
         resource_version: str,
         *,
         field_selector: str = "",
-        label_selector: str = "",
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Any]]:
         """Events (type, object as JSON) from a version on, until the server ends the watch, or is silent. Those are
@@ -301,7 +298,7 @@ class Api:
             resourceVersion=resource_version,
             timeoutSeconds=str(WATCH_LENGTH + random.randrange(60)),  # noqa: S311 (spreads reconnects)
             fieldSelector=field_selector,
-            labelSelector=label_selector,
+            labelSelector=kind.label,
         )
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_TIMEOUT, sock_read=WATCH_SILENCE)
         try:

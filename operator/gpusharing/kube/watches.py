@@ -1,5 +1,6 @@
 """Since when each kind is heard of, or not: who is deaf says so."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
@@ -20,8 +21,9 @@ class DeafError(Exception):
 class Watch:
     """One watch of a kind: it works, or it has been broken since a moment, for a reason."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, watches: "Watches") -> None:
         self.kind = kind
+        self._watches = watches
         self._error = ""
         self._moment = ""
         self._broken_at: float | None = None
@@ -37,6 +39,7 @@ class Watch:
     def works(self) -> None:
         if self._broken_at is not None:
             log.info("watch works again", kind=self.kind, broken_for=round(self.broken_for, 1))
+            self._watches.on_recovery()
         self._broken_at, self._error = None, ""
 
     def fails(self, error: str) -> None:
@@ -53,9 +56,11 @@ class Watches:
 
     def __init__(self) -> None:
         self._all: list[Watch] = []
+        self.on_recovery: Callable[[], None] = lambda: None
+        """When one works again: its API server was away, or another one answers."""
 
     def add(self, kind: Kind[Any]) -> Watch:
-        watch = Watch(kind.kind)
+        watch = Watch(kind.kind, self)
         self._all.append(watch)
         return watch
 

@@ -16,11 +16,13 @@ from gpusharing.api.meta import Key, key_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.allocate.requests import Claim, UnknownRequestError, read_claim
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.core.claims.allocation import kept
 from gpusharing.core.cluster.guards import closing_upkeep
 from gpusharing.core.cluster.guards.closing import CLOSING
+from gpusharing.core.cluster.guards.upkeep import REQUIRED, entries_of
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.state.cluster_state import Setup
 from gpusharing.snapshots.lines import Lines
@@ -37,6 +39,7 @@ _KINDS: Final[tuple[tuple[type[Any], str], ...]] = (
     (Namespace, "namespaces"),
     (DeviceClass, "classes"),
     (ResourceQuota, "quotas"),
+    (ResourceClaimTemplate, "templates"),
     (ValidatingAdmissionPolicy, "guards"),
     (ValidatingAdmissionPolicyBinding, "bindings"),
     (DeviceTaintRule, "taint_rules"),
@@ -95,7 +98,14 @@ def read(world: World, *, idle_wait: float = IDLE_WAIT) -> State:
     if guard is not None:
         # What stands in it is in force, as far as a file can tell.
         state.decider.state.see_fence(closing_upkeep.read(guard).fence)
+    see_guards(state.decider)
     return state
+
+
+def see_guards(decider: Decider) -> None:
+    """What stands in the guards of tenants is in force, as far as a file can tell."""
+    guards = decider.state.by_name(ValidatingAdmissionPolicy)
+    decider.state.see_entries({name: frozenset(entries_of(guards[name])) for name in REQUIRED if name in guards})
 
 
 def _encoded(objects: Sequence[Json]) -> Sequence[Encoded]:

@@ -6,9 +6,8 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from grpclib.exceptions import GRPCError, StreamTerminatedError
 
-from agent.on_cluster import BOTH, EXCLUSIVE, Claim, GpuNode, opaque
+from agent.on_cluster import BOTH, CUT_OFF, EXCLUSIVE, Claim, GpuNode, opaque
 from building import interval_config
 from gpusharing.sim import ComputeMode, Timeslice
 from harness.controlplane import ControlPlane
@@ -19,16 +18,6 @@ pytestmark = pytest.mark.cluster
 CALLS = 200
 KILLS = 4
 SEED = int(os.environ.get("GPUSHARING_STORM_SEED", "1"))
-
-# What a call meets whose server is killed, or has not started again.
-CUT_OFF = (
-    StreamTerminatedError,
-    ConnectionError,
-    FileNotFoundError,
-    GRPCError,
-    TimeoutError,
-    AttributeError,  # of grpclib, if the connection goes as soon as it has come
-)
 
 
 class Storm:

@@ -45,7 +45,8 @@ class Others(Kubelet):
 
     def _forgive(self) -> None:
         """GPUs that nobody holds and that others have left are as good as new."""
-        if self.agent is None or self.unsettled:
+        if self.agent is None or self.unsettled or self.agent.changed.is_set():
+            # It has a round to come.
             return
         held = {self.uuid_of(one.device) for claim in self.claims.values() if claim.asked for one in claim.held}
         for uuid, gpu in self.gpus.items():

@@ -40,9 +40,12 @@ class SimulatedNode:
         self.uuids = [gpu.uuid for gpu in self.sim.gpus()]
         self._at_first = self.sim.state.read_bytes()
         self._boots = 0
+        self._first = 0
+        """Which GPU the kernel finds first at a boot."""
 
     def begin_again(self) -> None:
         self._end_mps()
+        self._first = 0
         with store.locked(self.sim.state) as state:
             ctypes.memmove(ctypes.addressof(state), self._at_first, len(self._at_first))
             state.files_stale = (1 << len(self.uuids)) - 1
@@ -72,14 +75,15 @@ class SimulatedNode:
             for gpu in state.gpus[: state.gpu_count]:
                 gpu.lost = False
             rules.reload_driver(state)
+            # The driver has numbered them anew.
+            for index in range(state.gpu_count):
+                state.gpus[index].minor = (index - self._first) % state.gpu_count
+            state.files_stale = (1 << len(self.uuids)) - 1
         procfs.write_kernel_files(self.sim.proc, f"boot-{self._boots}")
 
     def renumber(self, first: int) -> None:
-        """The kernel finds the GPUs in another order, beginning with this one. NVIDIA's CDI file stays as it was."""
-        with store.locked(self.sim.state) as state:
-            for index in range(state.gpu_count):
-                state.gpus[index].minor = (index - first) % state.gpu_count
-            state.files_stale = (1 << len(self.uuids)) - 1
+        """From the next boot on, the kernel finds the GPUs in another order. NVIDIA's CDI file stays as it was."""
+        self._first = first
 
     def renew_cdi(self) -> None:
         """As at a boot, when no GPU is in MIG mode: one that is has no device in NVIDIA's spec."""

@@ -16,7 +16,8 @@ from cluster.narrowing.bed import EXCLUSIVE, WHOLE, Bed, Wish, Workload
 from gpusharing.api.core import EndpointSlice
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
-from gpusharing.controller.seen_guards import TAKEN_OVER_WITHIN, SeenGuards
+from gpusharing.controller.dry_runs import TAKEN_OVER_WITHIN, DryRuns
+from gpusharing.controller.seen_guards import SeenGuards
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.cluster.guards import closing_upkeep
 from gpusharing.core.cluster.guards.closing import CLOSING
@@ -111,7 +112,7 @@ async def test_api_servers_of_which_each_has_an_address_are_asked_and_not_waited
         store.apply_named(ADMISSION_BINDINGS, CLOSING, await api.get(ADMISSION_BINDINGS, CLOSING))
         before = closing_upkeep.read(await api.get(ADMISSION_POLICIES, CLOSING)).revision
         seen = asyncio.get_running_loop().create_future()
-        guards = SeenGuards(api, store, namespace="default", on_seen=seen.set_result)
+        guards = SeenGuards(api, store, DryRuns(api, namespace="default"), on_seen=seen.set_result)
         await reserve(bed)
 
         async def is_written() -> None:

@@ -15,7 +15,7 @@ from gpusharing.api.meta import LabelSelector, NamespaceMeta, OwnedMeta
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.tenants import Quota, Tenants
-from gpusharing.core.cluster import quotas as module
+from gpusharing.core.cluster.in_namespaces import NamespaceDecider
 from gpusharing.core.cluster.quotas import QuotaDecider
 from gpusharing.core.intents import Create, Delete, Intent, Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
@@ -108,12 +108,12 @@ def test_what_is_no_quantity_is_put_right(nonsense: Any) -> None:
 def test_only_the_namespace_that_changes_is_decided_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def noted(things: Any) -> Any:
+    def noted(self: Any, things: Any) -> Any:
         seen.append(things.namespace.metadata.name)
-        return in_namespace(things)
+        return in_namespace(self, things)
 
-    in_namespace = module._in_namespace
-    monkeypatch.setattr(module, "_in_namespace", noted)
+    in_namespace = NamespaceDecider._in_namespace
+    monkeypatch.setattr(NamespaceDecider, "_in_namespace", noted)
     decider, policies = QuotaDecider(), [examine(SEARCH, minor=MINOR)]
     namespaces = {name: namespace(name) for name in ("a", "b", "c")}
     existing = {(name, "gpusharing-search"): quota(name) for name in namespaces}

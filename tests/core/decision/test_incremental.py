@@ -39,12 +39,13 @@ from building.worlds import (
     installations,
     node_sharings,
     policies,
+    templates,
     tenants,
     was_ready,
     worlds,
 )
 from gpusharing.api.dra import DeviceTaintRule, Namespace, ResourceClaim
-from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, NamespaceMeta
+from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector, NamespaceMeta, key_of
 from gpusharing.api.sharing.gpu_status import PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT, ClaimSharing, NodeSharingSpec, Verdict
@@ -54,6 +55,7 @@ from gpusharing.api.sharing.policy import UnreadablePolicy
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
 from gpusharing.api.sharing.rollout import Disruption, Rollout, RolloutMode
 from gpusharing.api.sharing.tenants import Tenants
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.cluster.guards.upkeep import Bindings, Guards
 from gpusharing.core.decision import incremental as module
 from gpusharing.core.decision import node_decision, waiting
@@ -127,6 +129,26 @@ def with_installation(installed: Guards, bindings: Bindings) -> Step:
     return lambda at: replace(at, guards=installed, bindings=bindings)
 
 
+def with_seen(data: st.DataObject) -> Step:
+    """Some entries of the guards, also former ones."""
+
+    def put(at: World) -> World:
+        known = {name: sorted(entries) for name, entries in replace(at, entries=None).seen_entries.items()}
+        former = {name: sorted(entries) for name, entries in at.seen_entries.items()}
+        seen = {
+            name: frozenset(data.draw(st.sets(st.sampled_from(known[name] + former.get(name, [])))))
+            for name in known
+            if known[name]
+        }
+        return replace(at, entries=data.draw(st.sampled_from([seen, {}, None])))
+
+    return put
+
+
+def with_template(template: ResourceClaimTemplate) -> Step:
+    return lambda at: replace(at, templates={**at.templates, key_of(template): template})
+
+
 def with_last_ready(data: st.DataObject) -> Step:
     """Another operator led for a while."""
 
@@ -158,6 +180,9 @@ def step(data: st.DataObject) -> Step:
         lambda: with_namespace("team", data.draw(st.sampled_from([{"team": "x"}, {"team": "y"}, {}, None]))),
         lambda: with_last_ready(data),
         lambda: with_installation(*data.draw(installations)),
+        lambda: with_template(data.draw(templates)),
+        lambda: without("templates", ("team", f"{data.draw(st.sampled_from(POLICIES))}-timeslicing")),
+        lambda: with_seen(data),
         lambda: without("namespaces", data.draw(st.sampled_from(["team", "default"]))),
         lambda: with_taint_rule(taint_rule(data.draw(st.sampled_from(["gpu-0", "gpu-0-timeslicing"])))),
     ]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 import structlog
@@ -66,7 +65,6 @@ class Preparer:
         """Grows with each call that begins or ends."""
         self._attempts: dict[str, _Attempt] = {}
         """By the claim's uid."""
-        self._ended_early: set[str] = set()
 
     async def prepare(self, ref: ClaimRef, within: float = KUBELETS_PATIENCE) -> PreparedClaim:
         """In so many seconds. What is begun on the GPUs then goes on, and the kubelet's next attempt finds it."""
@@ -117,14 +115,9 @@ class Preparer:
         """Whether the claim is being prepared now."""
         return uid in self._attempts
 
-    @property
-    def ended_early(self) -> AbstractSet[str]:
-        """Claims that were unprepared before the recovery: what files and the NodeSharing say of them is older."""
-        return self._ended_early
-
     async def take_back(self, uid: str, *, within: float = KUBELETS_PATIENCE) -> None:
         if not self.is_recovered.is_set():
-            self._ended_early.add(uid)
+            self._records.end_early(uid)
         await self._end_attempt(uid)
         if gpus := await self._give_back(uid):
             try:

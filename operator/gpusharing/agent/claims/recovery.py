@@ -63,7 +63,7 @@ class ClaimRecovery:
     async def renew(self) -> None:
         """After a start: walls and CDI specs follow from the claims on disk, whatever was half done."""
         # Written by a predecessor of this boot: containers may run. Others are void.
-        self._lose(await asyncio.to_thread(self._files.claims_of, self._records.boot))
+        self._records.lose_claims(await asyncio.to_thread(self._files.claims_of, self._records.boot))
         # Pods that end need no disk.
         with self._steps.step("renew claim files"):
             await self._renew()
@@ -127,14 +127,12 @@ class ClaimRecovery:
             self._records.lost_state = True
             log.warning("state lost", gpus=len(sharing.status.gpus), claims=len(sharing.status.claims))
             if sharing.status.boot_id == self._records.boot.id:
-                self._lose(claim.uid for claim in sharing.status.claims)
+                self._records.lose_claims(claim.uid for claim in sharing.status.claims)
         # GPUs that were waiting for a slot: whoever waits for the recovery finds them.
         await take_survey()
         await self._devices.learn_gpus(sharing.status)
+        self._records.forget_ended()
         self._preparer.is_recovered.set()
-
-    def _lose(self, uids: Iterable[str]) -> None:
-        self._records.lose_claims(set(uids) - self._preparer.ended_early)
 
     async def reconcile(self, sharing: NodeSharing) -> None:
         """With what the API says now: claims whose records were lost are found again, forgotten ones given back."""

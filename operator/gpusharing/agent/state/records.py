@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from gpusharing.agent.state.durable import DurableRecords
+from gpusharing.agent.state.ended import EndedClaims
 from gpusharing.agent.state.files import Boot, Envelopes, quarantined
 from gpusharing.agent.state.models import (
     Generation,
@@ -71,6 +72,7 @@ class Records:
         """Whether no GPU had a record at the start: the node is new, or its state was lost."""
         self.lost_state = False
         """Whether the node had GPUs all the same."""
+        self._ended_early = EndedClaims(directory / "ended")
         self._lost_claims = self._claims_on_disk.put_aside() - self._claims.keys() - self._earlier_claims.keys()
         generations = {key: generation for key, generation, _ in self._pool_on_disk.read_all()}
         self._generations = DurableRecords(self._pool_on_disk, generations, disk)
@@ -150,7 +152,16 @@ class Records:
 
     def lose_claims(self, uids: Iterable[str]) -> None:
         """Claims without a record that something else tells of."""
-        self._lost_claims.update(uid for uid in uids if uid not in self.all_claims)
+        self._lost_claims.update(set(uids) - self.all_claims.keys() - self._ended_early.uids)
+
+    def end_early(self, uid: str) -> None:
+        """Before the state is recovered: what files and the NodeSharing say of the claim is older."""
+        # Of a node without records, the next agent would believe the NodeSharing, too.
+        self._ended_early.add(uid, for_next_agent=self.is_empty)
+
+    def forget_ended(self) -> None:
+        """The state is recovered, and GPUs have records: nobody believes older reports any more."""
+        self._ended_early.forget()
 
     @property
     def lost_claims(self) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Amounts as people write them: numbers, percentages, memory."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -33,6 +33,17 @@ Memory = Annotated[
         ),
     ),
 ]
+
+AMOUNT: Final = (
+    checked('an amount such as "20Gi"', "[1-9][0-9]*(Mi|Gi|Ti)"),
+    Field(
+        max_length=16,
+        json_schema_extra=validated(
+            rule("self.matches('^[1-9][0-9]*(Mi|Gi|Ti)$')", 'must be a whole number of Mi, Gi or Ti ("20Gi")')
+        ),
+    ),
+)
+"""What is asked of a text that is an amount of memory, and no percentage."""
 
 
 def in_order(smaller: str, larger: str) -> dict[str, str]:

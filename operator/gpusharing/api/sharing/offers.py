@@ -1,7 +1,7 @@
 """The modes in which a GPU can be offered, each with its amounts."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
@@ -112,9 +112,15 @@ class MpsOffer(ApiModel):
 # Without backslashes, which mean something else in CEL.
 _MIG_PROFILE = "^[1-9][0-9]*g[.][1-9][0-9]*gb([+-][a-z]+([.][a-z]+)?)?$"
 _PROFILES_ARE_LISTED = "status.gpus[].migProfiles of the NodeSharings lists those of each GPU"
-_IS_MIG_PROFILE = validated(
-    rule(f"self.matches('{_MIG_PROFILE}')", f'must be a MIG profile such as "1g.10gb": {_PROFILES_ARE_LISTED}')
+MIG_PROFILE: Final = (
+    Field(
+        max_length=32,
+        json_schema_extra=validated(
+            rule(f"self.matches('{_MIG_PROFILE}')", f'must be a MIG profile such as "1g.10gb": {_PROFILES_ARE_LISTED}')
+        ),
+    ),
 )
+"""What is asked of a text that is a MIG profile."""
 
 
 class MigOffer(ApiModel):
@@ -127,7 +133,7 @@ class MigOffer(ApiModel):
     )
 
     profiles: Annotated[
-        tuple[Annotated[str, Field(max_length=32, json_schema_extra=_IS_MIG_PROFILE)], ...] | None,
+        tuple[Annotated[str, *MIG_PROFILE], ...] | None,
         Field(min_length=1, max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = None
     """MIG profiles that claims can ask for, from 1 to 16 of them. The agent creates an instance when a claim needs it,

@@ -6,8 +6,10 @@ from pydantic import ConfigDict, Field
 
 from gpusharing.api.base import ApiModel
 from gpusharing.api.meta import LabelSelector
+from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.amounts import CountOrPercentage
 from gpusharing.api.sharing.classes import Classes
+from gpusharing.api.sharing.modes import FIELDS
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.rollout import Rollout
 from gpusharing.api.sharing.rules import rule, validated
@@ -34,26 +36,61 @@ class GpuSelection(ApiModel):
     rounded down, at least 1). Default: all."""
 
 
-def _if_quota(holds: str) -> str:
-    return f"!has(self.tenants) || !has(self.tenants.quota) || {holds}"
+_HAS_TENANTS = (
+    "self.?tenants.?namespaces.?matchLabels.orValue({}).size() > 0 || "
+    "self.?tenants.?namespaces.?matchExpressions.orValue([]).size() > 0"
+)
+_CREATES_CLASSES = "!has(self.classes) || self.classes.create"
+
+
+def _required(by: str, given: str) -> tuple[dict[str, str], ...]:
+    """What is made in the namespaces of tenants needs some, and is about classes."""
+    path = f".{by.partition(':')[0]}"
+    return (
+        rule(f"!({given}) || {_HAS_TENANTS}", f"{by} requires tenants.namespaces", field_path=path),
+        rule(f"!({given}) || {_CREATES_CLASSES}", f"{by} requires classes.create: true", field_path=path),
+    )
+
+
+def _of_variants(holds: str, message: str) -> dict[str, str]:
+    # Not by optional values: of these the API server does not know how long they are.
+    variants = "self.classes.templateVariants"
+    absent = f"!has(self.classes) || !has({variants})"
+    return rule(f"{absent} || {variants}.all(v, {holds})", message, field_path=".classes.templateVariants")
+
+
+_OFFER_OF_VARIANT = " : ".join(
+    [
+        *(f"v.mode == '{mode}' ? has(self.offers.{FIELDS[mode]})" for mode in Sharing if mode is not Sharing.MIG),
+        f"has(self.offers.{FIELDS[Sharing.MIG]})",
+    ]
+)
+_ALLOW = "self.?tenants.?allow"
 
 
 class SharingPolicySpec(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=validated(
-            rule(
-                _if_quota(
-                    "has(self.tenants.namespaces) && [has(self.tenants.namespaces.matchLabels) && "
-                    "size(self.tenants.namespaces.matchLabels) > 0, has(self.tenants.namespaces.matchExpressions) && "
-                    "size(self.tenants.namespaces.matchExpressions) > 0].exists(given, given)"
-                ),
-                "tenants.quota requires tenants.namespaces",
-                field_path=".tenants.quota",
+            *_required("tenants.quota", "has(self.tenants) && has(self.tenants.quota)"),
+            *_required("classes.templates: true", "has(self.classes) && self.classes.templates"),
+            _of_variants(_OFFER_OF_VARIANT, "mode must be one that the policy offers (spec.offers)"),
+            _of_variants(
+                "!has(v.profile) || !has(self.offers.mig) || "
+                "has(self.offers.mig.profiles) && v.profile in self.offers.mig.profiles || "
+                "has(self.offers.mig.layout) && v.profile in self.offers.mig.layout",
+                "profile must be one of offers.mig",
             ),
-            rule(
-                _if_quota("!has(self.classes) || self.classes.create"),
-                "tenants.quota requires classes.create: true",
-                field_path=".tenants.quota",
+            _of_variants(
+                "!has(v.shares) || v.shares <= (v.mode == 'MPS' ? self.offers.?mps.?maxClients.orValue(256) : "
+                "self.offers.?timeSlicing.?maxClients.orValue(256))",
+                "shares must be less than or equal to maxClients of the offer",
+            ),
+            _of_variants(
+                f"v.?shares.orValue(1) <= {_ALLOW}.?maxShares.orValue(256) && "
+                f"v.?threads.orValue(1) <= {_ALLOW}.?maxThreads.orValue(100) && "
+                f"(!has(v.memory) || v.mode == 'Exclusive' || !{_ALLOW}.?maxMemory.hasValue() || "
+                "quantity(v.memory).compareTo(quantity(self.tenants.allow.maxMemory)) <= 0)",
+                "memory, threads and shares must not exceed tenants.allow",
             ),
         )
     )
@@ -97,6 +134,6 @@ class SharingPolicySpec(ApiModel):
     tenants: Tenants = Tenants()
     """Which namespaces may use these GPUs, and how much. Default: all namespaces, without limits."""
     classes: Classes = Classes()
-    """Device classes that the operator creates for the GPUs of this policy."""
+    """Device classes that the operator creates for the GPUs of this policy, and templates of claims for them."""
     rollout: Rollout = Rollout()
     """How a change of this policy is applied to GPUs that are in use."""

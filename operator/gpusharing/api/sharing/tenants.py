@@ -7,8 +7,9 @@ from pydantic import Field
 
 from gpusharing.api.base import ApiModel
 from gpusharing.api.meta import LabelSelector
+from gpusharing.api.sharing.amounts import AMOUNT
 from gpusharing.api.sharing.offers import Interval
-from gpusharing.api.sharing.rules import SET, checked, rule, validated
+from gpusharing.api.sharing.rules import SET
 
 
 class Strategy(StrEnum):
@@ -26,19 +27,7 @@ class Allowance(ApiModel):
     none."""
     max_threads: Annotated[int, Field(ge=1, le=100)] | None = None
     """The most multiprocessors of one GPU that a claim may get, in percent, from 1 to 100. Default: no limit."""
-    max_memory: (
-        Annotated[
-            str,
-            checked('an amount such as "20Gi"', "[1-9][0-9]*(Mi|Gi|Ti)"),
-            Field(
-                max_length=16,
-                json_schema_extra=validated(
-                    rule("self.matches('^[1-9][0-9]*(Mi|Gi|Ti)$')", 'must be a whole number of Mi, Gi or Ti ("20Gi")')
-                ),
-            ),
-        ]
-        | None
-    ) = None
+    max_memory: Annotated[str, *AMOUNT] | None = None
     """The most memory of one shared GPU that a claim may get, in Mi, Gi or Ti ("20Gi"). Default: no limit."""
     max_shares: Annotated[int, Field(ge=1, le=256)] | None = None
     """The most shares of one GPU that a claim may get, from 1 to 256. Default: no limit."""

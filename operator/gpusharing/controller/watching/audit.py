@@ -23,6 +23,9 @@ log = structlog.get_logger(__name__)
 _PERIOD: Final = 120.0
 # A watch that works tells within a second.
 _LATE: Final = 10.0
+# There are few of them, unless somebody makes many.
+_BETWEEN_READS: Final = 10.0
+_AFTER_READ: Final = 0.1
 
 
 async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
@@ -31,6 +34,16 @@ async def now_and_then(api: Api, store: Store, watched: Collection[Kind[Any]]) -
         for kind in watched:
             await asyncio.sleep(_PERIOD / len(watched) * random.uniform(0.5, 1.5))  # noqa: S311
             await patiently(partial(look, api, store, kind))
+
+
+async def read_unlisted(api: Api, store: Store, watched: Collection[Kind[Any]]) -> None:
+    """Without end: of objects without the label of their kind, no list and no watch tells whether they are there."""
+    while True:
+        await asyncio.sleep(_BETWEEN_READS)
+        for kind in watched:
+            for namespace, name in store.never_listed(kind):
+                await patiently(partial(read_again, api, store, kind, name, namespace))
+                await asyncio.sleep(_AFTER_READ)
 
 
 async def look(api: Api, store: Store, kind: Kind[Any]) -> None:

@@ -20,8 +20,9 @@ HANDLED: Final[tuple[Kind[Any], ...]] = (
 )
 """By Kopf's handlers."""
 
-# Heartbeats of thousands of nodes: handing one to a handler costs several times what taking it in does.
-BESIDE_KOPF: Final[tuple[Kind[Any], ...]] = (kinds.NODE_SHARINGS, kinds.NODES)
+# Heartbeats of thousands of nodes: handing one to a handler costs several times what taking it in does. And templates,
+# which may be large: none of them waits for Kopf as it was read.
+BESIDE_KOPF: Final[tuple[Kind[Any], ...]] = (kinds.NODE_SHARINGS, kinds.NODES, kinds.RESOURCE_CLAIM_TEMPLATES)
 
 WATCHED: Final = (*HANDLED, *BESIDE_KOPF)
 

@@ -73,6 +73,12 @@ class Store:
         is_known = (metadata.get("namespace", ""), metadata["name"]) in self._objects[kind]
         return not is_known and int(metadata["resourceVersion"]) <= self._listed_as_of.get(kind, 0)
 
+    def never_listed(self, kind: Kind[T]) -> list[Key]:
+        """Objects that were read by name, and of which no list and no watch tells."""
+        if not kind.label:
+            return []
+        return [key for key, item in self._objects[kind].items() if not kind.is_listed(item)]
+
     def known(self, kind: Kind[T]) -> Mapping[Key, T]:
         """A copy of the objects of a kind."""
         return dict(self._objects[kind])
@@ -144,7 +150,9 @@ class Store:
         lost = [
             key
             for key, item in self._objects[kind].items()
-            if item.metadata.uid not in uids and (item is before.get(key) or _version(item.metadata) <= int(as_of))
+            if item.metadata.uid not in uids
+            and kind.is_listed(item)
+            and (item is before.get(key) or _version(item.metadata) <= int(as_of))
         ]
         for key in lost:
             log.info("missed deletion found", kind=kind.kind, object="/".join(filter(None, key)))

@@ -1,4 +1,4 @@
-"""A decision for the cluster as a whole, or on a part of it: guards, classes or quotas."""
+"""A decision for the cluster as a whole, or on a part of it: guards, classes, quotas or templates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ class ClusterDecision:
     complaints: Mapping[str, Sequence[Complaint]] = field(default_factory=dict)
     """By policy."""
     guards_pending: frozenset[str] = frozenset()
-    """Policies whose current tenants have not reached the guards yet."""
+    """Policies for whose current tenants the guards were not seen to hold yet."""
 
     def differs_for(self, other: "ClusterDecision") -> set[str]:
         """The policies of which it says something else."""

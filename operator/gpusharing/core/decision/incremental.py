@@ -17,6 +17,7 @@ from gpusharing.api.dra import DeviceClass, Namespace
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import LaggingNode, LagReason, SharingPolicyStatus
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.claims.allocation import nodes_of, policies_of
 from gpusharing.core.cluster.cluster_decision import Cluster, ClusterDecider
 from gpusharing.core.cluster.decided import ClusterDecision
@@ -431,7 +432,9 @@ class Decider:
                     namespaces=self.state.by_name(Namespace),
                     guards={name: guard for name, guard in self._guards[0].items() if name != CLOSING},
                     bindings=self.state.by_name(ValidatingAdmissionPolicyBinding),
+                    seen_entries=self.state.seen_entries,
                     quotas=self.state.all(ResourceQuota),
+                    templates=self.state.all(ResourceClaimTemplate),
                     setup=self._setup,
                 )
             )

@@ -16,10 +16,12 @@ from gpusharing.api.meta import Key, ObjectMeta, key_of, metadata_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.claims.allocation import nodes_of, requested_classes
 from gpusharing.core.state.accounts import Account, Accounts
 from gpusharing.core.state.fence import Fence
 from gpusharing.core.state.node_view import NodeView
+from gpusharing.core.state.seen_entries import SeenEntries
 
 T = TypeVar("T")
 
@@ -50,9 +52,10 @@ class Changes:
     """Nodes of which something changed that their decision uses."""
     policies: set[str] = field(default_factory=set)
     cluster: bool = False
-    """Whether a class, namespace, quota or guard says something else."""
+    """Whether a class, namespace, quota, template or guard says something else."""
     renewed: set[str] = field(default_factory=set)
-    """By uid, classes, quotas and guards of which only the version changed: writes that name the old one would fail."""
+    """By uid, classes, quotas, templates and guards of which only the version changed: writes that name the old one
+    would fail."""
     fence: bool = False
     """Whether something else was seen of the closing guard."""
     waiting: dict[WaitingGroup, set[Key]] = field(default_factory=lambda: defaultdict(set))
@@ -78,6 +81,8 @@ class ClusterState:
         self._changes = Changes()
         self.seen_fence: Fence = {}
         """What the closing guard was seen to refuse on all API servers, before the newest claims were read."""
+        self.seen_entries: SeenEntries = {}
+        """What the guards of tenants were seen to know on all API servers."""
         self._replace: Mapping[type, Callable[[Any, Any], None]] = {
             SharingPolicy: self._replace_policy,
             NodeSharing: self._replace_node_sharing,
@@ -87,6 +92,7 @@ class ClusterState:
             DeviceTaintRule: self._replace_rule,
             DeviceClass: self._replace_of_cluster,
             ResourceQuota: self._replace_of_cluster,
+            ResourceClaimTemplate: self._replace_of_cluster,
             ValidatingAdmissionPolicy: self._replace_of_cluster,
             ValidatingAdmissionPolicyBinding: self._replace_of_cluster,
         }
@@ -123,6 +129,10 @@ class ClusterState:
     def see_fence(self, fence: Fence) -> None:
         self.seen_fence = fence
         self._changes.fence = True
+
+    def see_entries(self, seen: SeenEntries) -> None:
+        self.seen_entries = seen
+        self._changes.cluster = True
 
     @property
     def has_changed(self) -> bool:

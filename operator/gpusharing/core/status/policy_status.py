@@ -53,8 +53,8 @@ def policy_status(
     minor: int,
     now: str,
 ) -> SharingPolicyStatus:
-    """The new status, or the present one if only the time would change. `guards_pending`: the guards do not have the
-    tenants of this policy yet."""
+    """The new status, or the present one if only the time would change. `guards_pending`: the guards were not seen to
+    hold for the tenants of this policy yet."""
     policy = examined.policy
     ready = _ready(examined, totals, guards_pending=guards_pending)
     findings = {
@@ -121,7 +121,7 @@ def _ready(examined: ExaminedPolicy, totals: Totals, *, guards_pending: bool) ->
     if guards_pending:
         return not_ready(
             ReadyReason.WAITING_FOR_GUARDS,
-            "the admission policies have not been updated with this policy's tenants yet",
+            "the admission policies do not hold for this policy's tenants on all API servers yet",
         )
     if totals.lagging:
         return not_ready(

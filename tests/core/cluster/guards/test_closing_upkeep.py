@@ -134,7 +134,7 @@ def test_what_a_refusal_of_a_probe_says_is_read_again() -> None:
     first = guard.spec["validations"][0]
     said = str(first["messageExpression"]).partition("' + variables.")[0].strip("'")
     prefix = f"leases.coordination.k8s.io \"{probe(CLOSING)}\" is forbidden: ValidatingAdmissionPolicy '{CLOSING}' "
-    assert seen_revision(f"{prefix}denied request: {said}42") == "42"
+    assert seen_revision(f"{prefix}denied request: {said}42") == 42
     assert seen_revision('User "x" cannot create resource "leases"') is None
 
 

@@ -23,13 +23,16 @@ from gpusharing.core.cluster.guards.form import GENERATED
 from gpusharing.core.cluster.guards.upkeep import (
     MOST_OF_ONE_POLICY,
     MOST_TOGETHER,
+    REQUIRED,
     Bindings,
     Guards,
+    entries_of,
     update_guards,
 )
 from gpusharing.core.intents import Patch, Stage, Target
 from gpusharing.core.policies.policy import examine
 from gpusharing.core.reasons import DegradedReason
+from gpusharing.core.state.seen_entries import SeenEntries
 
 TENANTS = Tenants(namespaces=LabelSelector(match_labels={"team": "search"}))
 CREATED = Classes(extended_resources=ExtendedResources(time_slicing="example.com/gpu"))
@@ -41,14 +44,25 @@ SEARCH_ENTRY = '"search": [["In", "team=search"]]'
 LIMITED_ENTRY = '"limited": {"maxThreads": ["50"]}'
 
 
-def kept(*policies: SharingPolicy, guards: Guards | None = None, bindings: Bindings | None = None) -> ClusterDecision:
+def kept(
+    *policies: SharingPolicy,
+    guards: Guards | None = None,
+    bindings: Bindings | None = None,
+    seen: SeenEntries | None = None,
+) -> ClusterDecision:
+    """`seen`: all that they know, if nothing is said."""
     examined = [examine(item, minor=MINOR) for item in policies]
     return update_guards(
         examined,
         device_classes.plan_classes(examined, {}).classes,
         installed() if guards is None else guards,
         bound() if bindings is None else bindings,
+        entries_seen(installed() if guards is None else guards) if seen is None else seen,
     )
+
+
+def entries_seen(guards: Guards) -> SeenEntries:
+    return {name: entries_of(guard) for name, guard in guards.items() if name in REQUIRED}
 
 
 def told(decided: ClusterDecision) -> dict[str, dict[str, str]]:
@@ -107,7 +121,7 @@ def test_a_list_is_sent_whole_as_a_merge_replaces_it() -> None:
     guards = installed()
     before = guards["gpusharing-allocation"]
     (patch,) = (intent for intent in kept(SEARCH).intents if intent.before.name == "gpusharing-allocation")  # type: ignore[union-attr]
-    texts = variables(before) | {"tenants": literal(SEARCH_ENTRY)}
+    texts = variables(before) | {"tenants": literal(SEARCH_ENTRY), "revision": "'3'"}
     assert patch == Patch(
         target=Target.ADMISSION_POLICY,
         stage=Stage.GUARDS,
@@ -360,3 +374,28 @@ def test_whatever_comes_a_policy_is_known_to_all_guards_or_to_none(history: list
         guarded = {item.metadata.name for item in policies if not item.spec.rollout.paused}
         assert guarded - expected == set(full(decided))
         assert kept(*policies, guards=guards).guards_pending == set(full(decided))
+
+
+def test_a_policy_waits_until_all_that_the_guards_know_of_it_was_seen() -> None:
+    written = after(kept(SEARCH, LIMITED, OPEN), installed())
+    seen = entries_seen(written)
+    assert kept(SEARCH, LIMITED, OPEN, guards=written, seen=seen).guards_pending == frozenset()
+    assert kept(SEARCH, LIMITED, OPEN, guards=written, seen={}).guards_pending == {"search", "limited"}
+    for name, entries in seen.items():
+        for entry in entries:
+            unseen = {**seen, name: entries - {entry}}
+            whose = {"search", "limited", "open"} & {entry.key, entry.literal.strip('"')}
+            # Nobody waits for those of others; and what a policy without tenants has there reserves nothing.
+            assert kept(SEARCH, LIMITED, OPEN, guards=written, seen=unseen).guards_pending == whose - {"open"}
+
+
+def test_a_guard_that_nobody_has_numbered_is_written_again() -> None:
+    """Its entries are right: they have been kept while it was installed anew."""
+    written = after(kept(SEARCH), installed())
+    texts = variables(written["gpusharing-claims"]) | {"revision": "''"}
+    listed = [{"name": name, "expression": text} for name, text in texts.items()]
+    claims = written["gpusharing-claims"]
+    unnumbered = {**written, "gpusharing-claims": replace(claims, spec=claims.spec | {"variables": listed})}
+    [patch] = kept(SEARCH, guards=unnumbered).intents
+    assert isinstance(patch, Patch)
+    assert {"name": "revision", "expression": "'3'"} in patch.body["spec"]["variables"]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpusharing.api import names
 from gpusharing.core.cluster.guards.checks import SETTINGS, SETTINGS_CHECKS, allocated, no_admin_access, of_tenants
-from gpusharing.core.cluster.guards.form import GENERATED, LABELS, forbidden, guard, refusals, rule
+from gpusharing.core.cluster.guards.form import GENERATED, LABELS, forbidden, guard, refusals, rule, seen_to_hold
 from gpusharing.core.cluster.guards.literals import EMPTY
 
 ALLOCATION: Final = "gpusharing-allocation"
@@ -31,32 +31,35 @@ def allocation() -> list[dict[str, Any]]:
     return guard(
         ALLOCATION,
         "Checks reserved devices when the scheduler allocates them to a claim.",
-        rules=[rule("resource.k8s.io", ["UPDATE"], "resourceclaims/status")],
-        condition=(
-            "newly-allocates-devices-for-tenants",
-            f"{_NEWLY_ALLOCATED} && has({_DEVICES}.results) && {_DEVICES}.results.exists(r, {_FOR_TENANTS})",
-        ),
-        variables={
-            GENERATED.tenants: EMPTY,
-            GENERATED.limits: EMPTY,
-            "results": f"dyn(object).status.allocation.devices.results.filter(r, {_FOR_TENANTS})",
-            "unknown": f"{asked}.filter(name, !({known}))",
-            "asked": f"{asked}.filter(name, {known})",
-            **LABELS,
-            # What a class sets is the platform team's.
-            "configs": f"(has({_DEVICES}.config) ? dyn(object).status.allocation.devices.config : [])"
-            f".filter(c, c.source == 'FromClaim' && has(c.opaque) && c.opaque.driver == '{names.DRIVER}')"
-            ".map(c, c.opaque.parameters)",
-            **SETTINGS,
-            **variables,
-        },
-        validations=[
-            forbidden(
-                "size(variables.unknown) == 0",
-                "'device ' + variables.results[0].pool + '/' + variables.results[0].device + ' is reserved for tenants "
-                "of SharingPolicy ' + variables.unknown.join(', ') + ', which this guard does not know (yet): see the "
-                "conditions of that policy'",
+        **seen_to_hold(
+            ALLOCATION,
+            rules=[rule("resource.k8s.io", ["UPDATE"], "resourceclaims/status")],
+            condition=(
+                "newly-allocates-devices-for-tenants",
+                f"{_NEWLY_ALLOCATED} && has({_DEVICES}.results) && {_DEVICES}.results.exists(r, {_FOR_TENANTS})",
             ),
-            validation,
-        ],
+            variables={
+                GENERATED.tenants: EMPTY,
+                GENERATED.limits: EMPTY,
+                "results": f"dyn(object).status.allocation.devices.results.filter(r, {_FOR_TENANTS})",
+                "unknown": f"{asked}.filter(name, !({known}))",
+                "asked": f"{asked}.filter(name, {known})",
+                **LABELS,
+                # What a class sets is the platform team's.
+                "configs": f"(has({_DEVICES}.config) ? dyn(object).status.allocation.devices.config : [])"
+                f".filter(c, c.source == 'FromClaim' && has(c.opaque) && c.opaque.driver == '{names.DRIVER}')"
+                ".map(c, c.opaque.parameters)",
+                **SETTINGS,
+                **variables,
+            },
+            validations=[
+                forbidden(
+                    "size(variables.unknown) == 0",
+                    "'device ' + variables.results[0].pool + '/' + variables.results[0].device + ' is reserved for "
+                    "tenants of SharingPolicy ' + variables.unknown.join(', ') + ', which this guard does not know "
+                    "(yet): see the conditions of that policy'",
+                ),
+                validation,
+            ],
+        ),
     )

@@ -11,7 +11,16 @@ from gpusharing.core.cluster.guards.checks import (
     of_tenants,
     requested,
 )
-from gpusharing.core.cluster.guards.form import CLAIM_SPEC, GENERATED, LABELS, REQUESTS, guard, refusals, rule
+from gpusharing.core.cluster.guards.form import (
+    CLAIM_SPEC,
+    GENERATED,
+    LABELS,
+    REQUESTS,
+    guard,
+    refusals,
+    rule,
+    seen_to_hold,
+)
 from gpusharing.core.cluster.guards.literals import EMPTY
 
 CLAIMS: Final = "gpusharing-claims"
@@ -31,27 +40,33 @@ def claims() -> list[dict[str, Any]]:
     return guard(
         CLAIMS,
         "Checks new claims and templates that name a class of a SharingPolicy with tenants or limits.",
-        rules=[_CREATED],
-        # Other drivers' claims may have none, and then it is null.
-        condition=("has-requests", f"[{CLAIM_SPEC}].exists(s, has(s.devices.requests) && s.devices.requests != null)"),
-        variables={
-            GENERATED.tenants: EMPTY,
-            GENERATED.limits: EMPTY,
-            GENERATED.classes: EMPTY,
-            "devices": f"{CLAIM_SPEC}.devices",
-            "requests": REQUESTS,
-            "mine": f"variables.requests.filter(r, r.deviceClassName in variables.{GENERATED.classes})",
-            # Looked up, never searched: the cost of that would refuse the claims of everybody.
-            "asked": f"variables.mine.map(r, {policy_of}).distinct()",
-            **LABELS,
-            "configs": "(has(variables.devices.config) && variables.devices.config != null ? variables.devices.config "
-            f": []).filter(c, has(c.opaque) && c.opaque.driver == '{names.DRIVER}')"
-            ".map(c, c.opaque.parameters)",
-            **ASKING,
-            **SETTINGS,
-            **variables,
-        },
-        validations=[validation],
+        **seen_to_hold(
+            CLAIMS,
+            rules=[_CREATED],
+            # Other drivers' claims may have none, and then it is null.
+            condition=(
+                "has-requests",
+                f"[{CLAIM_SPEC}].exists(s, has(s.devices.requests) && s.devices.requests != null)",
+            ),
+            variables={
+                GENERATED.tenants: EMPTY,
+                GENERATED.limits: EMPTY,
+                GENERATED.classes: EMPTY,
+                "devices": f"{CLAIM_SPEC}.devices",
+                "requests": REQUESTS,
+                "mine": f"variables.requests.filter(r, r.deviceClassName in variables.{GENERATED.classes})",
+                # Looked up, never searched: the cost of that would refuse the claims of everybody.
+                "asked": f"variables.mine.map(r, {policy_of}).distinct()",
+                **LABELS,
+                "configs": "(has(variables.devices.config) && variables.devices.config != null ? "
+                f"variables.devices.config : []).filter(c, has(c.opaque) && c.opaque.driver == '{names.DRIVER}')"
+                ".map(c, c.opaque.parameters)",
+                **ASKING,
+                **SETTINGS,
+                **variables,
+            },
+            validations=[validation],
+        ),
     )
 
 

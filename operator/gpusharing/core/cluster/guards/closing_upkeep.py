@@ -10,7 +10,7 @@ import pydantic
 from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.core.cluster.guards import literals
 from gpusharing.core.cluster.guards.closing import CLOSED, CLOSING
-from gpusharing.core.cluster.guards.form import REVISION
+from gpusharing.core.cluster.guards.form import new_revision, revision_of
 from gpusharing.core.cluster.guards.installation import binds, is_as_installed
 from gpusharing.core.cluster.guards.upkeep import MOST_TOGETHER, Bindings, Guards, texts
 from gpusharing.core.intents import Patch, Stage, Target
@@ -53,9 +53,8 @@ def holds(guards: Guards, bindings: Bindings) -> bool:
 
 def read(guard: ValidatingAdmissionPolicy) -> Written:
     found = texts(guard)
-    revision = str(found.get(REVISION, "")).strip("'")
     fence = {pool: _records(literal) for pool, literal in literals.read(found.get(CLOSED, literals.EMPTY)).items()}
-    return Written(int(revision) if revision.isdecimal() else 0, {pool: kept for pool, kept in fence.items() if kept})
+    return Written(revision_of(found), {pool: kept for pool, kept in fence.items() if kept})
 
 
 def update_fence(
@@ -147,8 +146,7 @@ def _writes(guard: ValidatingAdmissionPolicy, literal: str) -> tuple[Patch, ...]
     known = texts(guard)
     if known[CLOSED] == literal:
         return ()
-    # No other write of this guard has this version, and later ones have higher ones.
-    rendered = known | {CLOSED: literal, REVISION: f"'{guard.metadata.resource_version}'"}
+    rendered = known | {CLOSED: literal} | new_revision(guard.metadata.resource_version)
     variables = [{"name": name, "expression": text} for name, text in rendered.items()]
     return (
         Patch(

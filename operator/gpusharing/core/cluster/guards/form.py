@@ -48,13 +48,25 @@ def probe(guard: str) -> str:
 
 
 REVISION: Final = "revision"
+NO_REVISION: Final = "''"
 _OF_REVISION: Final = "holds as of revision "
 
 
-def seen_revision(message: str) -> str | None:
+def revision_of(variables: Mapping[str, str]) -> int:
+    """Of a guard with these variables; 0: nobody has written it yet."""
+    revision = str(variables.get(REVISION, "")).strip("'")
+    return int(revision) if revision.isdecimal() else 0
+
+
+def new_revision(version: str) -> dict[str, str]:
+    """The variable, in a write that is decided on this version of the guard."""
+    return {REVISION: f"'{version}'"}
+
+
+def seen_revision(message: str) -> int | None:
     """The revision that a refusal of a probe speaks of; None: it was refused by something else."""
     _, found, revision = message.rpartition(_OF_REVISION)
-    return revision if found else None
+    return (int(revision) if revision.isdecimal() else 0) if found else None
 
 
 class Parts(TypedDict):
@@ -74,12 +86,14 @@ def seen_to_hold(
     variables: Mapping[str, str],
     validations: Sequence[Validation],
 ) -> Parts:
-    """The parts of a guard of which a dry run can tell whether it holds, and which literals it goes by."""
+    """The parts of a guard of which a dry run can tell whether it holds, and which literals it goes by. It is the
+    operator that numbers them: a revision is the version of the guard that its write was decided on, which no other
+    write of this guard has, and later ones have higher ones."""
     is_probe = "request.resource.resource == 'leases'"
     return Parts(
         rules=[*rules, rule(PROBES, ["CREATE"], "leases")],
         condition=(condition[0], f"{is_probe} ? object.metadata.name == '{probe(name)}' : ({condition[1]})"),
-        variables={REVISION: "''", **variables},
+        variables={REVISION: NO_REVISION, **variables},
         validations=[
             forbidden(f"!({is_probe})", f"'{name} {_OF_REVISION}' + variables.{REVISION}"),
             *({**validation, "expression": f"{is_probe} || {validation['expression']}"} for validation in validations),

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from gpusharing.core.cluster.guards.checks import of_tenants
-from gpusharing.core.cluster.guards.form import GENERATED, LABELS, guard, refusals, rule
+from gpusharing.core.cluster.guards.form import GENERATED, LABELS, guard, refusals, rule, seen_to_hold
 from gpusharing.core.cluster.guards.literals import EMPTY
 
 PODS: Final = "gpusharing-pods"
@@ -24,22 +24,25 @@ def pods() -> list[dict[str, Any]]:
     return guard(
         PODS,
         "Checks new pods that ask for an extended resource of a SharingPolicy with tenants.",
-        rules=[rule("", ["CREATE"], "pods")],
-        condition=(
-            "asks-for-extended-resources",
-            f"{_CONTAINERS}.exists(c, {_LIMITED} && c.resources.limits.exists(k, k.contains('/')))",
+        **seen_to_hold(
+            PODS,
+            rules=[rule("", ["CREATE"], "pods")],
+            condition=(
+                "asks-for-extended-resources",
+                f"{_CONTAINERS}.exists(c, {_LIMITED} && c.resources.limits.exists(k, k.contains('/')))",
+            ),
+            variables={
+                GENERATED.tenants: EMPTY,
+                GENERATED.classes: EMPTY,
+                GENERATED.resources: EMPTY,
+                "mine": f"{_CONTAINERS}.filter(c, {_LIMITED})"
+                f".map(c, c.resources.limits.map(k, k).filter(k, {is_resource} || {is_class})).flatten()",
+                "asked": f"variables.mine.map(k, {policy_of}).distinct()",
+                **LABELS,
+                **variables,
+            },
+            validations=[validation],
         ),
-        variables={
-            GENERATED.tenants: EMPTY,
-            GENERATED.classes: EMPTY,
-            GENERATED.resources: EMPTY,
-            "mine": f"{_CONTAINERS}.filter(c, {_LIMITED})"
-            f".map(c, c.resources.limits.map(k, k).filter(k, {is_resource} || {is_class})).flatten()",
-            "asked": f"variables.mine.map(k, {policy_of}).distinct()",
-            **LABELS,
-            **variables,
-        },
-        validations=[validation],
         # The allocation guard holds them all the same, and this one could stop every pod of the cluster.
         fails_closed=False,
     )

@@ -13,7 +13,7 @@ from gpusharing.core.cluster.device_classes import PolicyClass
 from gpusharing.core.cluster.guards import literals
 from gpusharing.core.cluster.guards.allocation import ALLOCATION
 from gpusharing.core.cluster.guards.claims import CLAIMS
-from gpusharing.core.cluster.guards.form import GENERATED
+from gpusharing.core.cluster.guards.form import GENERATED, REVISION, new_revision, revision_of
 from gpusharing.core.cluster.guards.installation import binds, is_as_installed
 from gpusharing.core.cluster.guards.literals import Entries
 from gpusharing.core.cluster.guards.namespaces import NAMESPACES
@@ -21,6 +21,7 @@ from gpusharing.core.cluster.guards.pods import PODS
 from gpusharing.core.intents import Patch, Stage, Target
 from gpusharing.core.policies.policy import ExaminedPolicy, rank
 from gpusharing.core.reasons import Complaint, DegradedReason
+from gpusharing.core.state.seen_entries import Entry, SeenEntries
 from gpusharing.core.text import listed
 
 REQUIRED: Final = (ALLOCATION, CLAIMS, PODS)
@@ -44,8 +45,13 @@ ByVariable = Mapping[str, Entries]
 
 
 def update_guards(
-    policies: Sequence[ExaminedPolicy], classes: Sequence[PolicyClass], guards: Guards, bindings: Bindings
+    policies: Sequence[ExaminedPolicy],
+    classes: Sequence[PolicyClass],
+    guards: Guards,
+    bindings: Bindings,
+    seen: SeenEntries,
 ) -> ClusterDecision:
+    """`seen`: what is in force on all API servers. A policy waits for all that the guards know of it."""
     guarded = {item.name: item for item in policies if not item.is_suspended and _needs_guards(item.policy)}
     suspended = frozenset(item.name for item in policies if item.is_suspended)
     known = {name: _known(guards[name], variables) for name, variables in _VARIABLES.items() if name in guards}
@@ -61,10 +67,14 @@ def update_guards(
     for name, entries in kept.items():
         after = {variable: {**entries[variable], **wanted[variable]} for variable in entries}
         pending |= {policy for policy in guarded if _differ(policy, known[name], after)}
+        if name in REQUIRED:
+            pending |= _concerned(_as_entries(known[name]) - seen.get(name, frozenset()), guarded)
         before = texts(guards[name])
         rendered = before | {variable: literals.render(after[variable]) for variable in after}
-        if rendered != before:
-            patches.append(_patch(guards[name], rendered))
+        is_numbered = REVISION not in before or revision_of(before) > 0
+        if rendered != before or (not is_numbered and any(after.values())):
+            numbered = new_revision(guards[name].metadata.resource_version) if REVISION in before else {}
+            patches.append(_patch(guards[name], rendered | numbered))
     complaints: defaultdict[str, list[Complaint]] = defaultdict(list)
     if missing := _missing(guards, bindings):
         pending |= guarded.keys()
@@ -157,6 +167,24 @@ def _of_policies(entries: Entries, policies: frozenset[str]) -> Entries:
 def _differ(policy: str, before: ByVariable, after: ByVariable) -> bool:
     only = frozenset({policy})
     return any(_of_policies(before[variable], only) != _of_policies(after[variable], only) for variable in after)
+
+
+def entries_of(guard: ValidatingAdmissionPolicy) -> frozenset[Entry]:
+    """Of one that is required."""
+    return _as_entries(_known(guard, _VARIABLES[guard.metadata.name]))
+
+
+def _as_entries(known: ByVariable) -> frozenset[Entry]:
+    return frozenset(
+        Entry(variable, key, literal) for variable, entries in known.items() for key, literal in entries.items()
+    )
+
+
+def _concerned(entries: Iterable[Entry], policies: Iterable[str]) -> set[str]:
+    """Those of the policies that the entries are about: keyed by their names, or leading to them."""
+    by_literal = {literals.of(name): name for name in policies}
+    found = {name for entry in entries for name in (entry.key, by_literal.get(entry.literal, ""))}
+    return found & set(by_literal.values())
 
 
 def texts(guard: ValidatingAdmissionPolicy) -> dict[str, Any]:

@@ -59,6 +59,16 @@ def run(*arguments: str) -> Run:
     return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
+def _check_that_all_was_read(*arguments: str, nodes: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gpusharing", *arguments, "-o", "json"], capture_output=True, text=True, check=False
+    )
+    steps = json.loads(done.stdout)["steps"]
+    published = sum(len(spec.get("devices", ())) for spec in EVERY_MODE.slices(node_name(0)))
+    if [int(step["devices"]) for step in steps] != [nodes * published]:
+        raise RuntimeError(f"not all devices were looked at: {done.stdout}")
+
+
 async def several(*arguments: str) -> Run:
     """The medians, after once for nothing: files are read, and the API server is warm."""
     await asyncio.to_thread(run, *arguments)
@@ -85,7 +95,7 @@ async def explains(nodes: int, claims: int) -> list[Figure]:
         await all_at_once(_publish(admin, number) for number in range(nodes))
         fleet = f"{nodes:,} nodes x 8 GPUs, {claims:,} claims"
         for name, asked in _ASKERS.items():
-            figures += await _explain(control_plane, admin, name, asked, fleet)
+            figures += await _explain(control_plane, admin, name, asked, nodes=nodes, fleet=fleet)
     return figures
 
 
@@ -127,7 +137,7 @@ async def _publish(admin: Admin, number: int) -> None:
 
 
 async def _explain(
-    control_plane: ControlPlane, admin: Admin, name: str, asked: dict[str, Any], fleet: str
+    control_plane: ControlPlane, admin: Admin, name: str, asked: dict[str, Any], *, nodes: int, fleet: str
 ) -> Sequence[Figure]:
     pod = name.replace(" ", "-").lower()
     devices = {"requests": [{"name": "gpu", "exactly": asked}]}
@@ -135,7 +145,9 @@ async def _explain(
     container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}
     spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": pod}], "containers": [container]}
     await admin.call("POST", _PODS, {"metadata": {"name": pod}, "spec": spec})
-    found = await several("explain", "pod", pod, "--kubeconfig", str(control_plane.kubeconfig))
+    command = ("explain", "pod", pod, "--kubeconfig", str(control_plane.kubeconfig))
+    await asyncio.to_thread(_check_that_all_was_read, *command, nodes=nodes)
+    found = await several(*command)
     what = f"`gpusharing explain pod`, it {name}"
     return [
         absolute(f"{what}, {fleet}, median of {ROUNDS}", found.seconds, "s", at_most=2),

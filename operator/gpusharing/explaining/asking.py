@@ -119,18 +119,24 @@ def prepare(scene: Scene, claims: Sequence[Claim], *, denied: Collection[str] = 
     """`group`: whether nodes that are alike are asked once; otherwise each is."""
     nodes = [Node(metadata=LabelledMeta(name=one.metadata.name, labels=dict(one.labels))) for one in scene.nodes]
     published = alike.sort(scene.slices)
+    # Alone each node has what it has, and nothing of another's.
+    contents = alike.Contents(_reads(scene, claims) if group else None)
     groups = [alike.Group(node, (node.metadata.name,)) for node in nodes]
     if group:
         groups = alike.group(
             nodes,
             published,
             alike.taken_of_pools(scene.claims),
-            reads=_reads(scene, claims),
+            contents=contents,
             rules=scene.taint_rules,
             claims=claims,
         )
     asked = published.concerning({each.representative.metadata.name for each in groups})
-    slices = [ResourceSlice(metadata=WholeMeta(name=one.metadata.name), spec=one.whole_spec()) for one in asked]
+    heads = published.heads
+    slices = [
+        ResourceSlice(metadata=WholeMeta(name=one.metadata.name), spec=contents.spec(one, heads[one.metadata.name]))
+        for one in asked
+    ]
     inventory = Inventory(slices, minor=scene.world.minor, rules=scene.taint_rules)
     pools = {published.heads[one.metadata.name].pool.name for one in asked}
     taken, holders = _taken(scene.claims, pools, _devices(groups, inventory), scene.world.minor)

@@ -119,7 +119,7 @@ def _fleet(nodes: int) -> Fleet:
     fleet = Fleet(nodes=nodes, gpus=8, policies=[policy("all", offers=offers)])
     fleet.namespaces = {f"team-{number}": {} for number in range(20)}
     for number in range(nodes):
-        where = {"node": f"node-{number}", "namespace": f"team-{number % 20}"}
+        where: dict[str, Any] = {"node": f"node-{number}", "namespace": f"team-{number % 20}"}
         for place in range(8):
             fleet.hold(f"gpu-{place // 4}-timeslicing", **where)
         fleet.hold("gpu-2", **where)

@@ -344,8 +344,8 @@ async def remove_what_is_ours(they: Everybody) -> None:
         if one.metadata.name.endswith(OURS):
             await they.api.delete(DEVICE_CLASSES, one.metadata.name, uid=one.metadata.uid)
     for template in (await they.api.list(RESOURCE_CLAIM_TEMPLATES))[0]:
-        about = template.metadata
-        await they.api.delete(RESOURCE_CLAIM_TEMPLATES, about.name, uid=about.uid, namespace=about.namespace)
+        name, uid = template.metadata.name, template.metadata.uid
+        await they.api.delete(RESOURCE_CLAIM_TEMPLATES, name, uid=uid, namespace=template.metadata.namespace)
     for quota in (await they.api.list(RESOURCE_QUOTAS))[0]:
         about = quota.metadata
         await they.api.delete(RESOURCE_QUOTAS, about.name, uid=about.uid, namespace=about.namespace)

@@ -110,8 +110,8 @@ def test_tenants_bring_guards_classes_and_quotas() -> None:
 
 
 def test_templates_are_made_in_the_namespaces_of_tenants() -> None:
-    spec = {"tenants": TENANTS, "classes": {"templates": True}}
-    found = planned(Fleet(policies=[policy("shared", offers=mps())]), policy("shared", offers=mps(), **spec))
+    wanted = policy("shared", offers=mps(), tenants=TENANTS, classes={"templates": True})
+    found = planned(Fleet(policies=[policy("shared", offers=mps())]), wanted)
     assert "ResourceClaimTemplate search/shared-mps" in [str(one.object) for one in found.objects]
 
 

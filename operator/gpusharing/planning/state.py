@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -145,7 +144,7 @@ def _spec(one: Encoded) -> bytes:
 
 
 def _decoded(kind: type[T], one: Encoded, state: State) -> T | None:
-    adapter: pydantic.TypeAdapter[T] = _adapter(kind)
+    adapter = _adapter(kind)
     try:
         return _of_text(adapter, one) if isinstance(one, bytes) else adapter.validate_python(one)
     except ValueError:
@@ -165,10 +164,13 @@ def _of_text(adapter: pydantic.TypeAdapter[T], text: bytes) -> T:
 
 def decode(kind: type[T], value: Json) -> T:
     """Of an object of ours. Raises ValueError."""
-    adapter: pydantic.TypeAdapter[T] = _adapter(kind)
+    adapter = _adapter(kind)
     return adapter.validate_python(value)
 
 
-@cache
-def _adapter(kind: Any) -> Any:
-    return pydantic.TypeAdapter(kind)
+_ADAPTERS: Final[dict[type[Any], pydantic.TypeAdapter[Any]]] = {}
+
+
+def _adapter(kind: type[T]) -> pydantic.TypeAdapter[T]:
+    """To make one takes longer than to decode an object."""
+    return _ADAPTERS.setdefault(kind, _ADAPTERS.get(kind) or pydantic.TypeAdapter(kind))

@@ -11,7 +11,7 @@ import pytest
 
 from gpusharing import sim
 from gpusharing.core.devices.gpu import Board
-from gpusharing.forecasting.boards import MOST_GPUS, boards
+from gpusharing.forecasting.boards import boards
 from gpusharing.sim import MODELS, SimError
 from gpusharing.sim.drivers import KNOWN, Driver, find_driver
 from gpusharing.sim.models import parse_gpus
@@ -63,7 +63,9 @@ def test_the_same_node_has_the_same_gpus_and_each_its_own_uuid() -> None:
     ("gpus", "driver", "problem"),
     [
         ("B200", "535", "driver 535.261.03 does not support B200, which needs 570 or newer"),
-        (f"L4:{MOST_GPUS + 1}", "580", "a node has at most 32 GPUs, not 33"),
+        ("L4:20,T4:13", "580", "a node has at most 32 GPUs"),
+        ("L4:9999999999", "580", "a node has at most 32 GPUs"),
+        ("L4:" + 5000 * "9", "580", "a node has at most 32 GPUs"),
     ],
 )
 def test_nodes_that_cannot_be(gpus: str, driver: str, problem: str) -> None:

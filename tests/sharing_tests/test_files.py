@@ -67,7 +67,7 @@ WRONG = {
     ),
     "too many GPUs": (
         HEAD + 'nodes: [{gpus: "L4:999"}]\n',
-        "t.yaml:4:16: nodes[0].gpus: a node has at most 32 GPUs, not 999",
+        "t.yaml:4:16: nodes[0].gpus: a node has at most 32 GPUs",
     ),
     "not models": (HEAD + 'nodes: [{gpus: "L4:9999999999"}]\n', "nodes[0].gpus: must be models with counts"),
     "an unknown driver": (

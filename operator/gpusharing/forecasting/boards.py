@@ -12,7 +12,6 @@ from gpusharing.sim.errors import SimError
 from gpusharing.sim.models import Architecture, Model
 from gpusharing.sim.topology import PciSlot, pci_slots
 
-MOST_GPUS: Final = 32
 _ARCHITECTURES: Final = {
     Architecture.TURING: "Turing",
     Architecture.AMPERE: "Ampere",
@@ -26,8 +25,6 @@ _WALLS_SINCE: Final = 615
 
 def boards(models: Sequence[Model], driver: Driver, *, node: str) -> list[Board]:
     """The same each time for a node of this name. Raises SimError."""
-    if len(models) > MOST_GPUS:
-        raise SimError(f"a node has at most {MOST_GPUS} GPUs, not {len(models)}")
     slots = pci_slots(len(models))
     return [_board(index, model, slots[index], driver, node) for index, model in enumerate(models)]
 

@@ -63,6 +63,9 @@ class Model:
         return self.architecture >= Architecture.HOPPER
 
 
+MOST_GPUS = 32
+"""Of a node."""
+
 MODELS = {
     model.name: model
     for model in (
@@ -199,14 +202,20 @@ MODELS = {
 
 
 def parse_gpus(text: str) -> list[Model]:
-    """`H100-80GB:2,L4` as the models of the GPUs, in this order."""
-    return [model for part in text.split(",") for model in _parse_part(part.strip())]
+    """`H100-80GB:2,L4` as the models of the GPUs, in this order. Raises SimError."""
+    models: list[Model] = []
+    for part in text.split(","):
+        model, count = _parse_part(part.strip())
+        if len(models) + count > MOST_GPUS:
+            raise SimError(f"a node has at most {MOST_GPUS} GPUs")
+        models += [model] * count
+    return models
 
 
-def _parse_part(part: str) -> list[Model]:
+def _parse_part(part: str) -> tuple[Model, int]:
     name, colon, count = part.partition(":")
     if name not in MODELS:
         raise SimError(f"unknown GPU model {name!r}: known are {', '.join(MODELS)}")
-    if colon and not (count.isdecimal() and int(count) > 0):
+    if colon and not (count.isdecimal() and int(count[:9]) > 0):
         raise SimError(f"{part!r} needs a positive number of GPUs after the colon")
-    return [MODELS[name]] * int(count or 1)
+    return MODELS[name], int(count[:9] or 1)

@@ -90,8 +90,8 @@ def live(oracle: AllocatorOracle, seed: int, number: int, findings: Findings) ->
         pairs = zip(mine, its, strict=True)
         findings.given_up += sum(one["kind"] == GAVE_UP != other["kind"] for one, other in pairs)
         if what := difference(mine, its):
-            question = _question(replace(there, allocated=allocated), claims)
-            findings.differences.append(Difference(what, oracle.minor, seed, number, pod, question))
+            asked_ = question(replace(there, allocated=allocated), claims)
+            findings.differences.append(Difference(what, oracle.minor, seed, number, pod, asked_))
             return
         fitting = [answer for answer in its if answer["kind"] == "fits"]
         findings.fitting[f"1.{oracle.minor}"] += bool(fitting)
@@ -106,7 +106,7 @@ def live(oracle: AllocatorOracle, seed: int, number: int, findings: Findings) ->
             ours.remove(gone)
 
 
-def _question(there: World, claims: list[Json]) -> Json:
+def question(there: World, claims: list[Json]) -> Json:
     return {
         "nodes": there.nodes,
         "slices": there.slices,

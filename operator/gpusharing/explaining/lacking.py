@@ -4,7 +4,6 @@ A request is hopeless if too few devices would do even if all were free. Then wh
 otherwise it is said what has to become free.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,7 +11,8 @@ from typing import Final
 from gpusharing.api import names
 from gpusharing.api.names import GROUP
 from gpusharing.core.allocate.reasons import Reasons, Step
-from gpusharing.core.allocate.requests import Claim, Request, Wanted
+from gpusharing.core.allocate.requests import Claim, Request, Wanted, expressions
+from gpusharing.core.allocate.selecting import Selection
 from gpusharing.explaining import classes, fragments, refusals, wording
 from gpusharing.explaining.asking import Answer, Asking
 from gpusharing.explaining.scene import Scene
@@ -30,7 +30,7 @@ _IN_WORDS: Final = {
     Step.CAPACITY: "too small",
     Step.IN_USE: "in use",
     Step.CAPACITY_TAKEN: "too little left",
-    Step.COUNTERS: "excluded by other devices of the GPU",
+    Step.COUNTERS: "excluded by other devices",
     Step.CONSTRAINT: "without the attribute of the constraint",
     Step.GUARD: "reserved for other namespaces",
 }
@@ -190,10 +190,14 @@ def _tainted(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
 
 
 def _unknown_capacity(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    known: Counter[str] = Counter()
+    known: set[str] = set()
+    cluster = lack.asking.cluster
+    of_class = cluster.classes[wanted.device_class].spec.selectors
+    selection = Selection(wanted, expressions(of_class, of="class"), cluster.selectors)
     for group in lack.asking.groups:
-        for device in lack.asking.cluster.inventory.node(group.representative).devices:
-            known.update(device.room.values)
+        for device in cluster.inventory.node(group.representative).devices:
+            if selection.answer(device).matches:
+                known.update(device.room.values)
     unknown = next((name for name in wanted.capacity if name not in known), next(iter(wanted.capacity), ""))
     names_ = ", ".join(sorted(known)) or "none"
     return [waiting.UNKNOWN_CAPACITY.found(lack.about, request=one.request, capacity=unknown, known=names_)]
@@ -255,10 +259,18 @@ def _shares_taken(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
 
 def _other_mode(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
     count = wording.devices(one.fell_out[Step.COUNTERS])
+    if not _held_by_ours(one, lack):
+        return [waiting.EXCLUDED.found(lack.about, request=one.request, count=count, holders=_holders(one, lack))]
     found = [waiting.OTHER_MODE.found(lack.about, request=one.request, count=count, holders=_holders(one, lack))]
     if fragmented := fragments.finding(one, wanted, lack.asking, lack.about, lack.scene.now):
         return [fragmented]
     return found
+
+
+def _held_by_ours(one: Reasons, lack: Lack) -> bool:
+    """Only our devices exclude each other by modes."""
+    known = [lack.asking.holders[key] for key in one.holders if key in lack.asking.holders]
+    return not known or any(result.driver == lack.scene.driver for claim in known for result in claim.results)
 
 
 def _without_attribute(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:

@@ -131,7 +131,7 @@ async def test_devices_of_others_exclude_each_other(bed: Bed) -> None:
     await bed.add_claim("c", request("any", selector=f'device.attributes["{FOREIGN}"].size == "full"'))
     sentence, _, _ = await waits(bed, "c", said=NO_DEVICES, code="GSH0237", exit_=WAITS)
     assert sentence.startswith(
-        "Request gpu: 1 device cannot be allocated beside devices that are in use: pod default/first-pod"
+        "Request gpu: 1 device cannot be allocated together with devices that are in use: pod default/first-pod"
     )
 
 

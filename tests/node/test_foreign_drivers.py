@@ -139,7 +139,7 @@ async def test_who_waits_for_their_devices_is_told_why(user: User) -> None:
     assert "17 devices" in late["findings"][0]["message"]
     whole = await waiting_with(user, "whole", "GSH0237")
     assert whole["findings"][0]["message"] == (
-        "Request gpu: 1 device cannot be allocated beside devices that are in use: pod default/partitions (for 1 s)."
+        "Request gpu: 1 device cannot be allocated together with devices that are in use: pod default/partitions (for 1 s)."
     )
 
 

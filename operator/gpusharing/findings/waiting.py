@@ -261,7 +261,7 @@ EXCLUDED: Final = Entry(
     code="GSH0237",
     severity=Severity.WARNING,
     title="Devices exclude each other",
-    sentence="Request {request}: {count} cannot be allocated beside devices that are in use: {holders}.",
+    sentence="Request {request}: {count} cannot be allocated together with devices that are in use: {holders}.",
     remedy="Wait until they are released, or request another device.",
 )
 NOT_BOUND: Final = Entry(

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from allocating import pods
 from allocating.comparison import GAVE_UP, Answer, Ours, their_answer
@@ -174,16 +174,14 @@ class Running:
         await self._lane.remove(self._name, self.names)
 
 
-def _is_decided(pod: Mapping[str, object] | None) -> bool:
+def _is_decided(pod: Mapping[str, Any] | None) -> bool:
     if pod is None or is_bound(pod):
         return True
-    status = pod["status"]
-    assert isinstance(status, dict)
-    return any(one["type"] == "PodScheduled" for one in status.get("conditions", ()))
+    return any(one["type"] == "PodScheduled" for one in pod["status"].get("conditions", ()))
 
 
-def _is_allocated(claim: Mapping[str, object] | None) -> bool:
-    return claim is None or "allocation" in (claim.get("status") or {})  # type: ignore[operator]
+def _is_allocated(claim: Mapping[str, Any] | None) -> bool:
+    return claim is None or "allocation" in claim.get("status", {})
 
 
 def main() -> int:

@@ -93,7 +93,7 @@ DEMOS: Final[Mapping[str, Demo]] = {
             template("admin", asks(request(GPU, allocationMode="All", adminAccess=True))),
             pod("admin", of_template("admin")),
         ],
-        {"admin/main": 17},
+        {"admin/main": 16},
         ["DRA_ADMIN_ACCESS=true"],
     ),
     "several requests": Demo(

@@ -17,7 +17,7 @@ SHARED: Final = "shared.example.com"
 SHARED_PARTITIONS: Final = "shared-partitions.example.com"
 
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    GPU: ("--num-devices=17", "--gpu-device-status"),
+    GPU: ("--num-devices=16", "--gpu-device-status"),
     NET: ("--device-profile=net", "--num-devices=2"),
     CPU: ("--device-profile=cpu", "--cpu-numa-nodes=2"),
     PARTITIONS: ("--num-devices=1", "--gpu-partitions=4"),

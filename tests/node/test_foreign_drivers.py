@@ -85,10 +85,9 @@ async def foreign_objects(user: User) -> dict[str, str]:
 def foreign_files(user: User) -> dict[str, tuple[int, int]]:
     """By path, which file it is, and when it was written."""
     node = user.cluster.node
-    places = [run, node.kubelet_root / "plugins", node.kubelet_root / "plugins_registry"]
-    files = [
-        path for place in places for path in place.rglob("*.example.com*/**/*" if place.name == "plugins" else "*")
-    ]
+    _, specs = node.cdi_dirs
+    places = [specs, node.kubelet_root / "plugins", node.kubelet_root / "plugins_registry"]
+    files = [path for place in places for path in place.rglob("*") if not path.is_dir()]
     return {
         str(path): (path.stat().st_ino, path.stat().st_mtime_ns)
         for path in files

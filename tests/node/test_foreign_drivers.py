@@ -179,21 +179,29 @@ async def test_a_plan_knows_what_theirs_are(user: User, tmp_path: Path) -> None:
 
 async def test_nothing_of_theirs_is_touched(user: User) -> None:
     """Whatever happens to our agent, up to its end."""
+    await user.delete("pods", "both", "mps", "mixed", "--now")
+
+    async def nothing_is_prepared() -> None:
+        assert (await user.get("nodesharing", "node-1"))["status"]["claims"] == []
+
+    await eventually(nothing_is_prepared)
     objects, files = await foreign_objects(user), foreign_files(user)
     assert len(objects) > len(OPTIONS) * 2
     assert len(files) > len(OPTIONS) * 4
-    cluster = user.cluster
-    await cluster.agent.kill()
-    await cluster.agent.start()
+    pods = await user.pods("Running", app="demo")
+    agent = user.cluster.agent
+    await agent.kill()
+    await agent.start()
     await user.delete("sharingpolicy", "shared")
-    await user.delete("pods", "both", "mps", "mixed", "--now")
-    await user.nothing_prepared()
-    await cluster.agent.stop()
-    place = cluster.agent.argv.index("agent") + 1
-    await run([*cluster.agent.argv[:place], "cleanup", *cluster.agent.argv[place:]], env=cluster.agent.env)
-    theirs = {name: version for name, version in objects.items() if name in await foreign_objects(user)}
-    assert await foreign_objects(user) == theirs
+    await agent.stop()
+    place = agent.argv.index("agent") + 1
+    said = await run([*agent.argv[:place], "cleanup", *agent.argv[place:]], env=agent.env)
+    assert "nothing of the agent is left" in said
+    assert await foreign_objects(user) == objects
     assert foreign_files(user) == files
+    assert [one["metadata"]["uid"] for one in await user.pods("Running", app="demo")] == [
+        one["metadata"]["uid"] for one in pods
+    ]
 
 
 async def test_nobody_of_us_has_written_to_theirs(user: User) -> None:

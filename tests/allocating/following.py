@@ -25,7 +25,8 @@ class Following:
         self._task: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._follow())
+        version = (await self._admin.call("GET", self._path))["metadata"]["resourceVersion"]
+        self._task = asyncio.create_task(self._follow(version))
         return self
 
     async def __aexit__(
@@ -47,8 +48,7 @@ class Following:
             del self._news[name]
         return self._found.get(name)
 
-    async def _follow(self) -> None:
-        version = (await self._admin.call("GET", self._path))["metadata"]["resourceVersion"]
+    async def _follow(self, version: str) -> None:
         while True:
             async for event, value in self._admin.events(self._path, version):
                 version = value["metadata"]["resourceVersion"]

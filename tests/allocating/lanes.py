@@ -49,7 +49,7 @@ class Bed:
 
 @asynccontextmanager
 async def bed(minor: int = NEWEST) -> AsyncIterator[Bed]:
-    """An older version is emulated."""
+    """An older version is emulated: then kube-scheduler allocates as the newest one does, without its new features."""
     emulated = None if minor == NEWEST else f"1.{minor}"
     async with (
         ControlPlane(emulated_version=emulated) as control_plane,
@@ -97,6 +97,9 @@ class Lane:
                 # Nobody would ever fulfil them.
                 device.pop("bindingConditions", None)
                 device.pop("bindingFailureConditions", None)
+                if self.bed.minor < NEWEST:
+                    # Its ranges are in fractions, of which an older version knows nothing.
+                    device.get("capacity", {}).pop("cores", None)
         there.slices[:] = there.slices if self.is_alone else [self._confined(one) for one in there.slices]
         return there
 

@@ -60,7 +60,7 @@ async def live(lane: Lane, seed: int, number: int, findings: Findings) -> None:
     random = Random(f"{seed}/{number}/scheduler")  # noqa: S311 (no secret)
     there = lane.world(seed, number)
     await lane.publish(there.slices)
-    ours = Ours(there, lane.bed.minor, rules=lane.bed.rules)
+    ours = Ours(there, NEWEST, rules=lane.bed.rules)
     classes = pods.suitable_classes(there.slices)
     living: list[Running] = []
     for count in range(IN_EACH_CLUSTER):
@@ -77,7 +77,7 @@ async def live(lane: Lane, seed: int, number: int, findings: Findings) -> None:
         findings.fitting[f"1.{lane.bed.minor}"] += node is not None
         if what := _difference(node, its, fitting):
             asked = question(there, pod.claims) | {"pod": pod.value}
-            findings.differences.append(Difference(what, lane.bed.minor, seed, number, count, asked))
+            findings.differences.append(Difference(what, NEWEST, seed, number, count, asked))
             living.append(pod)
             break
         if node:

@@ -79,7 +79,7 @@ def _class(driver: str) -> dict[str, Any]:
 @asynccontextmanager
 async def running(cluster: Cluster, program: Path) -> AsyncIterator[Mapping[str, Process]]:
     """All of them on the only node, by their names; the manifests are applied."""
-    kubeconfig = await cluster.service_account_kubeconfig("default", _ACCOUNT)
+    kubeconfig = await cluster.service_account_kubeconfig("default", _ACCOUNT, node=cluster.node.name)
     async with AsyncExitStack() as stack:
         found = {}
         for driver in OPTIONS:

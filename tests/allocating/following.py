@@ -45,7 +45,7 @@ class Following:
                 await self._news[name].wait()
         if name in self._gone:
             # Names are not used again.
-            del self._news[name]
+            self._news.pop(name, None)
         return self._found.get(name)
 
     async def _follow(self, version: str) -> None:

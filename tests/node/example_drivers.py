@@ -1,5 +1,6 @@
 """Kubernetes' example of a driver for devices, several times on one node: each time as another driver."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -80,12 +81,11 @@ def _class(driver: str) -> dict[str, Any]:
 async def running(cluster: Cluster, program: Path) -> AsyncIterator[Mapping[str, Process]]:
     """All of them on the only node, by their names; the manifests are applied."""
     kubeconfig = await cluster.service_account_kubeconfig("default", _ACCOUNT, node=cluster.node.name)
+    found = {driver: _plugin(cluster, program, driver, kubeconfig) for driver in OPTIONS}
     async with AsyncExitStack() as stack:
-        found = {}
-        for driver in OPTIONS:
-            found[driver] = await stack.enter_async_context(
-                _plugin(cluster, program, driver, kubeconfig).killed_at_end()
-            )
+        async with asyncio.TaskGroup() as tasks:
+            for plugin in found.values():
+                tasks.create_task(stack.enter_async_context(plugin.killed_at_end()))
         yield found
 
 

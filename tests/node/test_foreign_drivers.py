@@ -120,10 +120,13 @@ async def test_a_pod_has_devices_of_both(user: User) -> None:
 
     status, said = await explain(user, "pod", "both")
     assert (status, codes(said)) == (0, ["GSH0304"])
-    ours, theirs = sorted(said["devices"], key=lambda one: not one["mode"])
+    ours, theirs = sorted(said["devices"], key=lambda one: "mode" not in one)
     assert (ours["device"], ours["mode"], ours["policy"]) == ("gpu-0-timeslicing", "TimeSlicing", "shared")
     assert re.fullmatch(rf"{GPU}/node-1/gpu-\d+", theirs["device"])
-    assert (theirs["node"], theirs["gpu"], theirs["mode"], theirs["policy"]) == ("node-1", "", "", "-")
+    unset = dict.fromkeys(("limits", "neighbours", "policy"), "-")
+    assert theirs == {"claim": theirs["claim"], "node": "node-1", "device": theirs["device"], **unset}
+        ("limits", "neighbours", "policy"), "-"
+    )
 
 
 async def test_who_waits_for_their_devices_is_told_why(user: User) -> None:

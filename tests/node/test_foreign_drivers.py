@@ -125,8 +125,6 @@ async def test_a_pod_has_devices_of_both(user: User) -> None:
     assert re.fullmatch(rf"{GPU}/node-1/gpu-\d+", theirs["device"])
     unset = dict.fromkeys(("limits", "neighbours", "policy"), "-")
     assert theirs == {"claim": theirs["claim"], "node": "node-1", "device": theirs["device"], **unset}
-        ("limits", "neighbours", "policy"), "-"
-    )
 
 
 async def test_who_waits_for_their_devices_is_told_why(user: User) -> None:

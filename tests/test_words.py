@@ -26,7 +26,10 @@ ROOMS: Final = (
     "forecasting",
     "kube",
     "nvidia",
+    "planning",
+    "sharing_tests",
     "snapshots",
+    "validating",
 )
 
 # Pattern, what to write instead, and a sentence in which it must be found.

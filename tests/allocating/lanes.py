@@ -93,7 +93,10 @@ class Lane:
         there = world(seed, number, nodes=list(self.nodes))
         there.allocated.clear()
         for one in there.slices:
-            for device in one["spec"].get("devices", ()):
+            devices = one["spec"].get("devices", [])
+            # The API server takes no name twice in one slice.
+            devices[:] = {device["name"]: device for device in devices}.values()
+            for device in devices:
                 # Nobody would ever fulfil them.
                 device.pop("bindingConditions", None)
                 device.pop("bindingFailureConditions", None)

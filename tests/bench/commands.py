@@ -2,11 +2,14 @@
 
 import argparse
 import asyncio
+import json
 import os
 import resource
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from agent.on_cluster import RESOURCE, Admin
@@ -14,8 +17,10 @@ from bench import document
 from bench.figures import HEADER, Figure, absolute, p50
 from bench.layouts import EVERY_MODE
 from bench.operating.crowd import Crowd, all_at_once, control_plane_alone, node_name
+from gpusharing.snapshots import file
 from harness import toolchain
 from harness.controlplane import ControlPlane
+from planning.fleets import Fleet, mps, policy, time_slicing
 
 NODES: Final = 1000
 CLAIMS: Final = 10_000
@@ -64,7 +69,7 @@ async def several(*arguments: str) -> Run:
 
 async def starts() -> list[Figure]:
     figures: list[Figure] = []
-    for arguments in (("--version",), ("explain", "--help")):
+    for arguments in (("--version",), ("explain", "--help"), ("plan", "--help"), ("validate", "--help")):
         found = await several(*arguments)
         name = f"`gpusharing {' '.join(arguments)}`, median of {ROUNDS}"
         figures.append(absolute(name, found.seconds, "s", at_most=0.3))
@@ -81,6 +86,36 @@ async def explains(nodes: int, claims: int) -> list[Figure]:
         for name, asked in _ASKERS.items():
             figures += await _explain(control_plane, admin, name, asked, fleet)
     return figures
+
+
+async def plans(nodes: int) -> list[Figure]:
+    """A mode is taken from GPUs that have 10 claims on each node, half of which share."""
+    with TemporaryDirectory() as name:
+        snapshot, manifest = Path(name) / "snapshot.json", Path(name) / "policy.json"
+        snapshot.write_text(file.dumps(_fleet(nodes).world()))
+        manifest.write_text(json.dumps(policy("all", offers={"exclusive": {}, **mps(8)})))
+        found = await several("plan", "-f", str(manifest), "--snapshot", str(snapshot))
+    fleet = f"{nodes:,} nodes x 8 GPUs, {nodes * 10:,} claims, from a file"
+    return [
+        absolute(f"`gpusharing plan`, {fleet}, median of {ROUNDS}", found.seconds, "s", at_most=10),
+        absolute("`gpusharing plan`, CPU of the command", found.cpu, "s", at_most=10),
+        absolute("`gpusharing plan`, resident memory, most", found.resident_mib, "MiB", at_most=500),
+    ]
+
+
+def _fleet(nodes: int) -> Fleet:
+    offers = {"exclusive": {}, **time_slicing(4), **mps(8), "mig": {"profiles": ["1g.10gb", "3g.40gb"]}}
+    fleet = Fleet(nodes=nodes, gpus=8, policies=[policy("all", offers=offers)])
+    fleet.namespaces = {f"team-{number}": {} for number in range(20)}
+    for number in range(nodes):
+        where = {"node": f"node-{number}", "namespace": f"team-{number % 20}"}
+        for place in range(8):
+            fleet.hold(f"gpu-{place // 4}-timeslicing", **where)
+        fleet.hold("gpu-2", **where)
+        fleet.hold("gpu-3", **where)
+    for number in range(200):
+        fleet.wait("mps.gpu.nvidia.com" if number % 2 else "gpu.nvidia.com", namespace=f"team-{number % 20}")
+    return fleet
 
 
 async def _publish(admin: Admin, number: int) -> None:
@@ -109,7 +144,7 @@ async def _explain(
 
 
 async def measure(nodes: int) -> list[Figure]:
-    return [*await starts(), *await explains(nodes, claims=CLAIMS * nodes // NODES)]
+    return [*await starts(), *await plans(nodes), *await explains(nodes, claims=CLAIMS * nodes // NODES)]
 
 
 def main() -> None:

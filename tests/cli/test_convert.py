@@ -54,6 +54,11 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert capsys.readouterr().out == NEW
 
 
+def test_a_file_of_today(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder / "sub") == exits.OK
+    assert capsys.readouterr() == (OTHER, "nothing to convert\n")
+
+
 def test_into_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = folder / "new.yaml"
     assert run(folder / "old.yaml", "-o", target) == exits.OK

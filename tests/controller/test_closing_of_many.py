@@ -25,7 +25,7 @@ pytestmark = pytest.mark.cluster
 
 NODES: Final = 100
 WITHIN: Final = 120.0
-"""Seconds. On a machine with nothing else to do the goal is 30 s, see docs/performance.md; this test runs beside others."""
+"""Seconds. The goal is 30 s on a machine that does nothing else (docs/performance.md); this runs beside other tests."""
 
 
 async def test_all_are_in_force_soon(toolchain: Path) -> None:

@@ -51,8 +51,8 @@ def test_there_are_no_other_expectations() -> None:
 
 
 def test_all_inputs_together_become_the_same_manifests() -> None:
-    """But only one policy can have an extended resource, and the first in the order of files gets it."""
+    """But only one policy can have an extended resource, and a ClusterPolicy says something of all MIG layouts."""
     together = convert([File(path.name, read(path)) for path in INPUTS])
     alone = {path.name: converted(path)[0] for path in INPUTS}
     different = [file.name for file in together.files if file.text != alone[file.name]]
-    assert different == ["time-slicing-of-nodes.yaml"]
+    assert different == ["mig-parted.yaml", "time-slicing-of-nodes.yaml"]

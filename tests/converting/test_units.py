@@ -60,7 +60,7 @@ def test_clients_of_mps_get_equal_parts(replicas: int, percent: int) -> None:
 )
 def test_pods_ask_for_the_same_resource(settings: dict[str, bool], *, transparent: bool, resource: str | None) -> None:
     """nvidia.com/gpu is that of class gpu.nvidia.com, which selects transparent shares."""
-    spec = the_policy(sharing(**settings)).spec
+    spec = the_policy(sharing("timeSlicing", 8, **settings)).spec
     assert spec.offers.time_slicing
     assert spec.offers.time_slicing.transparent is transparent
     assert spec.classes.extended_resources.time_slicing == resource
@@ -78,7 +78,7 @@ def test_pods_ask_for_the_same_resource(settings: dict[str, bool], *, transparen
     ],
 )
 def test_requests_of_more_than_one(mode: str, settings: dict[str, bool], most: int | None) -> None:
-    tenants = the_policy(sharing(mode, **settings)).spec.tenants
+    tenants = the_policy(sharing(mode, 8, **settings)).spec.tenants
     assert tenants.allow.max_shares == most
     # Nobody is kept out.
     assert tenants.namespaces.match_labels == {}
@@ -110,6 +110,54 @@ def test_nodes_have_the_policy_of_their_config(
     files += [File("operator.yaml", operator)] if operator else []
     found = policies(convert(files))
     assert {policy.metadata.name for policy in found if policy.spec.nodes.matches(labels)} == selected
+
+
+@pytest.mark.parametrize("text", ["on", "No", "y", "null", "1e3", "0777", "1_000", "2026-11-20", "0x1f", "a"])
+def test_texts_stay_texts_for_kubernetes(text: str) -> None:
+    """It reads YAML 1.1, and so does this."""
+    config = yaml.safe_dump({"version": "v1", **sharing()})
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {text: config, "other": config}}
+    found = policies(convert([File("c.yaml", yaml.safe_dump(body, default_style='"'))]))
+    assert {"nvidia.com/device-plugin.config": text} in [policy.spec.nodes.match_labels for policy in found]
+    claim = {
+        "apiVersion": "resource.k8s.io/v1alpha2",
+        "kind": "ResourceClaim",
+        "metadata": {"name": text},
+        "spec": {"resourceClassName": text},
+    }
+    (file,) = convert([File("claim.yaml", yaml.safe_dump(claim, default_style='"'))]).files
+    (request,) = yaml.safe_load(file.text)["spec"]["devices"]["requests"]
+    assert request["exactly"]["deviceClassName"] == text
+
+
+def test_a_driver_does_not_change_the_expression_that_names_it() -> None:
+    body = {
+        "apiVersion": "resource.k8s.io/v1alpha2",
+        "kind": "ResourceClass",
+        "metadata": {"name": "c"},
+        "driverName": "x' || true || '",
+    }
+    file = File("class.yaml", yaml.safe_dump(body))
+    assert convert([file]).files == (file,)
+
+
+def test_keys_that_are_no_texts_are_not_lost() -> None:
+    config = yaml.safe_dump({"version": "v1", **sharing()})
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {1: config, "other": config}}
+    file = File("c.yaml", yaml.safe_dump(body))
+    conversion = convert([file])
+    assert conversion.files == (file,)
+    assert "put it into quotes" in conversion.remarks[0].remedy
+
+
+@pytest.mark.parametrize("name", ["a b", "$(reboot)", "x;y", "", "-a", "a" * 64, "`id`"])
+def test_a_config_is_named_as_a_label_can_be(name: str) -> None:
+    """It is in a command that people copy."""
+    entry = {"devices": "all", "mig-enabled": True, "mig-devices": {"1g.5gb": 7}}
+    file = File("mig.yaml", yaml.safe_dump({"version": "v1", "mig-configs": {name: [entry]}}))
+    conversion = convert([file])
+    assert conversion.files == (file,)
+    assert [remark.entry for remark in conversion.remarks] == [NOT_CONVERTED]
 
 
 def test_a_config_that_is_alone_is_for_every_node_and_that_is_said() -> None:

@@ -110,18 +110,25 @@ def node_sharing(name: str, *held: tuple[Json, str], conditions: tuple[Condition
         conditions=conditions,
     )
     sharing = NodeSharing(
-        metadata={"name": name, "uid": f"uid-{name}", "resourceVersion": "1"},  # type: ignore[arg-type]
+        metadata={"name": name, "uid": f"uid-{name}", "resourceVersion": "1"},
         spec=NodeSharingSpec(
             gpus=(
                 GpuSharing(
                     uuid=gpu.uuid,
                     policy=_POLICY,
                     offers=ALL_MODES,
-                    allocated=tuple(AllocatedDevice(claim=uid, device=settings.device) for uid, _, settings in claims),
+                    allocated=tuple(
+                        AllocatedDevice(
+                            claim=uid,
+                            device=settings.device,
+                            share_id=f"share-{uid}" if "timeslicing" in settings.device else None,
+                        )
+                        for uid, _, settings in claims
+                    ),
                 ),
             ),
             claims=tuple(
-                ClaimSharing(uid=uid, claim=key, allocation_hash="", verdict="Allowed", settings=(settings,))  # type: ignore[arg-type]
+                ClaimSharing(uid=uid, claim=key, allocation_hash="", verdict="Allowed", settings=(settings,))
                 for uid, key, settings in claims
             ),
         ),
@@ -253,7 +260,7 @@ def _running() -> World:
 def _unhealthy() -> World:
     condition = Condition(
         type="Healthy",
-        status="False",  # type: ignore[arg-type]
+        status="False",
         reason="FatalXid",
         message="XID 79: GPU has fallen off the bus",
         last_transition_time=EARLIER,

@@ -9,13 +9,13 @@ import pydantic
 from building import DRIVER, NOW, uuid
 from building.boards import board
 from gpusharing.api import names
+from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from gpusharing.api.dra import Node, ResourceClaim
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.gpu_status import GpuStatus, MigMode, PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_status import NodeSharingStatus
 from gpusharing.api.sharing.policy import SharingPolicy
-from gpusharing.core.cluster.device_classes import selector
 from gpusharing.core.cluster.guards import allocation, claims, closing, pods
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.devices import reported_models
@@ -29,6 +29,8 @@ from gpusharing.core.state.cluster_state import Setup
 from gpusharing.snapshots.world import World
 
 MINOR: Final = 37
+_GUARD: Final = pydantic.TypeAdapter(ValidatingAdmissionPolicy)
+_BINDING: Final = pydantic.TypeAdapter(ValidatingAdmissionPolicyBinding)
 TEAM: Final = {"team": "search"}
 INSTALLED: Final = (allocation.allocation, claims.claims, closing.closing, pods.pods)
 
@@ -67,8 +69,15 @@ class Fleet:
     pods: list[dict[str, Any]] = field(default_factory=list)
 
     def hold(
-        self, device: str, *, node: str = "node-0", name: str = "", namespace: str = "default", asks_for: str = "",
-        reserved_for: str = "", consumed: Mapping[str, str] | None = None,
+        self,
+        device: str,
+        *,
+        node: str = "node-0",
+        name: str = "",
+        namespace: str = "default",
+        asks_for: str = "",
+        reserved_for: str = "",
+        consumed: Mapping[str, str] | None = None,
     ) -> None:
         """An allocated claim, and the pod that runs with it."""
         sharing = names.sharing_of_device(device)
@@ -105,6 +114,11 @@ class Fleet:
             ).model_copy(update={"status": status})
             for name, status in statuses.items()
         }
+        guards, bindings = self._guards()
+        for guard in guards:
+            decider.state.put(ValidatingAdmissionPolicy, _GUARD.validate_python(guard))
+        for binding in bindings:
+            decider.state.put(ValidatingAdmissionPolicyBinding, _BINDING.validate_python(binding))
         for one in self.policies:
             decider.state.put(SharingPolicy, SharingPolicy.model_validate(one))
         for node in nodes:
@@ -124,16 +138,15 @@ class Fleet:
         for name, sharing in sharings.items():
             specs, status = self._publish(name, sharing)
             sharings[name] = sharing.model_copy(update={"status": status})
-            slices += [
-                {"metadata": {"name": f"{name}-{number}"}, "spec": spec} for number, spec in enumerate(specs)
-            ]
-        guards, bindings = self._guards()
+            slices += [{"metadata": {"name": f"{name}-{number}"}, "spec": spec} for number, spec in enumerate(specs)]
         classes = [*_classes_of_ours(), *(_created(intent) for intent in decider.pending if _is_class(intent))]
         return World(
             minor=MINOR,
             taken_at=NOW,
             nodes=nodes,
-            namespaces=[{"metadata": {"name": name, "labels": dict(labels)}} for name, labels in self.namespaces.items()],
+            namespaces=[
+                {"metadata": {"name": name, "labels": dict(labels)}} for name, labels in self.namespaces.items()
+            ],
             node_sharings=[
                 {"metadata": {"name": name, "uid": f"uid-ns-{name}", "resourceVersion": "1", "generation": 2}}
                 | sharing.model_copy().to_json()
@@ -186,18 +199,30 @@ class Fleet:
             entry = entries[one.uuid]
             pool = names.pool(node, restricted_to=entry.restricted_to)
             found = OfferedGpu(
-                gpu=one, offers=entry.offers or AS_FOUND, policy=entry.policy, configured=True,
-                restricted=entry.restricted, allow=entry.allow,
+                gpu=one,
+                offers=entry.offers or AS_FOUND,
+                policy=entry.policy,
+                configured=True,
+                restricted=entry.restricted,
+                allow=entry.allow,
             )
             name = entry.policy.name if entry.policy else ""
             holders = tuple(
                 Holder(allocated.claim, allocated.device, allocated.share_id) for allocated in entry.allocated
             )
             offered.append(found)
-            views.append(GpuView(
-                gpu=one, group=f"{name}/{one.product_name}", menu=menu(found), policy=name or None, pool=pool,
-                configured=True, published=Publication(pool=pool, complete=True), prepared=holders,
-            ))
+            views.append(
+                GpuView(
+                    gpu=one,
+                    group=f"{name}/{one.product_name}",
+                    menu=menu(found),
+                    policy=name or None,
+                    pool=pool,
+                    configured=True,
+                    published=Publication(pool=pool, complete=True),
+                    prepared=holders,
+                )
+            )
         plans = narrow(views, now=1e9)
         by_pool: dict[str, list[PublishedGpu]] = {}
         for one, plan in zip(offered, plans, strict=True):
@@ -208,11 +233,13 @@ class Fleet:
             for spec in slice_specs(some, node=node, pool=pool, driver=DRIVER, generation=1)
         ]
         statuses = tuple(
-            status.model_copy(update={
-                "policy": entries[status.uuid].policy,
-                "pool": plan.publication.pool,
-                "published": tuple(PublishedDevice(device=entry.device) for entry in plan.publication.entries),
-            })
+            status.model_copy(
+                update={
+                    "policy": entries[status.uuid].policy,
+                    "pool": plan.publication.pool,
+                    "published": tuple(PublishedDevice(device=entry.device) for entry in plan.publication.entries),
+                }
+            )
             for status, plan in zip(sharing.status.gpus, plans, strict=True)
         )
         return specs, sharing.status.model_copy(update={"gpus": statuses})
@@ -223,16 +250,9 @@ class Fleet:
             return [], []
         made = [make() for make in INSTALLED]
         decider = Decider(Setup(driver=DRIVER, minor=MINOR))
-        from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding  # noqa: PLC0415
-
         for guard, binding in made:
-            decider.state.put(
-                ValidatingAdmissionPolicy, pydantic.TypeAdapter(ValidatingAdmissionPolicy).validate_python(guard)
-            )
-            decider.state.put(
-                ValidatingAdmissionPolicyBinding,
-                pydantic.TypeAdapter(ValidatingAdmissionPolicyBinding).validate_python(binding),
-            )
+            decider.state.put(ValidatingAdmissionPolicy, _GUARD.validate_python(guard))
+            decider.state.put(ValidatingAdmissionPolicyBinding, _BINDING.validate_python(binding))
         for one in self.policies:
             decider.state.put(SharingPolicy, SharingPolicy.model_validate(one))
         for _ in decider.steps(now=NOW):
@@ -301,6 +321,3 @@ def _is_class(intent: object) -> bool:
 def _created(intent: Any) -> dict[str, Any]:
     metadata = {**intent.body["metadata"], "uid": "uid-class", "resourceVersion": "1", "creationTimestamp": NOW}
     return {**intent.body, "metadata": metadata}
-
-
-__all__ = ["Fleet", "claim", "mps", "pod", "policy", "selector", "time_slicing"]

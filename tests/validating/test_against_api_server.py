@@ -44,11 +44,10 @@ class Server:
     async def refusal(self, value: Mapping[str, Any], *, namespace: str = "default") -> str | None:
         """What it says against the object, in a dry run; None: nothing."""
         root = "api" if "/" not in value["apiVersion"] else "apis"
-        plural = PLURALS.get(value["kind"], "unknown").format(
-            namespace=value["metadata"].get("namespace") or namespace
-        )
+        plural = PLURALS.get(value["kind"], "unknown").format(namespace=value["metadata"].get("namespace") or namespace)
         url = f"{self._url}/{root}/{value['apiVersion']}/{plural}?dryRun=All&fieldValidation=Strict"
-        async with self._session.post(url, data=json.dumps(value, separators=(",", ":")), headers={"Content-Type": "application/json"}) as it:
+        body = json.dumps(value, separators=(",", ":"))
+        async with self._session.post(url, data=body, headers={"Content-Type": "application/json"}) as it:
             text = await it.text()
             assert it.status in {201, 400, 403, 404, 422}, text
             return None if it.status == 201 else text

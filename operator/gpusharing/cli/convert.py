@@ -55,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         _write(arguments.output, _joined(conversion.files))
     else:
         sys.stdout.write(_joined(conversion.files))
+    if list(conversion.files) == files and not conversion.remarks:
+        sys.stderr.write("nothing to convert\n")
     found = [remark.finding for remark in conversion.remarks]
     found = [finding for finding in found if finding.code not in arguments.ignore]
     _report(found)

@@ -1,5 +1,8 @@
 """With which number a command ends. docs/explain.md lists them."""
 
+import argparse
+import sys
+from collections.abc import Callable
 from typing import Final
 
 OK: Final = 0
@@ -8,6 +11,8 @@ FAILED: Final = 1
 """The command could not do its work: the API server, a file or an object is missing."""
 USAGE: Final = 2
 """Wrong options: argparse's number."""
+UNREADABLE: Final = 2
+"""`test`: a file cannot be read, or says nothing that can be tried; FAILED is for what is not as expected."""
 CHANGES: Final = 2
 """`plan --detailed-exitcode`: something changes."""
 DISTURBS: Final = 3
@@ -20,3 +25,19 @@ NEVER: Final = 4
 
 class CommandError(Exception):
     """Ends a command with FAILED and this sentence."""
+
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def reporting(run: Run) -> Run:
+    """The command, which says what stopped it."""
+
+    def reported(arguments: argparse.Namespace) -> int:
+        try:
+            return run(arguments)
+        except CommandError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return FAILED
+
+    return reported

@@ -61,11 +61,17 @@ def run(args: argparse.Namespace) -> int:
     # A command lives for a second: to look for garbage among all objects of a cluster would take half of it.
     gc.disable()
     try:
-        kind, name = _what(args)
-        found, explanation = _of_file(args, kind, name) if args.snapshot else _of_cluster(args, kind, name)
+        return _explain(args)
     except CommandError as error:
         print(f"error: {error}", file=sys.stderr)
         return exits.FAILED
+    finally:
+        gc.enable()
+
+
+def _explain(args: argparse.Namespace) -> int:
+    kind, name = _what(args)
+    found, explanation = _of_file(args, kind, name) if args.snapshot else _of_cluster(args, kind, name)
     annotations = found["metadata"].get("annotations") or {}
     _print(explanation.without(args.ignore, annotations), args)
     return _exit(explanation)

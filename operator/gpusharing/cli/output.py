@@ -94,11 +94,13 @@ class Screen:
             for row in rows
         )
 
-    def finding(self, finding: Finding) -> str:
-        """Mark, code and title; then the sentence and the remedy, indented."""
+    def finding(self, finding: Finding, *, about: str = "", place: str = "") -> str:
+        """Mark, code and title; then the sentence and the remedy, indented. `about` stands before the sentence, `place`
+        before the code."""
         mark, style = MARKS[finding.entry.severity]
-        head = f"{self.styled(mark, style)} {self.styled(finding.code, Style.BOLD)} {finding.entry.title}"
-        lines = [head, self.wrapped(finding.sentence, indent=2)]
+        where = f"{place} " if place else ""
+        head = f"{self.styled(mark, style)} {where}{self.styled(finding.code, Style.BOLD)} {finding.entry.title}"
+        lines = [head, self.wrapped(about + finding.sentence, indent=2)]
         if finding.remedy:
             lines.append(self.wrapped(f"→ {finding.remedy}", indent=2, hanging=2))
         return "\n".join(lines)

@@ -1,25 +1,9 @@
 """gpusharing plan: what a change of policies would do to a cluster, before it is applied."""
 
 import argparse
-import gc
-from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from gpusharing.cli import exits, options
-from gpusharing.cli.exits import CommandError
-from gpusharing.cli.manifests import read_sources
-from gpusharing.cli.output import Screen, Style, as_json
-from gpusharing.cli.snapshot import read_world
-from gpusharing.findings.finding import Severity
-from gpusharing.planning import reports
-from gpusharing.planning.changes import Plan
-from gpusharing.planning.deciding import Edit
-from gpusharing.planning.plan import Assumptions, plan, without
-from gpusharing.snapshots import lines
-from gpusharing.snapshots.file import SnapshotError
-from gpusharing.snapshots.world import World
-from gpusharing.validating.reports import text as finding_in_words
-from gpusharing.validating.validation import validate
 
 _FORMATS: Final = (options.TABLE, options.JSON, "markdown", "github", "junit")
 
@@ -52,89 +36,16 @@ def register(subparsers: Any) -> None:
         action="store_true",
         help="exit with 2 if something changes, and with 3 if that disturbs running work",
     )
-    parser.add_argument(
-        "--full-menus", type=int, default=1, metavar="N", help="the agents' --full-menus (default: 1)"
-    )
+    parser.add_argument("--full-menus", type=int, default=1, metavar="N", help="the agents' --full-menus (default: 1)")
     options.add_snapshot(parser)
     options.add_cluster(parser)
     options.add_output(parser, _FORMATS)
     options.add_ignore(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=exits.reporting(_run))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    edit = _edit(arguments.filename, prunes=arguments.prune)
-    # Objects live until the end: looking for garbage among them again and again would be a third of the time.
-    gc.disable()
-    found = plan(_world(arguments), edit, Assumptions(full_menus=arguments.full_menus))
-    found = without(found, arguments.ignore)
-    print(_printed(found, arguments.output))
-    if not arguments.detailed_exitcode or not found.changes:
-        return exits.OK
-    return exits.DISTURBS if found.disturbed else exits.CHANGES
+def _run(arguments: argparse.Namespace) -> int:
+    # What it needs takes longer to load than all else of a help text.
+    from gpusharing.cli import plan_run  # noqa: PLC0415
 
-
-def _edit(files: Sequence[str], *, prunes: bool) -> Edit:
-    validation = validate(read_sources(files))
-    wrong = [one for one in validation.findings if one.finding.entry.severity is Severity.ERROR]
-    if wrong:
-        first = wrong[0]
-        more = f" (and {len(wrong) - 1} more: run `gpusharing validate`)" if len(wrong) > 1 else ""
-        raise CommandError(f"{first.file}:{first.mark.line}:{first.mark.column}: {finding_in_words(first)}{more}")
-    policies = [one for one in validation.objects if one["kind"] == "SharingPolicy"]
-    namespaces = [one for one in validation.objects if one["kind"] == "Namespace"]
-    if not policies and not namespaces and not prunes:
-        raise CommandError(f"{', '.join(files)}: no SharingPolicy; to plan the deletion of all, use --prune")
-    return Edit(policies=policies, namespaces=namespaces, prunes=prunes)
-
-
-def _world(arguments: argparse.Namespace) -> World:
-    if arguments.snapshot is None:
-        return read_world(arguments.kubeconfig, arguments.context)
-    try:
-        return lines.loads(arguments.snapshot.read_bytes())
-    except OSError as error:
-        raise CommandError(f"{arguments.snapshot}: {error.strerror or error}") from error
-    except SnapshotError as error:
-        raise CommandError(f"{arguments.snapshot}: {error}") from error
-
-
-def _printed(found: Plan, output: str) -> str:
-    match output:
-        case options.JSON:
-            return as_json(reports.to_json(found))
-        case "markdown":
-            return reports.markdown(found)
-        case "github":
-            return "\n".join([reports.summary(found), *reports.github(found.findings)])
-        case "junit":
-            return reports.junit(found)
-        case _:
-            return "\n".join(_table(found, Screen.of())).rstrip()
-
-
-def _table(found: Plan, screen: Screen) -> Iterator[str]:
-    yield screen.styled(screen.wrapped(reports.summary(found)), Style.BOLD)
-    for one in reports.groups(found):
-        yield ""
-        count = f"{len(one.places):,} GPU{'' if len(one.places) == 1 else 's'}"
-        yield screen.wrapped(f"{count}: {one.change}", indent=2, hanging=2)
-        yield screen.wrapped(one.effect_in_words, indent=4, hanging=2)
-        yield screen.wrapped(one.where, indent=4, hanging=2)
-    sections = (
-        ("Policies", [reports.object_in_words(one) for one in found.policies]),
-        ("Other objects", [reports.object_in_words(one) for one in found.objects]),
-        ("Order", [f"{one.policy}: {reports.step_in_words(one)}" for one in found.steps]),
-        ("Pods that would start", [reports.workload_in_words(one) for one in found.starting]),
-    )
-    for title, texts in sections:
-        if texts:
-            yield ""
-            yield screen.styled(title, Style.BOLD)
-            yield from (screen.wrapped(text, indent=2, hanging=2) for text in texts)
-    for finding in found.findings:
-        yield ""
-        yield screen.finding(finding)
-        yield screen.wrapped(f"({finding.object})", indent=2)
-
-
+    return plan_run.run(arguments)

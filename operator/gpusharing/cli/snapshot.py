@@ -17,6 +17,7 @@ from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.snapshots import file
 from gpusharing.snapshots.anonymous import anonymous
 from gpusharing.snapshots.lean import lean
+from gpusharing.snapshots.lines import Lines
 from gpusharing.snapshots.world import DAEMON_SETS, EVENTS, POD_GROUPS, RESOURCES, Json, Resource, World
 
 _LEFT_OUT: Final = frozenset({EVENTS, DAEMON_SETS, POD_GROUPS})
@@ -38,7 +39,7 @@ def register(subparsers: Any) -> None:
         "--anonymous", action="store_true", help="replace names and label values, each always by the same word"
     )
     options.add_cluster(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=exits.reporting(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_world(kubeconfig: Path | None, context: str | None) -> World:
     """All that plans use, of the whole cluster."""
-    asks = [Ask(one, decode=partial(_decode, one)) for one in RESOURCES if one not in _LEFT_OUT]
+    asks = [Ask(one, decode=partial(_decode, one), collect=Lines) for one in RESOURCES if one not in _LEFT_OUT]
     with Client(access(kubeconfig, context)) as client:
         world = read(client, asks)
     # An API server without DeviceTaintRules has none: that is no gap.

@@ -12,8 +12,9 @@ from gpusharing.cli.manifests import read_sources
 from gpusharing.cli.output import Screen, Style, as_json
 from gpusharing.core.text import counted
 from gpusharing.sharing_tests import reports
-from gpusharing.sharing_tests.reading import UnusableError, tests_of
-from gpusharing.sharing_tests.running import Check, Result, run as run_test
+from gpusharing.sharing_tests.reading import UnusableError, read_tests
+from gpusharing.sharing_tests.running import Check, Result
+from gpusharing.sharing_tests.running import run as run_test
 from gpusharing.snapshots import lines
 from gpusharing.snapshots.file import SnapshotError
 from gpusharing.snapshots.world import World
@@ -44,21 +45,21 @@ def run(arguments: argparse.Namespace) -> int:
         results = list(_results(arguments.files))
     except (UnusableError, CommandError) as error:
         sys.stderr.write(f"gpusharing: {error}\n")
-        return exits.USAGE
+        return exits.UNREADABLE
     print(_printed(results, arguments.output))
     return exits.OK if all(one.is_as_expected for one in results) else exits.FAILED
 
 
 def _results(given: Sequence[str]) -> Iterator[Result]:
-    found = [loaded for source in read_sources(given) for loaded in tests_of(source)]
+    found = [loaded for source in read_sources(given) for loaded in read_tests(source)]
     if not found:
         raise CommandError(f"{', '.join(given)}: no SharingTest")
-    files = _Files()
+    files = Files()
     for loaded in found:
         yield run_test(loaded, files)
 
 
-class _Files:
+class Files:
     """Paths are from the folder of the test that names them."""
 
     def manifests(self, path: str, near: str) -> Sequence[Source]:
@@ -89,8 +90,9 @@ def _printed(results: Sequence[Result], output: str) -> str:
 
 def _table(results: Sequence[Result], screen: Screen) -> Iterator[str]:
     for result in results:
-        mark = screen.styled("✓", Style.GREEN) if result.is_as_expected else screen.styled("✗", Style.RED)
-        yield f"{mark} {screen.styled(result.name, Style.BOLD)} {result.file} ({counted(len(result.checks), 'check')})"
+        mark = ("✓", Style.GREEN) if result.is_as_expected else ("✗", Style.RED)
+        name = screen.styled(result.name, Style.BOLD)
+        yield f"{screen.styled(*mark)} {name} {result.file} ({counted(len(result.checks), 'check')})"
         for check in result.checks:
             if check.differences:
                 yield from _difference(check, result, screen)
@@ -108,13 +110,12 @@ def _table(results: Sequence[Result], screen: Screen) -> Iterator[str]:
 def _difference(check: Check, result: Result, screen: Screen) -> Iterator[str]:
     yield ""
     yield screen.wrapped(f"{result.file}:{check.mark.line}: {check.name}", indent=2, hanging=2)
-    for one in reports.shown(check):
+    for one in check.differences:
         yield screen.wrapped(f"expected  {one.expected}", indent=4, hanging=10)
-        yield screen.wrapped(f"found     {one.found}{f', pod {one.pod}' if one.pod else ''}", indent=4, hanging=10)
+        yield screen.wrapped(f"found     {one.found}", indent=4, hanging=10)
+        if one.pods:
+            yield screen.wrapped(f"for       {reports.pods_in_words(one)}", indent=4, hanging=10)
         for finding in one.findings:
             yield screen.wrapped(f"{finding.code} {finding.sentence}", indent=6, hanging=2)
             if finding.remedy:
                 yield screen.wrapped(f"→ {finding.remedy}", indent=8, hanging=2)
-    more = len(check.differences) - len(reports.shown(check))
-    if more:
-        yield f"    and {counted(more, 'other pod')}"

@@ -5,6 +5,7 @@ A guard is asked after each change, and again when an API server was away, and e
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,13 +19,12 @@ from gpusharing.core.cluster.guards.installation import binds, is_as_installed
 from gpusharing.core.cluster.guards.upkeep import REQUIRED, entries_of, texts
 from gpusharing.core.state.seen_entries import SeenEntries, Standing, in_force, standing
 from gpusharing.kube.kinds import ADMISSION_BINDINGS, ADMISSION_POLICIES
-from gpusharing.kube.retry import patiently
 
 log = structlog.get_logger(__name__)
 
 _AGAIN: Final = 60.0
 # While many policies change, so do the guards, again and again.
-_BETWEEN: Final = 1.0
+_BETWEEN: Final = 0.5
 # At the start, nobody waits longer than for a guard that is in force.
 _AT_FIRST: Final = TAKEN_OVER_WITHIN + 1.0
 
@@ -50,7 +50,7 @@ class SeenTenants:
         self._dry_runs = dry_runs
         self._on_seen = on_seen
         self._guards: Final = [_Guard(name) for name in REQUIRED]
-        self._told: SeenEntries = {}
+        self._told: SeenEntries = dict.fromkeys(REQUIRED, frozenset())
 
     def look(self) -> None:
         """A guard or its binding has changed."""
@@ -72,9 +72,11 @@ class SeenTenants:
 
     async def look_at_first(self) -> None:
         """Before the first decision: otherwise each policy would cease to be ready at each start of the operator."""
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_AT_FIRST):
                 await asyncio.gather(*map(self._ask, self._guards))
+        except TimeoutError:
+            self.ask_again()
 
     @property
     def _is_needed(self) -> bool:
@@ -105,8 +107,9 @@ class SeenTenants:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_AGAIN):
                     await guard.turned.wait()
-            await patiently(lambda: self._ask(guard))
-            await asyncio.sleep(_BETWEEN)
+            began = time.monotonic()
+            await self._ask(guard)
+            await asyncio.sleep(began + _BETWEEN - time.monotonic())
 
     async def _ask(self, guard: _Guard) -> None:
         guard.turned.clear()

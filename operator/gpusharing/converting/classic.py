@@ -6,11 +6,12 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from gpusharing.api import names
 from gpusharing.converting import parameters
-from gpusharing.converting.dra import V1, select_driver, warn_of_installed_class
+from gpusharing.converting.dra import V1, warn_of_installed_class
 from gpusharing.converting.fields import Field
 from gpusharing.converting.moving import position, take
 from gpusharing.converting.parameters import Known, Request, selector
 from gpusharing.converting.remarks import shown
+from gpusharing.converting.scalars import scalar
 
 
 def to_v1(document: Field, known: Known) -> None:
@@ -32,10 +33,10 @@ def to_v1(document: Field, known: Known) -> None:
 
 def _resource_class(document: Field, known: Known) -> None:
     former = document["driverName"]
-    driver = parameters.driver_of_today(former.text)
+    driver = parameters.driver_of_today(former)
     if driver != former.text:
         former.inform(f"NVIDIA's driver {former.text} is called {driver} today")
-    selectors = [select_driver(driver)]
+    selectors = [_of_driver(driver)]
     configs: list[CommentedMap] = []
     if "parametersRef" in document:
         of_parameters, configs = parameters.of_class(document["parametersRef"], driver, known)
@@ -52,6 +53,13 @@ def _resource_class(document: Field, known: Known) -> None:
     document.map["kind"] = "DeviceClass"
 
 
+def _of_driver(driver: str) -> str:
+    """The selector of a class that says no more."""
+    if driver == names.DRIVER:
+        return f"device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'"
+    return f"device.driver == '{driver}'"
+
+
 def _claim(spec: Field, namespace: str, known: Known) -> None:
     device_class = spec["resourceClassName"].text
     requests = [Request(CommentedMap())]
@@ -62,7 +70,7 @@ def _claim(spec: Field, namespace: str, known: Known) -> None:
     found, configs = CommentedSeq(), CommentedSeq()
     for number, request in enumerate(requests):
         name = request.name if len(requests) == 1 else f"{request.name}-{number}"
-        given = {"deviceClassName": request.device_class or device_class, **request.exactly}
+        given = {"deviceClassName": scalar(request.device_class or device_class), **request.exactly}
         found.append(CommentedMap(name=name, exactly=CommentedMap(given)))
         if request.config is not None:
             configs.append(CommentedMap({"requests": CommentedSeq([name]), **request.config}))

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpusharing.converting import device_plugin, mig_parted
+from gpusharing.converting.cluster_policy import Settings
 from gpusharing.converting.fields import Field
 from gpusharing.converting.policies import Registry, Written, nodes_labelled, nodes_without, policy
+from gpusharing.converting.remarks import shown
 
-_FILE_NAME = re.compile(r".*\.(ya?ml|json|conf|cfg)")
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_FILE_NAME: Final = re.compile(r".*\.(ya?ml|json|conf|cfg)")
 
 
 class _Config(NamedTuple):
@@ -20,9 +23,8 @@ class _Config(NamedTuple):
     comments: str
 
 
-def of_config_map(config_map: Field, registry: Registry, default: str | None) -> list[Written] | None:
-    """`default`: the config of nodes without a label; empty: they have none; None: nobody says. None: it is a ConfigMap
-    of somebody else."""
+def of_config_map(config_map: Field, registry: Registry, settings: Settings) -> list[Written] | None:
+    """None: it is a ConfigMap of somebody else."""
     data = config_map.get("data")
     entries = list(data.fields()) if data and isinstance(data.value, dict) else []
     # Only these are read: the rest may be anything.
@@ -37,28 +39,30 @@ def of_config_map(config_map: Field, registry: Registry, default: str | None) ->
     if not any("sharing" in field for _, field in plugin) and not mig:
         return None
     name = config_map["metadata"]["name"].text
+    default = settings.defaults.get(name)
     known = {entry.name for entry, _ in (*plugin, *mig)}
     for entry in entries:
         if entry.name not in known:
             raise entry.refusal("belongs to another program", "move it to a ConfigMap of its own")
-    configs = [_Config(_config_name(entry.name), field, _comments(field.source.text)) for entry, field in plugin]
+    configs = [_Config(_config_name(entry), field, _comments(field.source.text)) for entry, field in plugin]
     written = list(_of_plugin(name, configs, registry, default))
     for _, field in mig:
-        written += _of_mig_parted(field, registry, default)
+        written += _of_mig_parted(field, registry, default, is_mixed=settings.is_mixed)
     return written
 
 
-def of_file(file: Field, registry: Registry) -> list[Written] | None:
+def of_file(file: Field, registry: Registry, settings: Settings) -> list[Written] | None:
     """As the two programs read it themselves. None: it is something else."""
     name = _stem(file.source.file)
     if mig_parted.is_config(file):
-        return list(_of_mig_parted(file, registry, None))
+        return list(_of_mig_parted(file, registry, None, is_mixed=settings.is_mixed))
     if device_plugin.is_config(file) and "sharing" in file:
         return list(_of_plugin(name, [_Config("", file, _comments(file.source.text))], registry, None))
     return None
 
 
 def _of_plugin(name: str, configs: list[_Config], registry: Registry, default: str | None) -> Iterator[Written]:
+    """`default`: the config of nodes without a label; empty: they have none; None: nobody says."""
     named = [config.name for config in configs if config.name]
     for config in configs:
         policy_name = registry.name(name, config.name)
@@ -82,10 +86,11 @@ def _of_plugin(name: str, configs: list[_Config], registry: Registry, default: s
         yield policy(policy_name, spec | ({"nodes": nodes} if nodes else {}), config.comments)
 
 
-def _of_mig_parted(file: Field, registry: Registry, default: str | None) -> Iterator[Written]:
+def _of_mig_parted(file: Field, registry: Registry, default: str | None, *, is_mixed: bool) -> Iterator[Written]:
     configs = mig_parted.configs_of(file)
     lines = file.source.text.splitlines()
     for config in configs:
+        _label_value(config)
         specs = mig_parted.specs_of(config)
         if not specs:
             if not mig_parted.switches_mig_on(config):
@@ -104,6 +109,9 @@ def _of_mig_parted(file: Field, registry: Registry, default: str | None) -> Iter
         comments = _comments_above(lines, config.line - file.source.first_line)
         for number, spec in enumerate(specs, 1):
             written = registry.name(config.name, str(number) if len(specs) > 1 else "")
+            resource = mig_parted.only_resource(spec) if is_mixed else None
+            if resource and registry.take_resource(resource, written, config):
+                spec["classes"] = {"extendedResources": {"mig": resource}}
             yield policy(written, spec | ({"nodes": nodes} if nodes else {}), comments if number == 1 else "")
 
 
@@ -111,9 +119,15 @@ def _stem(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
 
 
-def _config_name(key: str) -> str:
+def _config_name(config: Field) -> str:
     """A key that is the name of a file is no value of a label."""
-    return "" if _FILE_NAME.fullmatch(key) else key
+    return "" if _FILE_NAME.fullmatch(config.name) else _label_value(config)
+
+
+def _label_value(config: Field) -> str:
+    if not _LABEL_VALUE.fullmatch(config.name):
+        raise config.refusal(f"{shown(config.name)} is no value of a label, by which nodes choose a config")
+    return config.name
 
 
 def _comments(text: str) -> str:

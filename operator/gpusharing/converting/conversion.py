@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from gpusharing.converting import classic, cluster_policy, config_maps, documents, dra, parameters, pods
+from gpusharing.converting.cluster_policy import Settings
 from gpusharing.converting.documents import Document
 from gpusharing.converting.fields import Field, Source
 from gpusharing.converting.policies import Registry, Written
@@ -75,8 +76,7 @@ class _Converter:
         self._remarks = remarks
         self._registry = Registry()
         self._parameters = parameters.Known()
-        self._defaults: dict[str, str] = {}
-        """By ConfigMap that a ClusterPolicy names, the config of nodes without a label; empty if they have none."""
+        self._settings = Settings()
         self._config_maps: set[str] = set()
         """Those that have become policies."""
         self._written: dict[int, list[Written]] = {}
@@ -88,7 +88,7 @@ class _Converter:
         known = [one for one in objects if parameters.is_one(one)]
         referred_to = {id(one) for one in (*cluster_policies, *known)}
         self._attempt_each(known, self._learn_parameters)
-        self._attempt_each(cluster_policies, self._learn_defaults)
+        self._attempt_each(cluster_policies, self._learn_settings)
         self._attempt_each([one for one in objects if id(one) not in referred_to], self._convert)
         # Only now it is known what became of what refers to these.
         self._attempt_each(cluster_policies, self._convert_cluster_policy)
@@ -126,8 +126,8 @@ class _Converter:
     def _learn_parameters(self, field: Field) -> None:
         self._parameters.add(field)
 
-    def _learn_defaults(self, field: Field) -> None:
-        self._defaults |= cluster_policy.defaults_of(field)
+    def _learn_settings(self, field: Field) -> None:
+        self._settings = self._settings.together_with(cluster_policy.settings_of(field))
 
     def _convert(self, field: Field) -> list[Written] | None:
         """None: it is of today already, or somebody else's."""
@@ -140,7 +140,7 @@ class _Converter:
             return [Written(field.map)] if pods.renew(field) else None
         if field.type == _CONFIG_MAP:
             return self._convert_config_map(field)
-        return config_maps.of_file(field, self._registry) if field.type == _NO_TYPE else None
+        return config_maps.of_file(field, self._registry, self._settings) if field.type == _NO_TYPE else None
 
     def _convert_dra(self, field: Field, version: str, kind: str) -> list[Written] | None:
         if kind == dra.ONLY_ALPHA:
@@ -157,7 +157,7 @@ class _Converter:
 
     def _convert_config_map(self, field: Field) -> list[Written] | None:
         name = field.text_at("metadata", "name")
-        written = config_maps.of_config_map(field, self._registry, self._defaults.get(name))
+        written = config_maps.of_config_map(field, self._registry, self._settings)
         if written is not None:
             self._config_maps.add(name)
         return written

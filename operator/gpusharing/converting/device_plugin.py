@@ -11,6 +11,7 @@ _VERSION: Final = "v1"
 _FIELDS: Final = frozenset({"version", "flags", "resources", "sharing", "imex"})
 _DOMAIN: Final = "nvidia.com/"
 _GPU: Final = f"{_DOMAIN}gpu"
+MIXED: Final = "mixed"
 _SHARED_GPU: Final = f"{_GPU}.shared"
 # Of offers.timeSlicing.maxClients and offers.mps.maxClients.
 _MOST_CLIENTS: Final = {"timeSlicing": 256, "mps": 60}
@@ -49,14 +50,21 @@ def _explain_the_rest(config: Field) -> None:
             config[name].warn("has no counterpart", "remove it" if name == "resources" else "use a ComputeDomain")
 
 
-def explain_mig_strategy(strategy: Field) -> None:
+def explain_mig_strategy(strategy: Field, *, has_resources: bool = False) -> None:
+    """`has_resources`: whether policies have extended resources for instances, as far as that is possible."""
     if strategy.text == "none":
         return
-    resource = f"{_DOMAIN}mig-PROFILE" if strategy.text == "mixed" else _GPU
+    resource = mig_resource("PROFILE") if strategy.text == MIXED else _GPU
+    what = "instances of layouts with one profile only" if has_resources else "no MIG instance"
     strategy.warn(
-        f"pods that ask for {resource} get no MIG instance",
+        f"pods that ask for {resource} get {what}",
         "ask for class mig.nvidia.com and the profile, or set classes.extendedResources.mig of the policy",
     )
+
+
+def mig_resource(profile: str) -> str:
+    """What pods ask for with the strategy mixed."""
+    return f"{_DOMAIN}mig-{profile.replace('+', '.')}"
 
 
 def _shared_gpu(shared: Field) -> Field | None:

@@ -16,7 +16,7 @@ from gpusharing.converting.remarks import NotConvertibleError, shown
 
 T = TypeVar("T")
 
-# Whatever is larger is no manifest: the API server takes 1.5 MiB, and a round trip takes ten seconds for each.
+# The API server takes objects of 1.5 MiB, and a round trip of so much takes half a minute.
 _MOST_CHARACTERS: Final = 1_000_000
 _MOST_LEVELS: Final = 50
 _MOST_NODES: Final = 100_000

@@ -4,7 +4,6 @@ from typing import Final
 
 from ruamel.yaml.comments import CommentedMap
 
-from gpusharing.api import names
 from gpusharing.converting import opaque
 from gpusharing.converting.fields import Field
 from gpusharing.converting.moving import gather, spread, take
@@ -136,10 +135,3 @@ def _taint_rule(spec: Field) -> None:
                 "has no counterpart, and without it the rule would taint more devices",
                 "select devices by driver, pool and device",
             )
-
-
-def select_driver(driver: str) -> str:
-    """For a class that says no more."""
-    if driver == names.DRIVER:
-        return f"device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'"
-    return f"device.driver == '{driver}'"

@@ -109,7 +109,9 @@ class Field:
     def fields(self) -> Iterator["Field"]:
         """Of a mapping."""
         for key in list(self.map):
-            if isinstance(key, str) and key in self:
+            if not isinstance(key, str):
+                raise self.refusal(f"has the key {shown(key)}, which is no text", "put it into quotes")
+            if key in self:
                 yield self[key]
 
     def items(self, *keys: str) -> list["Field"]:

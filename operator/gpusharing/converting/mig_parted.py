@@ -1,8 +1,10 @@
 """Files of mig-parted, as NVIDIA's MIG manager uses them, as SharingPolicies."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
+from gpusharing.converting import device_plugin
 from gpusharing.converting.fields import Field
 from gpusharing.converting.remarks import shown
 
@@ -58,6 +60,12 @@ def specs_of(config: Field) -> list[dict[str, Any]]:
     # Where two entries are for the same GPU, mig-parted applies the later one last.
     found = [_spec(entry, priority=_PRIORITY + number) for number, entry in enumerate(entries)]
     return [spec for spec in found if spec]
+
+
+def only_resource(spec: Mapping[str, Any]) -> str | None:
+    """What the device plugin calls all instances of the layout. None: they are of several profiles."""
+    layout = spec["offers"]["mig"]["layout"]
+    return device_plugin.mig_resource(next(iter(layout))) if len(layout) == 1 else None
 
 
 def _spec(entry: Field, *, priority: int) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """Parameters of claims and classes, which were objects of their own, as requests and configs of today."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -12,8 +13,10 @@ from gpusharing.api.nvidia import API_VERSION
 from gpusharing.converting import gpu_selector, opaque
 from gpusharing.converting.fields import Field
 from gpusharing.converting.remarks import shown
+from gpusharing.converting.scalars import scalar
 
 NVIDIA: Final = "gpu.resource.nvidia.com"
+_DRIVER: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?")
 _FORMER_DRIVERS: Final = {NVIDIA: names.DRIVER}
 CLASSIC: Final = ("resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2")
 KUBERNETES_KINDS: Final = ("ResourceClaimParameters", "ResourceClassParameters")
@@ -85,8 +88,11 @@ class Request(NamedTuple):
     name: str = "gpu"
 
 
-def driver_of_today(driver: str) -> str:
-    return _FORMER_DRIVERS.get(driver, driver)
+def driver_of_today(named: Field) -> str:
+    """It becomes a part of expressions."""
+    if not _DRIVER.fullmatch(named.text):
+        raise named.refusal(f"{shown(named.text)} is no name of a driver")
+    return _FORMER_DRIVERS.get(named.text, named.text)
 
 
 def of_claim(reference: Field, namespace: str, known: Known) -> list[Request]:
@@ -163,7 +169,7 @@ def _structured(parameters: Field) -> list[Request]:
         )
     requests: list[Request] = []
     for of_driver in parameters.items("driverRequests"):
-        driver = driver_of_today(of_driver["driverName"].text)
+        driver = driver_of_today(of_driver["driverName"])
         if "vendorParameters" in of_driver:
             raise of_driver["vendorParameters"].refusal(
                 "is for all requests of the driver, of which the classes are not known", "write a config by hand"
@@ -183,12 +189,12 @@ def _structured(parameters: Field) -> list[Request]:
 
 
 def _vendor_config(vendor: Field) -> CommentedMap:
-    return _config(driver_of_today(vendor["driverName"].text), vendor["parameters"].map)
+    return _config(driver_of_today(vendor["driverName"]), vendor["parameters"].map)
 
 
 def _config(driver: str, parameters: CommentedMap) -> CommentedMap:
     # Several claims may refer to the same.
-    return CommentedMap(opaque=CommentedMap(driver=driver, parameters=deepcopy(parameters)))
+    return CommentedMap(opaque=CommentedMap(driver=scalar(driver), parameters=deepcopy(parameters)))
 
 
 def _selectors(expressions: list[str]) -> CommentedSeq:

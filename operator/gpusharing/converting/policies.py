@@ -9,6 +9,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from gpusharing.api import names
 from gpusharing.converting.fields import Field
+from gpusharing.converting.scalars import scalar
 
 _ORDER: Final = ("priority", "nodes", "gpus", "offers", "tenants", "classes")
 """As docs/policies.md has them."""
@@ -70,7 +71,9 @@ def _commented(value: Any) -> Any:
     """As mappings that keep the order in which they were written."""
     if isinstance(value, Mapping):
         return CommentedMap((key, _commented(item)) for key, item in value.items())
-    return CommentedSeq(map(_commented, value)) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return CommentedSeq(map(_commented, value))
+    return scalar(value) if isinstance(value, str) else value
 
 
 def _short(name: str) -> str:

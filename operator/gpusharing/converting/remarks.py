@@ -8,6 +8,7 @@ from gpusharing.findings.converting import NOT_CONVERTED
 from gpusharing.findings.finding import Entry, Finding, Reference
 
 _LONGEST: Final = 80
+_LONGEST_PATH: Final = 160
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]")
 
 
@@ -22,7 +23,7 @@ class Remark(NamedTuple):
 
     @property
     def finding(self) -> Finding:
-        what = f"{shown(self.field)}: {self.fact}" if self.field else self.fact
+        what = f"{shown(self.field, _LONGEST_PATH)}: {self.fact}" if self.field else self.fact
         return self.entry.found(Reference("File", f"{self.file}:{self.line}"), what=what, remedy=_sentence(self.remedy))
 
 
@@ -42,9 +43,9 @@ class NotConvertibleError(Exception):
         return Remark(NOT_CONVERTED, self.file, self.line, self.field, self.fact, self.remedy)
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, most: int = _LONGEST) -> str:
     """What others wrote, short and printable."""
-    return clip(_UNPRINTABLE.sub("?", str(value)[: _LONGEST + 1]), _LONGEST)
+    return clip(_UNPRINTABLE.sub("?", str(value)[: most + 1]), most)
 
 
 def _sentence(remedy: str) -> str:

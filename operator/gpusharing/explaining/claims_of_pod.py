@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from gpusharing.core.allocate.pod_claims import PodClaimError, claims_of_pod
 from gpusharing.core.allocate.requests import Claim, UnknownRequestError
 from gpusharing.explaining.scene import Scene
-from gpusharing.findings import waiting
+from gpusharing.findings import reading, waiting
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.snapshots.world import CLAIMS, TEMPLATES, Json
 
@@ -45,7 +45,8 @@ def _missing(pod: Json, error: PodClaimError, about: Reference, scene: Scene) ->
         problem = f"Kubernetes could not make it: {said}" if said else str(error)
         return [waiting.NO_CLAIM.found(about, entry=error.claim, problem=problem, remedy=remedy)]
     if CLAIMS.field in scene.world.unread:
-        return []
+        missing = "gpusharing cannot see what the pod asks for"
+        return [reading.NOT_READ.found(about, resource=CLAIMS.plural, missing=missing)]
     remedy = f"Create the claim, with apiVersion resource.k8s.io/v1: this API server serves {served}."
     if "being deleted" in str(error):
         remedy = "Wait until it is gone, and create it again."

@@ -1,23 +1,19 @@
 """Why no node has the devices: from the reasons of an allocation to findings.
 
-A request is hopeless if too few devices would do even if all were free. Then what excludes them is an error, and
-otherwise it is said what has to become free.
+A request is hopeless if no node has enough devices that would do, even if all were free. Then what excludes them is an
+error, and otherwise it is said what has to become free.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
 from typing import Final
 
-from gpusharing.api import names
 from gpusharing.api.names import GROUP
 from gpusharing.core.allocate.reasons import Reasons, Step
-from gpusharing.core.allocate.requests import Claim, Request, Wanted, expressions
-from gpusharing.core.allocate.selecting import Selection
-from gpusharing.explaining import classes, fragments, refusals, wording
-from gpusharing.explaining.asking import Answer, Asking
-from gpusharing.explaining.scene import Scene
+from gpusharing.explaining import failed_steps, refusals, wording
+from gpusharing.explaining.asking import Answer
+from gpusharing.explaining.lack import Lack
 from gpusharing.findings import waiting
-from gpusharing.findings.finding import Finding, Reference
+from gpusharing.findings.finding import Finding
 
 _TEMPORARY: Final = frozenset({Step.CLOSING, Step.IN_USE, Step.CAPACITY_TAKEN, Step.COUNTERS})
 """By which a device falls out until others release something."""
@@ -36,29 +32,6 @@ _IN_WORDS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lack:
-    """What was asked, and what came out."""
-
-    about: Reference
-    scene: Scene
-    asking: Asking
-    claims: Sequence[Claim]
-    answer: Answer
-    nodes: Collection[str]
-    """On which the pod may run."""
-
-    def wanted(self, reasons: Reasons) -> Wanted:
-        return next(
-            one
-            for claim in self.claims
-            if (claim.namespace, claim.name) == reasons.claim
-            for request in claim.requests
-            for one in request.alternatives
-            if one.name == reasons.request
-        )
-
-
 def findings(lack: Lack) -> list[Finding]:
     """The most helpful first."""
     found: list[Finding] = []
@@ -66,10 +39,10 @@ def findings(lack: Lack) -> list[Finding]:
     for one in lack.answer.reasons(lack.nodes):
         by_request.setdefault((one.claim, one.request.partition("/")[0]), []).append(one)
     for alternatives in by_request.values():
-        hopeful = [one for one in alternatives if not _is_hopeless(one)]
+        hopeful = [one for one in alternatives if _most_on_a_node(one, lack) >= max(one.needed, 1)]
         for one in hopeful or alternatives:
             found += _of_request(one, lack, is_hopeless=not hopeful)
-    return found or ([_not_together(lack)] if has_devices(lack.answer, lack.nodes) else [])
+    return found or ([failed_steps.not_together(lack)] if has_devices(lack.answer, lack.nodes) else [])
 
 
 def has_devices(answer: Answer, nodes: Collection[str]) -> bool:
@@ -94,234 +67,41 @@ def steps(lack: Lack) -> list[tuple[str, ...]]:
     return rows
 
 
-def _is_hopeless(one: Reasons) -> bool:
-    possible = one.left + sum(one.fell_out[step] for step in _TEMPORARY)
-    possible += sum(count for key, count in one.taints.items() if key.startswith(f"{GROUP}/"))
-    return possible < max(one.needed, 1)
-
-
 def _of_request(one: Reasons, lack: Lack, *, is_hopeless: bool) -> list[Finding]:
+    if any(alone.is_enough for alone in _on_each_node(one, lack)):
+        return []  # it competes with other requests, or with what a constraint makes of them together
+    most = _most_on_a_node(one, lack)
+    if is_hopeless and most:
+        needed = wording.devices(one.needed)
+        return [waiting.TOO_FEW.found(lack.about, request=one.request, needed=needed, most=most)]
     wanted = lack.wanted(one)
-    if one.is_enough:
-        return _per_node(one, lack)
     found: list[Finding] = []
     for step in reversed(Step):
         if one.fell_out[step] and (is_hopeless or step in _TEMPORARY or step is Step.TAINT):
-            found += _SAID_OF[step](one, wanted, lack)
+            found += failed_steps.SAID_OF[step](one, wanted, lack)
     if text := refusals.compared_as_text(wanted, lack.about):
         found.insert(0, text)
-    matching = [finding for finding in found if finding.entry is not waiting.NOTHING_MATCHES]
     # That others do not match is of interest only if none does.
+    matching = [finding for finding in found if finding.entry is not waiting.NOTHING_MATCHES]
     return matching or found
 
 
-def _per_node(one: Reasons, lack: Lack) -> list[Finding]:
-    """There are enough in the cluster, if not on one node."""
-    if one.needed <= 1:
-        return []
-    most = max((_most_on_a_node(found.reasons, one) for _, found in lack.answer.answered), default=0)
-    if most >= one.needed:
-        return []
-    needed, request = wording.devices(one.needed), one.request
-    return [waiting.TOO_FEW.found(lack.about, request=request, needed=needed, most=most)]
-
-
-def _most_on_a_node(reasons: Sequence[Reasons], like: Reasons) -> int:
-    mine = [one for one in reasons if (one.claim, one.request) == (like.claim, like.request)]
-    return sum(one.left + sum(one.fell_out[step] for step in _TEMPORARY) for one in mine)
-
-
-def _not_together(lack: Lack) -> Finding:
-    attributes = sorted({one.attribute for claim in lack.claims for one in claim.constraints})
-    constraint = f" with the same {attributes[0]}" if attributes else ""
-    return waiting.NOT_TOGETHER.found(lack.about, constraint=constraint)
-
-
-# --------------------------------------------------------------------------------------------------- one step each
-
-
-def _holders(one: Reasons, lack: Lack) -> str:
-    keys = list(one.holders)
-    return wording.holders(keys, lack.asking.holders, one.holders.total(), lack.scene.now)
-
-
-def _nothing_matches(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    if finding := classes.not_offered(wanted.device_class, lack.about, lack.scene):
-        return [finding]
-    if one.fell_out[Step.REQUEST_SELECTOR]:
-        whose, expression = "the selector", " && ".join(wanted.selectors)
-        count = one.fell_out[Step.REQUEST_SELECTOR]
-    else:
-        of_class = lack.scene.classes[wanted.device_class].spec.selectors
-        expression = " && ".join(one["cel"]["expression"] for one in of_class)
-        whose, count = f"class {wanted.device_class}", one.looked_at
+def _on_each_node(like: Reasons, lack: Lack) -> list[Reasons]:
+    """Of the same request, on one node of each group."""
     return [
-        waiting.NOTHING_MATCHES.found(
-            lack.about, count=wording.devices(count), whose=whose, request=one.request, expression=expression
-        )
+        one
+        for group, found in lack.answer.answered
+        if any(name in lack.nodes for name in group.members)
+        for one in found.reasons
+        if (one.claim, one.request) == (like.claim, like.request)
     ]
 
 
-def _closing(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    if finding := classes.not_offered(wanted.device_class, lack.about, lack.scene):
-        return [finding]
-    count = wording.are(one.fell_out[Step.CLOSING])
-    return [waiting.CLOSING.found(lack.about, request=one.request, count=count)]
+def _most_on_a_node(like: Reasons, lack: Lack) -> int:
+    """Devices of one node that would do for it if all were free."""
+    return max(map(_possible, _on_each_node(like, lack)), default=0)
 
 
-_REMEDIES: Final = {
-    names.UNCONFIGURED_TAINT: "Wait for the operator: it has not configured these GPUs yet.",
-    names.UNHEALTHY_TAINT: "See the conditions: `gpusharing explain node NAME`.",
-    names.AGENT_STOPPED_TAINT: "Start the agent of the node again.",
-    names.HELD_TAINT: "See what uses the GPU outside of Kubernetes: `gpusharing explain node NAME`.",
-    names.CONFLICT_TAINT: "Wait: the operator evicts a pod of these devices.",
-}
-
-
-def _tainted(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    del wanted
-    # Foreign ones first: nothing becomes better by itself there.
-    keys = sorted(one.taints, key=lambda key: (key.startswith(f"{GROUP}/"), -one.taints[key]))
-    remedy = _REMEDIES.get(keys[0], "Remove the taint, or add a toleration to the request.")
-    count = wording.are(one.fell_out[Step.TAINT])
-    taints = wording.some(keys)
-    entry = waiting.NOT_AVAILABLE if keys[0].startswith(f"{GROUP}/") else waiting.TAINTED
-    return [entry.found(lack.about, request=one.request, count=count, taints=taints, remedy=remedy)]
-
-
-def _unknown_capacity(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    known: set[str] = set()
-    cluster = lack.asking.cluster
-    of_class = cluster.classes[wanted.device_class].spec.selectors
-    selection = Selection(wanted, expressions(of_class, of="class"), cluster.selectors)
-    for group in lack.asking.groups:
-        for device in cluster.inventory.node(group.representative).devices:
-            if selection.answer(device).matches:
-                known.update(device.room.values)
-    unknown = next((name for name in wanted.capacity if name not in known), next(iter(wanted.capacity), ""))
-    names_ = ", ".join(sorted(known)) or "none"
-    return [waiting.UNKNOWN_CAPACITY.found(lack.about, request=one.request, capacity=unknown, known=names_)]
-
-
-def _too_large(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    found = []
-    for name, asked in wanted.capacity.items():
-        most = one.most.get(name)
-        if most is None or most >= asked:
-            continue
-        where = _where_less_fits(lack, wanted, name, most)
-        found.append(
-            waiting.TOO_LARGE.found(
-                lack.about,
-                request=one.request,
-                asked=wording.amount(asked),
-                capacity=name,
-                most=wording.amount(most),
-                where=f": fits on {where} now" if where else "",
-            )
-        )
-    return found
-
-
-def _in_use(one: Reasons, _: Wanted, lack: Lack) -> list[Finding]:
-    count = one.fell_out[Step.IN_USE] + one.left
-    in_use = one.fell_out[Step.IN_USE]
-    return [
-        waiting.IN_USE.found(
-            lack.about,
-            request=one.request,
-            needed=max(one.needed, 1),
-            count=wording.devices(count),
-            number=f"{in_use} {'is' if in_use == 1 else 'are'}" if one.left else ("it is" if count == 1 else "all are"),
-            holders=_holders(one, lack),
-        )
-    ]
-
-
-def _shares_taken(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    name = next((name for name in one.most if name in wanted.capacity), next(iter(one.most), ""))
-    most = one.most.get(name, 0)
-    asked = wanted.capacity.get(name)
-    where = _where_less_fits(lack, wanted, name, most) if asked and most > 0 else ""
-    less = f"Ask for {wording.amount(most)} or less: fits on {where} now." if where else ""
-    return [
-        waiting.SHARES_TAKEN.found(
-            lack.about,
-            request=one.request,
-            asked=wording.amount(asked) if asked else "a part",
-            capacity=name,
-            most=wording.amount(most),
-            holders=_holders(one, lack),
-            remedy=less or "Wait until one is released, or delete a pod that does not need it any more.",
-        )
-    ]
-
-
-def _other_mode(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    count = wording.devices(one.fell_out[Step.COUNTERS])
-    if not _held_by_ours(one, lack):
-        return [waiting.EXCLUDED.found(lack.about, request=one.request, count=count, holders=_holders(one, lack))]
-    found = [waiting.OTHER_MODE.found(lack.about, request=one.request, count=count, holders=_holders(one, lack))]
-    if fragmented := fragments.finding(one, wanted, lack.asking, lack.about, lack.scene.now):
-        return [fragmented]
-    return found
-
-
-def _held_by_ours(one: Reasons, lack: Lack) -> bool:
-    """Only our devices exclude each other by modes."""
-    known = [lack.asking.holders[key] for key in one.holders if key in lack.asking.holders]
-    return not known or any(result.driver == lack.scene.driver for claim in known for result in claim.results)
-
-
-def _without_attribute(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    del one, wanted
-    return [_not_together(lack)]
-
-
-def _reserved(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    del one, wanted
-    namespace = lack.claims[0].namespace
-    policies = {policy for _, found in lack.answer.answered for policy in found.denied_by} or set(lack.asking.denied)
-    return [classes.not_a_tenant(policy, namespace, lack.about, lack.scene) for policy in sorted(policies)[:1]]
-
-
-_SAID_OF: Final[Mapping[Step, Callable[[Reasons, Wanted, Lack], list[Finding]]]] = {
-    Step.CLASS_SELECTOR: _nothing_matches,
-    Step.REQUEST_SELECTOR: _nothing_matches,
-    Step.CLOSING: _closing,
-    Step.TAINT: _tainted,
-    Step.UNKNOWN_CAPACITY: _unknown_capacity,
-    Step.CAPACITY: _too_large,
-    Step.IN_USE: _in_use,
-    Step.CAPACITY_TAKEN: _shares_taken,
-    Step.COUNTERS: _other_mode,
-    Step.CONSTRAINT: _without_attribute,
-    Step.GUARD: _reserved,
-}
-
-
-def _where_less_fits(lack: Lack, wanted: Wanted, name: str, most: int) -> str:
-    """A place where the pod would fit with less of one capacity: node/device."""
-    claims = [_with_amount(claim, wanted, name, most) for claim in lack.claims]
-    answer = lack.asking.ask(claims, with_reasons=False)
-    for node, found in answer.fitting(lack.nodes):
-        for chosen in found.chosen or ():
-            for one in chosen:
-                if one.wanted.name == wanted.name:
-                    return f"{node}/{one.device.id[2]}"
-    return ""
-
-
-def _with_amount(claim: Claim, wanted: Wanted, name: str, most: int) -> Claim:
-    requests = tuple(
-        Request(
-            name=request.name,
-            is_list=request.is_list,
-            alternatives=tuple(
-                replace(one, capacity={**one.capacity, name: most}) if one is wanted else one
-                for one in request.alternatives
-            ),
-        )
-        for request in claim.requests
-    )
-    return replace(claim, requests=requests)
+def _possible(one: Reasons) -> int:
+    by_ours = sum(count for key, count in one.taints.items() if key.startswith(f"{GROUP}/"))
+    return one.left + by_ours + sum(one.fell_out[step] for step in _TEMPORARY)

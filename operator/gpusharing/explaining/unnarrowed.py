@@ -31,7 +31,7 @@ def slices(sharing: NodeSharing, driver: str) -> list[ResourceSlice]:
     for status in sharing.status.gpus:
         offered = _offered(status, decided.get(status.uuid), sharing)
         pool = status.pool or node
-        of_pool[pool] += _devices(offered, status)
+        of_pool[pool] += _devices(offered, status, decided.get(status.uuid))
         sets[pool].append(counters.counter_set(offered.gpu))
     return [
         ResourceSlice(
@@ -78,14 +78,16 @@ def _offered(status: GpuStatus, decided: GpuSharing | None, sharing: NodeSharing
     )
 
 
-def _devices(offered: OfferedGpu, status: GpuStatus) -> Iterator[dict[str, Any]]:
+def _devices(offered: OfferedGpu, status: GpuStatus, decided: GpuSharing | None) -> Iterator[dict[str, Any]]:
+    # A device may have been allocated under another of its names.
+    allocated = {names.at_revision(one.device, 0): one.device for one in (decided.allocated if decided else ())}
     board = {name: value for name, value in status.attributes.items() if name != "type"}
     entries = [entry for entry in full_menu(offered) if names.read_device(entry.device)]
     for device in devices(offered, entries):
         own = {name: value for name, value in device["attributes"].items() if name not in _BOARD}
         is_mig = names.sharing_of_device(device["name"]) is names.Sharing.MIG
         common = {name: value for name, value in board.items() if not (is_mig and name in _OF_MIG)}
-        yield device | {"attributes": common | own}
+        yield device | {"name": allocated.get(device["name"], device["name"]), "attributes": common | own}
 
 
 _BOARD: Final = frozenset(

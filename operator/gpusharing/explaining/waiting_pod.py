@@ -12,11 +12,11 @@ from gpusharing.core.quantities import whole
 from gpusharing.explaining import agents, asking, classes, lacking, lean, refusals, wording
 from gpusharing.explaining.asking import Answer
 from gpusharing.explaining.explanation import Table
-from gpusharing.explaining.lacking import Lack
+from gpusharing.explaining.lack import Lack
 from gpusharing.explaining.scene import Scene
 from gpusharing.explaining.scheduler import Said
 from gpusharing.explaining.where import Exclusion, Plugin
-from gpusharing.findings import waiting
+from gpusharing.findings import reading, waiting
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.snapshots.world import Json
 
@@ -59,6 +59,38 @@ def why(
     said: Said | None = None,
 ) -> Outcome:
     """`claims`: not allocated yet, at least in part. `excluded`: nodes on which the pod may not run anyway."""
+    if unread := _unread(scene, about):
+        return Outcome(findings=unread, expected=Expected.ANYTHING)
+    outcome = _why(scene, about, claims, excluded=excluded, said=said)
+    return replace(outcome, findings=[*outcome.findings, *_hidden(scene, about)])
+
+
+def _unread(scene: Scene, about: Reference) -> list[Finding]:
+    """Without these nothing can be said but what the scheduler says."""
+    needed = {"slices": "resourceslices", "classes": "deviceclasses", "nodes": "nodes"}
+    missing = "gpusharing cannot look for devices by itself"
+    return [
+        reading.NOT_READ.found(about, resource=resource, missing=missing)
+        for name, resource in needed.items()
+        if name in scene.world.unread
+    ]
+
+
+def _hidden(scene: Scene, about: Reference) -> list[Finding]:
+    if scene.sees_all_claims:
+        return []
+    missing = "claims of other namespaces are counted without their names"
+    return [reading.NOT_READ.found(about, resource="resourceclaims of all namespaces", missing=missing)]
+
+
+def _why(
+    scene: Scene,
+    about: Reference,
+    claims: Sequence[Claim],
+    *,
+    excluded: Mapping[str, Exclusion],
+    said: Said | None = None,
+) -> Outcome:
     denied = classes.closed_to(about.namespace, scene)
     mine = asking.prepare(scene, claims, denied=list(denied))
     answer = mine.ask(claims)
@@ -127,6 +159,9 @@ def _does_not_fit(lack: Lack) -> Outcome:
     ]
     if gave_up:
         found.insert(0, waiting.GAVE_UP.found(about, nodes=wording.some(gave_up)))
+    if not found and not lacking.has_devices(answer, lack.nodes):
+        # Slices are there without a device: no policy offers anything that these GPUs can do.
+        found = agents.why_no_slices(scene, about, lack.claims)
     return Outcome(findings=found, tables=[Table("steps", _STEPS, lacking.steps(lack))])
 
 

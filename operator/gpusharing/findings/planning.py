@@ -36,14 +36,14 @@ EVICTS: Final = Entry(
     code="GSH0705",
     severity=Severity.WARNING,
     title="Pods would be evicted",
-    sentence="{claims} on {gpus} would lose their devices, and their pods would be evicted.",
+    sentence="Pods of {claims} on {gpus} would be evicted.",
     remedy="To let them end by themselves, set rollout.disruption to WaitForIdle.",
 )
 STRANDED: Final = Entry(
     code="GSH0706",
     severity=Severity.WARNING,
     title="Workload that would find no place any more",
-    sentence="{count} of {namespace} ({example}) asks for {what}, which no node would have, even if it was idle.",
+    sentence="No node would have {what} any more, even if it was idle; in use by {claims}, such as {examples}.",
     remedy="Offer it somewhere, or change these workloads first.",
 )
 BLOCKED: Final = Entry(
@@ -51,7 +51,7 @@ BLOCKED: Final = Entry(
     severity=Severity.WARNING,
     title="Rollout that would stop",
     sentence="Failing nodes use up rollout.maxUnavailable, so {nodes} would stay unchanged.",
-    remedy="Mend the failing nodes, or raise rollout.maxUnavailable.",
+    remedy="Repair the failing nodes, or raise rollout.maxUnavailable.",
 )
 SKIPPED: Final = Entry(
     code="GSH0708",

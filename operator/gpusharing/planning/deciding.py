@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, Namespace
-
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, Target
@@ -51,7 +50,7 @@ def decide(state: State, edit: Edit, *, now: str) -> Decided:
         written = False
         for intent in decider.pending:
             if isinstance(intent, Create | Patch | Delete):
-                change = _described(intent, classes, decider)
+                change = _described(intent, decider)
                 changes[change.object] = _joined(changes.get(change.object), change)
                 written |= _write(decider, intent)
         if not written:
@@ -114,9 +113,7 @@ def _differing(before: SharingPolicy, after: SharingPolicy) -> Iterable[str]:
             yield f"spec.{field}"
 
 
-def _described(
-    intent: Create | Patch | Delete, classes: Mapping[str, DeviceClass], decider: Decider
-) -> ObjectChange:
+def _described(intent: Create | Patch | Delete, decider: Decider) -> ObjectChange:
     metadata = intent.body["metadata"] if isinstance(intent, Create) else None
     name = metadata["name"] if metadata else intent.before.name  # type: ignore[union-attr]
     namespace = metadata.get("namespace", "") if metadata else intent.before.namespace  # type: ignore[union-attr]
@@ -174,5 +171,3 @@ def _write_class(classes: dict[str, DeviceClass], intent: Create | Patch | Delet
             classes[before.name] = replace(made, metadata=classes[before.name].metadata)
         case Delete(before=before):
             classes.pop(before.name, None)
-
-

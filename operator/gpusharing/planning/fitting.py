@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from gpusharing.api.dra import DeviceClass, LabelledMeta, Node, ResourceSlice, WholeMeta
 from gpusharing.api.meta import Key
-from gpusharing.core.allocate.allocation import Cluster, allocate, results
+from gpusharing.core.allocate.allocation import Cluster, Outcome, allocate, results
 from gpusharing.core.allocate.extended_resources import ExtendedResources, NotProvidedError
 from gpusharing.core.allocate.inventory import Inventory, TaintRule, read_taint_rule
 from gpusharing.core.allocate.pod_claims import PodClaimError, claims_of_pod
 from gpusharing.core.allocate.requests import Claim, UnknownRequestError
+from gpusharing.core.allocate.search import Chosen
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.explaining import lean
 from gpusharing.explaining.where import exclusions
@@ -53,14 +54,21 @@ class Fleet:
 
     def place(
         self, claims: Sequence[Claim], nodes: Iterable[str], cluster: Cluster, denied: Collection[str]
-    ) -> tuple[str, Sequence[Any]] | None:
+    ) -> tuple[str, Sequence[Sequence[Chosen]]] | None:
         """The first of these nodes on which the claims fit, and what they would get."""
-        outcome = allocate(claims, (self._nodes[name] for name in nodes), cluster, denied=denied, first=True)
-        if outcome.stop is None and outcome.nodes:
-            name, found = next(reversed(outcome.nodes.items()))
-            if found.chosen is not None and not found.denied_by:
-                return name, found.chosen
-        return None
+        outcome = self.ask(claims, nodes, cluster, denied)
+        return None if outcome.stop else first_fitting(outcome)
+
+    def ask(self, claims: Sequence[Claim], nodes: Iterable[str], cluster: Cluster, denied: Collection[str]) -> Outcome:
+        """Up to the first of these nodes on which they fit."""
+        return allocate(claims, (self._nodes[name] for name in nodes), cluster, denied=denied, first=True)
+
+
+def first_fitting(outcome: Outcome) -> tuple[str, Sequence[Sequence[Chosen]]] | None:
+    for name, found in outcome.nodes.items():
+        if found.chosen is not None and not found.denied_by:
+            return name, found.chosen
+    return None
 
 
 def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterator[tuple[Json, Workload]]:
@@ -69,7 +77,9 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
     pending = _pending(world)
     if not pending:
         return
-    claims = {(one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in _claims_of(world, pending)}
+    claims = {
+        (one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in _claims_of(world, pending)
+    }
     extended = ExtendedResources(fleet.classes)
     cluster = fleet.cluster(taken)
     passed: dict[str, list[str]] = {}
@@ -90,9 +100,7 @@ def starting(world: World, fleet: Fleet, taken: Taken, denied: Denied) -> Iterat
         if found:
             for claim, chosen in zip(wanted, found[1], strict=True):
                 taken.add((claim.namespace, claim.name), results(claim, chosen))
-            yield pod, Workload(
-                namespace=namespace, name=pod["metadata"]["name"], count=1, asks_for=in_words(wanted)
-            )
+            yield pod, Workload(namespace=namespace, name=pod["metadata"]["name"], count=1, asks_for=in_words(wanted))
 
 
 def asked_by(pod: Json, claims: Mapping[Key, Json], extended: ExtendedResources) -> list[Claim]:

@@ -69,7 +69,9 @@ def offered(
 
 
 def _only_mig(entry: GpuSharing) -> object:
-    return entry.offers.model_copy(update={"exclusive": None, "time_slicing": None, "mps": None}) if entry.offers else None
+    return (
+        entry.offers.model_copy(update={"exclusive": None, "time_slicing": None, "mps": None}) if entry.offers else None
+    )
 
 
 def _instances(

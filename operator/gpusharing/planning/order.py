@@ -12,8 +12,8 @@ from gpusharing.core.rollout.gpu_change import GpuChange
 from gpusharing.planning.changes import Step
 from gpusharing.snapshots.world import World
 
-WITH_GUARD: Final = 10.0
-"""Seconds until devices are withdrawn that the closing guard refuses. Measured: 2 to 8."""
+WITH_GUARD: Final = 20.0
+"""Seconds until devices are withdrawn that the closing guard refuses: less as a rule (docs/performance.md)."""
 GRACE: Final = 30.0
 """Seconds that Kubernetes gives a pod to end, if the pod says nothing else."""
 
@@ -25,16 +25,17 @@ _WHY: Final = {
     Effect.EVICTS: "pods are evicted",
     Effect.REPARTITIONS: "GPUs are repartitioned or reset",
     Effect.CLOSES_FIRST: "devices are withdrawn first",
-    Effect.WAITS: "GPUs in use wait for their claims",
+    Effect.WAITS: "GPUs in use wait until their claims are released",
     Effect.UNCHANGED_UNTIL_IDLE: "GPUs in use stay unchanged until they are idle",
-    Effect.NONE: "nobody is disturbed",
 }
 
 Changes = Mapping[str, Sequence[GpuChange]]
 """By node, the GPUs that change for a policy."""
 
 
-def steps(policy: str, rollout: Rollout, changes: Changes, parts: Mapping[str, Part], *, takes: "Takes") -> Iterator[Step]:
+def steps(
+    policy: str, rollout: Rollout, changes: Changes, parts: Mapping[str, Part], *, takes: "Takes"
+) -> Iterator[Step]:
     """First the nodes that rollout.maxUnavailable does not limit, then the others, a few at a time."""
     limited = {node for node, part in parts.items() if part.asking}
     if at_once := sorted(changes.keys() - limited):
@@ -108,11 +109,11 @@ def _step(policy: str, nodes: Sequence[str], changes: Changes, takes: Takes) -> 
     found = [change for node in nodes for change in changes.get(node, ())]
     seconds = [takes.change(change) for change in found]
     known = [one for one in seconds if one is not None]
-    effects = {change.effect for change in found}
+    effects = {change.effect for change in found} - {Effect.NONE}
     why = [text for effect, text in _WHY.items() if effect in effects]
     return Step(
         policy=policy,
         nodes=tuple(nodes),
         seconds=max(known, default=0.0) if len(known) == len(seconds) else None,
-        why=", ".join(why) or _WHY[Effect.NONE],
+        why=", ".join(why) or "nobody is disturbed",
     )

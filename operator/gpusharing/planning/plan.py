@@ -21,7 +21,7 @@ from gpusharing.core.rollout.gpu_progress import blocking_holds
 from gpusharing.core.rollout.plan import differ
 from gpusharing.core.text import counted, listed
 from gpusharing.explaining import lean
-from gpusharing.findings import planning
+from gpusharing.findings import planning, reading
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.planning import fitting, order, publishing
 from gpusharing.planning.changes import GpuPlan, NodePlan, Plan, Workload
@@ -39,6 +39,8 @@ _NOT_READY: Final = frozenset(
         ReadyReason.NOTHING_OFFERED,
     }
 )
+REQUIRED: Final = ("nodes", "namespaces", "node_sharings", "policies", "claims", "classes", "slices")
+"""Fields of a World without which a plan would be wrong."""
 _LONGEST: Final = 600
 """Characters of what a condition says."""
 
@@ -124,9 +126,7 @@ class _Planning:
         # What fits now, too, waits for something else.
         waiting = {_id(pod) for pod, _ in found}
         fits_now = {
-            _id(pod)
-            for pod, _ in fitting.starting(self.world, before, self.state.taken, denied)
-            if _id(pod) in waiting
+            _id(pod) for pod, _ in fitting.starting(self.world, before, self.state.taken, denied) if _id(pod) in waiting
         }
         starting = [workload for pod, workload in found if _id(pod) not in fits_now]
         # Those that had none before are not stranded by this.
@@ -214,13 +214,10 @@ class _Planning:
             mine = [step for step in steps if step.policy == policy]
             if left := order.never_begun(mine, parts):
                 yield planning.BLOCKED.found(Reference("SharingPolicy", policy), nodes=listed(left))
-        for one in stranded:
-            yield planning.STRANDED.found(
-                Reference("Namespace", one.namespace),
-                count=counted(one.count, "claim"),
-                namespace=f"namespace {one.namespace}",
-                example=one.name,
-                what=one.asks_for,
+        yield from _of_stranded(stranded)
+        for field_, why in sorted(self.world.unread.items()):
+            yield reading.NOT_READ.found(
+                Reference("Snapshot", ""), resource=field_, missing=f"the plan leaves them out ({_clipped(why)})"
             )
         if self.state.unreadable:
             yield planning.SKIPPED.found(Reference("Snapshot", ""), objects=listed(self.state.unreadable))
@@ -312,8 +309,22 @@ def _evictions(nodes: Sequence[NodePlan]) -> Iterator[Finding]:
         claims = sorted({claim for _, gpu in found for claim in gpu.claims})
         places = [f"{node}/gpu-{gpu.slot}" for node, gpu in found]
         yield planning.EVICTS.found(
-            Reference("SharingPolicy", policy), claims=f"{counted(len(claims), 'claim')} ({listed(claims)})", gpus=listed(places)
+            Reference("SharingPolicy", policy),
+            claims=f"{counted(len(claims), 'claim')} ({listed(claims)})",
+            gpus=listed(places),
         )
+
+
+def _of_stranded(stranded: Sequence[Workload]) -> Iterator[Finding]:
+    """Namespaces that ask for the same are told together."""
+    by_wish: defaultdict[str, list[Workload]] = defaultdict(list)
+    for one in stranded:
+        by_wish[one.asks_for].append(one)
+    for wish, found in sorted(by_wish.items()):
+        claims = counted(sum(one.count for one in found), "claim")
+        examples = listed([f"{one.namespace}/{one.name}" for one in found])
+        about = Reference("Namespace", found[0].namespace) if len(found) == 1 else Reference("Cluster", "")
+        yield planning.STRANDED.found(about, claims=claims, examples=examples, what=wish)
 
 
 def _grouped(found: Sequence[Workload]) -> list[Workload]:

@@ -48,7 +48,7 @@ def published(settled: Sequence[Settled], unhealthy: Unhealthy, *, full_menus: i
     views = [_narrowed(one, offered) for one, offered in zip(settled, offers, strict=True)]
     plans = narrow(views, now=_MUCH_LATER, menus=full_menus)
     by_pool: defaultdict[str, list[PublishedGpu]] = defaultdict(list)
-    for one, offered, plan in zip(settled, offers, plans, strict=True):
+    for offered, plan in zip(offers, plans, strict=True):
         by_pool[plan.publication.pool].append(PublishedGpu(offered, plan.publication.entries))
     node = settled[0].view.node if settled else ""
     for pool, found in sorted(by_pool.items()):
@@ -88,7 +88,9 @@ def _narrowed(one: Settled, offered: OfferedGpu) -> Narrowed:
         # Nothing else is there any more but what somebody has.
         published=Publication(
             pool=pool,
-            entries=tuple(Entry(device=device, policy=policy) for device in sorted({hold.result.device for hold in held})),
+            entries=tuple(
+                Entry(device=device, policy=policy) for device in sorted({hold.result.device for hold in held})
+            ),
             complete=True,
         ),
         prepared=tuple(Holder(hold.uid, hold.result.device, hold.result.share_id) for hold in held),

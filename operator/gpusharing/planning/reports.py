@@ -7,14 +7,15 @@ from typing import Any, Final
 
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.plan import Effect
-from gpusharing.core.text import counted, listed
+from gpusharing.core.text import listed
 from gpusharing.findings.finding import Finding, Severity
 from gpusharing.findings.github import command
 from gpusharing.findings.xml import element
 from gpusharing.planning.changes import GpuPlan, ObjectChange, Plan, Step, in_words
 
 _MOST_PLACES: Final = 5
-_MARKS: Final = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.INFO: "ℹ️"}
+_MOST_STEPS: Final = 4
+_MARKS: Final = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.INFO: "💡"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +61,16 @@ def some(items: Sequence[str]) -> str:
 def summary(plan: Plan) -> str:
     gpus = sum(len(node.gpus) for node in plan.nodes)
     if not gpus:
-        return f"No GPU changes, of {counted(plan.total_gpus, 'GPU')} on {counted(plan.total_nodes, 'node')}."
+        return f"No GPU changes, of {_counted(plan.total_gpus, 'GPU')} on {_counted(plan.total_nodes, 'node')}."
     verb = "changes" if gpus == 1 else "change"
-    disturbed = sorted({claim for gpu in plan.disturbed for claim in gpu.claims})
-    claims = f"{counted(len(disturbed), 'claim')} in the way" if disturbed else "no running work is disturbed"
-    nodes = f"{len(plan.nodes):,} of {counted(plan.total_nodes, 'node')}"
-    return f"{gpus:,} of {counted(plan.total_gpus, 'GPU')} on {nodes} {verb}; {claims}."
+    claims = len({claim for gpu in plan.disturbed for claim in gpu.claims})
+    disturbed = f"this concerns {_counted(claims, 'claim')} in use" if claims else "no running work is disturbed"
+    nodes = f"{len(plan.nodes):,} of {_counted(plan.total_nodes, 'node')}"
+    return f"{gpus:,} of {_counted(plan.total_gpus, 'GPU')} on {nodes} {verb}; {disturbed}."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def change_in_words(gpu: GpuPlan) -> str:
@@ -76,7 +81,7 @@ def change_in_words(gpu: GpuPlan) -> str:
 
 
 def effect_in_words(effect: Effect, claims: Sequence[str]) -> str:
-    named = f"{counted(len(claims), 'claim')} ({listed(claims)})"
+    named = f"{_counted(len(claims), 'claim')} ({listed(claims)})"
     match effect:
         case Effect.NONE:
             return "nobody is disturbed"
@@ -102,16 +107,31 @@ def differences(before: GpuSharing | None, after: GpuSharing) -> list[str]:
     ]
 
 
-def step_in_words(step: Step) -> str:
-    return f"{some(step.nodes)}: {step.why} ({time_in_words(step.seconds)})"
+def order_in_words(steps: Sequence[Step]) -> list[str]:
+    """Of each policy the first steps."""
+    by_policy: defaultdict[str, list[Step]] = defaultdict(list)
+    for one in steps:
+        by_policy[one.policy].append(one)
+    lines: list[str] = []
+    for policy, found in by_policy.items():
+        lines += [f"{policy}: {some(one.nodes)}: {one.why}{time_in_words(one.seconds)}" for one in found[:_MOST_STEPS]]
+        if more := found[_MOST_STEPS:]:
+            nodes = sum(len(one.nodes) for one in more)
+            lines.append(f"{policy}: {_counted(len(more), 'more step')} for {_counted(nodes, 'node')}")
+    return lines
 
 
 def time_in_words(seconds: float | None) -> str:
     if seconds is None:
-        return "until their claims are released"
+        return ""
     if not seconds:
-        return "at once"
-    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
+        return " (at once)"
+    return f" (up to {seconds:.0f} s)" if seconds < 120 else f" (up to {seconds / 60:.0f} min)"
+
+
+def about(finding: Finding) -> str:
+    """What it is about, before its sentence."""
+    return f"{finding.object}: " if finding.object.name else ""
 
 
 def object_in_words(change: ObjectChange) -> str:
@@ -151,20 +171,18 @@ def markdown(plan: Plan) -> str:
 
 def github(findings: Iterable[Finding]) -> Iterator[str]:
     for one in findings:
-        yield command(one, {}, f"{one.object}: {one.sentence} {one.remedy}")
+        yield command(one, {}, f"{about(one)}{one.sentence} {one.remedy}")
 
 
 def junit(plan: Plan) -> str:
     """A test for each policy that changes, and one for each finding."""
-    cases = [
-        element("testcase", {"classname": "plan", "name": object_in_words(one)}) for one in plan.policies
-    ]
+    cases = [element("testcase", {"classname": "plan", "name": object_in_words(one)}) for one in plan.policies]
     for one in plan.findings:
-        text = f"{one.object}: {one.sentence} {one.remedy}"
+        text = f"{about(one)}{one.sentence} {one.remedy}"
         is_info = one.entry.severity is Severity.INFO
         failure = element("failure", {"type": one.code, "message": one.sentence}, text=text)
         inner = element("system-out", {}, text=text) if is_info else failure
-        cases.append(element("testcase", {"classname": "plan", "name": f"{one.object} {one.code}"}, [inner]))
+        cases.append(element("testcase", {"classname": "plan", "name": f"{about(one)}{one.code}"}, [inner]))
     failures = sum("<failure" in case for case in cases)
     attributes = {"name": "gpusharing plan", "tests": str(len(cases)), "failures": str(failures)}
     suite = element("testsuite", attributes, [*cases, element("system-out", {}, text=summary(plan))])
@@ -184,7 +202,7 @@ _WEIGHT: Final = {
 def _markdown(plan: Plan) -> Iterator[str]:
     yield f"### GPU sharing: {summary(plan)}\n"
     for finding in plan.findings:
-        yield f"- {_MARKS[finding.entry.severity]} **{finding.code} {finding.object}**: {_cell(finding.sentence)} "
+        yield f"- {_MARKS[finding.entry.severity]} **{finding.code}** {_cell(about(finding) + finding.sentence)}"
         yield f"  {_cell(finding.remedy)}"
     if plan.findings:
         yield ""
@@ -193,7 +211,7 @@ def _markdown(plan: Plan) -> Iterator[str]:
         for one in found:
             yield f"| {len(one.places):,} | {_cell(one.change)} | {_cell(one.effect_in_words)} | {_cell(one.where)} |"
         yield ""
-    yield from _details("Order", [f"{one.policy}: {step_in_words(one)}" for one in plan.steps])
+    yield from _details("Order", order_in_words(plan.steps))
     yield from _details("Pods that would start", map(workload_in_words, plan.starting))
     yield from _details("Policies and other objects", map(object_in_words, (*plan.policies, *plan.objects)))
 
@@ -273,5 +291,3 @@ def _object(change: ObjectChange) -> dict[str, Any]:
 
 def _workload(one: Any) -> dict[str, Any]:
     return {"namespace": one.namespace, "name": one.name, "count": one.count, "asksFor": one.asks_for}
-
-

@@ -29,11 +29,9 @@ def reported(
     by_uuid = {one.uuid: one for one in decided.gpus}
     entries = tuple(_entry(one, by_uuid.get(one.entry.uuid)) for one in gpus)
     statuses = {one.entry.uuid: _status(one, published, pools) for one in gpus}
-    spec = decided.model_copy(update={"gpus": entries})
-    status = before.status.model_copy(
-        update={"gpus": tuple(statuses.get(one.uuid, one) for one in before.status.gpus)}
-    )
-    return before.made_of(spec, status).model_copy(update={"spec": spec, "status": status})
+    wanted = decided.model_copy(update={"gpus": entries})
+    status = before.status.model_copy(update={"gpus": tuple(statuses.get(one.uuid, one) for one in before.status.gpus)})
+    return before.model_copy(update={"spec": wanted, "status": status})
 
 
 def _entry(one: Settled, decided: GpuSharing | None) -> GpuSharing:

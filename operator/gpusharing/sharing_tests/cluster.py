@@ -7,31 +7,41 @@ What they do is decided by their own functions: `core.allocate` places, the oper
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pydantic
 
-from gpusharing.api import names
 from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
 from gpusharing.api.meta import Key
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing
+from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.core.cluster.guards.claims import CLAIMS
 from gpusharing.core.intents import ReplaceSpec
 from gpusharing.core.rollout.gpu_change import NodeRollout
-from gpusharing.explaining import lean
-from gpusharing.planning import fitting, publishing
-from gpusharing.planning.changes import Plan
+from gpusharing.explaining.names_of_claims import names_of_claims
+from gpusharing.findings.finding import Finding
+from gpusharing.planning import publishing
 from gpusharing.planning.deciding import Edit, decide
-from gpusharing.planning.fitting import Denied, Fleet
+from gpusharing.planning.fitting import Denied
 from gpusharing.planning.plan import Assumptions, denied_to, evicted, is_changed, plan, settled
-from gpusharing.planning.state import State, decode, read, take_claim
+from gpusharing.planning.state import decode, read, take_claim
 from gpusharing.sharing_tests import agent, placing
+from gpusharing.sharing_tests.published import Published
 from gpusharing.snapshots.world import Json, World
 
 _MOST_ROUNDS: Final = 8
 """Of a decision after which another one has to follow; three are usual."""
+
+
+class Applied(NamedTuple):
+    """What an edit comes to, as `gpusharing plan` says it before."""
+
+    disturbed: Sequence[str]
+    """Claims that it has to wait for, or evicts, as namespace/name."""
+    findings: Sequence[Finding]
 
 
 class SettledCluster:
@@ -42,18 +52,8 @@ class SettledCluster:
         self._state = read(world)
         self._claims = {_key(one): one for one in world.claims}
         self._pods = {_key(one): one for one in world.pods}
-        self._slices: dict[str, Sequence[Json]] = {}
-        """By node, those of our driver."""
-        self._other_slices: list[Json] = []
-        for one in world.slices:
-            node = one["spec"].get("nodeName", "")
-            if node and one["spec"]["driver"] == names.DRIVER:
-                self._slices[node] = [*self._slices.get(node, ()), one]
-            else:
-                self._other_slices.append(one)
-        self._classes: Mapping[str, DeviceClass] = {}
+        self._published = Published(world)
         self._denied: Denied = {}
-        self._fleet: Fleet | None = None
         self._settle(Edit(), self._state.decider.state.by_name(NodeSharing) if is_new else ())
 
     # ---------------------------------------------------------------------------------------------------- what it is
@@ -68,14 +68,27 @@ class SettledCluster:
             node_sharings=_all(NodeSharing, state.by_name(NodeSharing).values()),
             namespaces=_all(Namespace, state.by_name(Namespace).values()),
             guards=_all(ValidatingAdmissionPolicy, state.by_name(ValidatingAdmissionPolicy).values()),
-            classes=_all(DeviceClass, self._classes.values()),
+            classes=_all(DeviceClass, self._published.classes.values()),
             claims=list(self._claims.values()),
             pods=list(self._pods.values()),
-            slices=[*self._other_slices, *(one for some in self._slices.values() for one in some)],
+            slices=self._published.slices,
         )
 
     def namespace(self, name: str) -> Namespace | None:
         return self._state.decider.state.get(Namespace, ("", name))
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the API server refuses what guards refuse."""
+        return self._state.decider.state.get(ValidatingAdmissionPolicy, ("", CLAIMS)) is not None
+
+    @property
+    def minor(self) -> int:
+        return self._world.minor
+
+    @property
+    def templates(self) -> Sequence[Json]:
+        return self._world.templates
 
     @property
     def policies(self) -> Sequence[SharingPolicy]:
@@ -92,6 +105,12 @@ class SettledCluster:
             for one in self._claims.values()
             if any(user.get("uid") == uid for user in (one.get("status") or {}).get("reservedFor") or ())
         ]
+
+    def waiting_claims(self, pod: Json) -> Sequence[Json]:
+        """Those that the pod names and that have no devices yet."""
+        keys = [(pod["metadata"]["namespace"], name) for name in names_of_claims(pod)]
+        found = [self._claims[key] for key in keys if key in self._claims]
+        return [one for one in found if "allocation" not in (one.get("status") or {})]
 
     def gpu(self, node: str, slot: int) -> GpuSharing | None:
         """As the operator has decided on it."""
@@ -111,13 +130,24 @@ class SettledCluster:
 
     # ------------------------------------------------------------------------------------------------- what is applied
 
-    def apply(self, edit: Edit, classes: Iterable[Json] = ()) -> Plan:
-        """Pods that are evicted end. What it says: `gpusharing plan`, before."""
+    def apply(self, edit: Edit, classes: Iterable[Json] = ()) -> Applied:
+        """Pods that are evicted end."""
         for one in classes:
             self._state.decider.state.put(DeviceClass, decode(DeviceClass, one))
         planned = plan(self.world, edit, self._assumed)
+        waited = self._unchanged()
+        disturbed = {claim for gpu in planned.disturbed if waited.get(gpu.uuid) != gpu.after for claim in gpu.claims}
         self._settle(edit, ())
-        return planned
+        return Applied(tuple(sorted(disturbed)), planned.findings)
+
+    def _unchanged(self) -> Mapping[str, GpuSharing]:
+        """GPUs that wait for an earlier change until they are idle, with what they will be."""
+        return {
+            change.after.uuid: change.after
+            for rollout in self._state.decider.rollouts.values()
+            for change in rollout.changes
+            if change.effect is Effect.UNCHANGED_UNTIL_IDLE
+        }
 
     def add(self, pod: Json, claims: Iterable[Json]) -> None:
         """The API server has them; nobody has looked at them yet."""
@@ -131,24 +161,27 @@ class SettledCluster:
 
     def remove(self, pod: Key) -> None:
         """With the claims that it has alone."""
+        self._end(pod)
+        self._settle(Edit(), ())
+
+    def _end(self, pod: Key) -> None:
+        uid = self._pods[pod]["metadata"]["uid"]
         for claim in self.claims_of(pod):
-            users = [one for one in claim["status"]["reservedFor"] if one["name"] != pod[1]]
+            users = [one for one in claim["status"]["reservedFor"] if one.get("uid") != uid]
             if users:
                 self._claims[_key(claim)] = {**claim, "status": {**claim["status"], "reservedFor": users}}
             else:
                 self._release(_key(claim))
-        self._pods.pop(pod, None)
+        del self._pods[pod]
 
     # -------------------------------------------------------------------------------------------------------- placing
 
     def place(self, pod: Key, *, rather_on: str | None = None) -> str | None:
         """The node on which it runs from now on; None: it waits. Nodes are tried in their order, `rather_on` first."""
-        if self._fleet is None:
-            self._fleet = self._fleet_now()
         found = placing.place(
             self._pods[pod],
             self._claims,
-            self._fleet,
+            self._published,
             self._state.taken,
             denied=self._denied.get(pod[0], ()),
             rather_on=rather_on,
@@ -160,19 +193,8 @@ class SettledCluster:
             self._claims[_key(claim)] = claim
             take_claim(self._state, claim)
         self._pods[pod] = _running(self._pods[pod], node)
-        self._settle(Edit(), [node] if node in self._slices and allocated else ())
+        self._settle(Edit(), [node] if allocated else ())
         return node
-
-    def _fleet_now(self) -> Fleet:
-        world = self._world
-        slices = [*self._other_slices, *(one for some in self._slices.values() for one in some)]
-        return Fleet(
-            nodes=lean.Lean(lean.Node).of_objects(world.nodes),
-            slices=[fitting.slice_of(one["metadata"]["name"], one["spec"]) for one in slices],
-            classes=self._classes,
-            minor=world.minor,
-            rules=fitting.rules_of(world),
-        )
 
     def _release(self, claim: Key) -> None:
         self._claims.pop(claim, None)
@@ -195,16 +217,19 @@ class SettledCluster:
             specs = {one.before.metadata.name: one for one in decider.pending if isinstance(one, ReplaceSpec)}
             due |= specs.keys()
             due |= {name for name, rollout in decider.rollouts.items() if any(map(is_changed, rollout.changes))}
-            written = [self._write(name, decider.rollouts[name], specs.get(name)) for name in sorted(due)]
+            rollouts = decider.rollouts
+            written = [self._write(name, rollouts[name], specs.get(name)) for name in sorted(due & rollouts.keys())]
             due = set()
             if not any(written):
                 break
         self._denied = denied_to(self._state)
 
     def _evict(self, claim: Key) -> None:
-        users = {one["uid"] for one in (self._claims[claim].get("status") or {}).get("reservedFor") or ()}
-        for key in [key for key, pod in self._pods.items() if pod["metadata"]["uid"] in users]:
-            self.remove(key)
+        """A claim with all its pods. Of a pod that has ended meanwhile, it is gone."""
+        status = self._claims.get(claim, {}).get("status") or {}
+        users = {one.get("uid") for one in status.get("reservedFor") or ()}
+        for key in [key for key, pod in self._pods.items() if pod["metadata"].get("uid") in users]:
+            self._end(key)
         self._release(claim)
 
     def _write(self, name: str, rollout: NodeRollout, decided: ReplaceSpec | None) -> bool:
@@ -214,15 +239,10 @@ class SettledCluster:
             return False
         gpus = [settled(change) for change in rollout.changes]
         unhealthy = {
-            device: reason
-            for one in self._slices.get(name, ())
-            for device, reason in publishing.unhealthy(one["spec"])
+            device: reason for one in self._published.of(name) for device, reason in publishing.unhealthy(one["spec"])
         }
         specs = list(publishing.published(gpus, unhealthy, full_menus=self._assumed.full_menus))
-        self._slices[name] = [
-            {"metadata": {"name": f"{name}-{number}"}, "spec": spec} for number, spec in enumerate(specs)
-        ]
-        self._fleet = None
+        self._published.replace(name, specs)
         after = agent.reported(before, gpus, specs, decided.spec if decided else before.spec)
         if after == before:
             return False
@@ -237,8 +257,7 @@ class SettledCluster:
         for name, one in classes.items():
             if before.get(name) != one:
                 state.put(DeviceClass, one)
-        self._classes = classes
-        self._fleet = None
+        self._published.use(classes)
 
 
 def _running(pod: Json, node: str) -> Json:
@@ -253,11 +272,11 @@ def _key(value: Json) -> Key:
     return value["metadata"].get("namespace", ""), value["metadata"]["name"]
 
 
-def _all(kind: type[Any], objects: Iterable[Any]) -> list[Json]:
+def _all(kind: Any, objects: Iterable[Any]) -> list[Json]:
     adapter = _adapter(kind)
     return [adapter.dump_python(one, mode="json", by_alias=True, exclude_none=True) for one in objects]
 
 
 @cache
-def _adapter(kind: type[Any]) -> pydantic.TypeAdapter[Any]:
+def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(kind)

@@ -1,5 +1,6 @@
 """Whether what became of a pod is what a test expects, and both in words."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpusharing.core.text import listed
@@ -13,20 +14,30 @@ class Difference(NamedTuple):
     found: str
     findings: tuple[Finding, ...] = ()
     """Why it is so."""
-    pod: str = ""
+    pods: tuple[str, ...] = ()
+    """Of which this is true, as namespace/name."""
 
 
-def difference(expected: Expectation, observed: Observed) -> Difference | None:
-    is_same = (
+def differences(expected: Expectation, observed: Iterable[tuple[str, Observed]]) -> list[Difference]:
+    """`observed`: pods. Those with the same difference are told together."""
+    found: dict[tuple[str, ...], Difference] = {}
+    for pod, one in observed:
+        if _is_expected(expected, one):
+            continue
+        key = (_found_in_words(one), *(finding.sentence for finding in one.findings))
+        known = found.setdefault(key, Difference(expected_in_words(expected), key[0], one.findings))
+        found[key] = known._replace(pods=(*known.pods, pod))
+    return list(found.values())
+
+
+def _is_expected(expected: Expectation, observed: Observed) -> bool:
+    return (
         observed.outcome is expected.outcome
         and (expected.because is None or _is_said(expected.because, observed))
         and (expected.mode is None or set(observed.modes) == {expected.mode})
         and (expected.policy is None or set(observed.policies) == {expected.policy})
         and (expected.node is None or observed.node == expected.node)
     )
-    if is_same:
-        return None
-    return Difference(expected_in_words(expected), _found_in_words(observed), observed.findings)
 
 
 def expected_in_words(expected: Expectation) -> str:

@@ -1,5 +1,6 @@
 """`kind: SharingTest`: the form of the file. It is no object of Kubernetes (docs/test.md)."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
@@ -17,6 +18,7 @@ KIND: Final = "SharingTest"
 MOST_NODES: Final = 1000
 MOST_PODS: Final = 1000
 _OLDEST_MINOR: Final = 36
+_GPUS: Final = re.compile(r"[^,:]{1,64}(:[0-9]{1,3})?(,[^,:]{1,64}(:[0-9]{1,3})?){0,31}")
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 
 
@@ -58,6 +60,12 @@ def _amount(text: str) -> str:
     return text
 
 
+def _gpus(text: str) -> str:
+    if not _GPUS.fullmatch(text):
+        raise PydanticCustomError("gpus", "must be models with counts, such as H100-80GB:8 or A100-40GB:4,T4:1")
+    return text
+
+
 Name = Annotated[str, Field(pattern=_NAME, max_length=253)]
 Labels = dict[str, str]
 Manifest = Annotated[Any, AfterValidator(_manifest)]
@@ -74,7 +82,7 @@ class Nodes(_Form):
     name: Name = "node"
     """Of several: with -1, -2, ... after it."""
     count: Annotated[int, Field(ge=1, le=MOST_NODES)] = 1
-    gpus: str
+    gpus: Annotated[str, AfterValidator(_gpus)]
     """Models with counts: H100-80GB:8, or A100-40GB:4,T4:1."""
     labels: Labels = Field(default_factory=dict)
     driver: str = DEFAULT
@@ -174,5 +182,3 @@ class SharingTest(_Form):
     @property
     def minor(self) -> int | None:
         return int(self.kubernetes.removeprefix("1.")) if self.kubernetes else None
-
-

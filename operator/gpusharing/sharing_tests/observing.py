@@ -8,7 +8,6 @@ from gpusharing.api import names
 from gpusharing.api.meta import Key
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.node_spec import Verdict
-from gpusharing.core.cluster.guards import claims as guard_of_claims
 from gpusharing.explaining import pods as explaining
 from gpusharing.explaining.scene import Scene
 from gpusharing.findings import running, validating, waiting
@@ -52,14 +51,14 @@ def observe(new: NewPod, cluster: SettledCluster, *, rather_on: str | None) -> O
 
 def _refusals(new: NewPod, cluster: SettledCluster) -> Iterator[Finding]:
     """What the API server would say, with the guards of this cluster."""
-    if not any(one["metadata"]["name"] == guard_of_claims.CLAIMS for one in cluster.world.guards):
+    if not cluster.is_guarded:
         return
     namespace = new.key[0]
     known = cluster.namespace(namespace)
     labels = {namespace: known.metadata.labels or {}} if known else {}
-    guards = Guards(cluster.policies, labels, minor=cluster.world.minor)
+    guards = Guards(cluster.policies, labels, minor=cluster.minor)
     about = Reference("Pod", new.key[1], namespace)
-    for claim in new.claims:
+    for claim in (*new.claims, *cluster.waiting_claims(new.pod)):
         for problem in guards.of_claim({"kind": "ResourceClaim", **claim}):
             yield problem.about(about)
     for problem in guards.of_pod(new.pod["spec"], namespace, ("spec",)):

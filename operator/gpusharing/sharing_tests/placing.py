@@ -1,6 +1,6 @@
 """Places a pod as the scheduler, and writes into its claims what the scheduler writes."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pydantic
@@ -13,7 +13,8 @@ from gpusharing.core.allocate.requests import Claim
 from gpusharing.core.allocate.search import Chosen
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.explaining.where import exclusions
-from gpusharing.planning.fitting import Fleet, asked_by
+from gpusharing.planning.fitting import Fleet, asked_by, first_fitting
+from gpusharing.sharing_tests.published import Published
 from gpusharing.snapshots.world import Json
 
 _RESULT: Final = pydantic.TypeAdapter(AllocationResult)
@@ -26,28 +27,39 @@ class Placed(NamedTuple):
 
 
 def place(
-    pod: Json, claims: Mapping[Key, Json], fleet: Fleet, taken: Taken, *, denied: Collection[str], rather_on: str | None
+    pod: Json,
+    claims: Mapping[Key, Json],
+    published: Published,
+    taken: Taken,
+    *,
+    denied: Collection[str],
+    rather_on: str | None,
 ) -> Placed | None:
-    asked = asked_by(pod, claims, ExtendedResources(fleet.classes))
+    asked = asked_by(pod, claims, ExtendedResources(published.classes))
     if not asked or pod["spec"].get("schedulingGates"):
         return None
-    excluded = exclusions(pod, fleet.nodes)
-    nodes = [one.metadata.name for one in fleet.nodes if one.metadata.name not in excluded]
-    # The sort is stable.
-    nodes.sort(key=lambda name: name != rather_on)
-    found = fleet.place(asked, nodes, fleet.cluster(taken), denied)
-    if found is None:
-        return None
-    node, chosen = found
+    for fleet in published.fleets(rather_on=rather_on):
+        excluded = exclusions(pod, fleet.nodes)
+        nodes = [one.metadata.name for one in fleet.nodes if one.metadata.name not in excluded]
+        # The sort is stable.
+        nodes.sort(key=lambda name: name != rather_on)
+        outcome = fleet.ask(asked, nodes, fleet.cluster(taken), denied)
+        if outcome.stop:
+            # Kubernetes does not schedule the pod at all.
+            return None
+        if found := first_fitting(outcome):
+            node, chosen = found
+            return Placed(node, [_used(one, pod) for one in _claims(asked, claims, chosen, node, fleet)])
+    return None
+
+
+def _claims(
+    asked: Sequence[Claim], claims: Mapping[Key, Json], chosen: Sequence[Sequence[Chosen]], node: str, fleet: Fleet
+) -> Iterator[Json]:
     got = iter(chosen)
-    return Placed(
-        node,
-        [
-            _used(known, pod) if claim.is_allocated else _used(_allocated(claim, known, next(got), node, fleet), pod)
-            for claim in asked
-            for known in [claims.get((claim.namespace, claim.name)) or _implicit(claim)]
-        ],
-    )
+    for claim in asked:
+        known = claims.get((claim.namespace, claim.name)) or _implicit(claim)
+        yield known if claim.is_allocated else _allocated(claim, known, next(got), node, fleet)
 
 
 def _implicit(claim: Claim) -> Json:

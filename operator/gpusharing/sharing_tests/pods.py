@@ -73,7 +73,8 @@ def _made(value: Json, entry: Pods, templates: Mapping[Key, Json], used: set[Key
         around = around[part]
     field = _COUNTS.get(value["kind"])
     each = value["spec"].get(field) if field else None
-    count = min((1 if each is None else each) * entry.count, MOST_PODS)
+    # One more than there may be: then it is told.
+    count = min((1 if each is None else each) * entry.count, MOST_PODS + 1)
     namespace, name = _key(value, entry)
     is_one = count == 1 and value["kind"] == "Pod"
     names = (one for one in _names(name, is_one=is_one) if (namespace, one) not in used)

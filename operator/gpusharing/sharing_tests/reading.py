@@ -67,7 +67,7 @@ class Loaded:
         return UnusableError(self.file, self.mark(path), f"{in_words(path)}: {message}")
 
 
-def tests_of(source: Source) -> Iterator[Loaded]:
+def read_tests(source: Source) -> Iterator[Loaded]:
     """Documents of other kinds are left out. Raises UnusableError."""
     for document in _documents(source):
         if isinstance(document.value, dict) and document.value.get("kind") == KIND:

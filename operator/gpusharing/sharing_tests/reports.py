@@ -1,18 +1,12 @@
 """Results as data, and for programs that show tests."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
+from gpusharing.core.text import listed
 from gpusharing.findings.xml import element
 from gpusharing.sharing_tests.comparing import Difference
 from gpusharing.sharing_tests.running import Check, Result
-
-_MOST: Final = 3
-"""Pods of an expectation that are shown: those that follow mostly have the same reason."""
-
-
-def shown(check: Check) -> Sequence[Difference]:
-    return check.differences[:_MOST]
 
 
 def to_json(results: Sequence[Result]) -> dict[str, Any]:
@@ -40,9 +34,13 @@ def junit(results: Sequence[Result]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{element("testsuites", attributes, suites)}'
 
 
+def pods_in_words(difference: Difference) -> str:
+    return f"{'pod' if len(difference.pods) == 1 else 'pods'} {listed(difference.pods)}" if difference.pods else ""
+
+
 def in_words(difference: Difference) -> Iterator[str]:
-    pod = f"pod {difference.pod}: " if difference.pod else ""
-    yield f"{pod}expected {difference.expected}, found {difference.found}"
+    pods = f"{pods_in_words(difference)}: " if difference.pods else ""
+    yield f"{pods}expected {difference.expected}, found {difference.found}"
     for finding in difference.findings:
         yield f"{finding.code} {finding.sentence} {finding.remedy}".rstrip()
 
@@ -54,7 +52,7 @@ def _check(check: Check) -> dict[str, Any]:
         "asExpected": not check.differences,
         "differences": [
             {
-                **({"pod": one.pod} if one.pod else {}),
+                **({"pods": list(one.pods)} if one.pods else {}),
                 "expected": one.expected,
                 "found": one.found,
                 "findings": [finding.to_json() for finding in one.findings],
@@ -65,7 +63,7 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _suite(result: Result) -> str:
-    cases = [_case(check, result) for check in result.checks]
+    cases = [_case(number, check, result) for number, check in enumerate(result.checks, start=1)]
     failures = sum(bool(check.differences) for check in result.checks)
     attributes = {
         "name": result.name,
@@ -76,11 +74,16 @@ def _suite(result: Result) -> str:
     return element("testsuite", attributes, cases)
 
 
-def _case(check: Check, result: Result) -> str:
-    attributes = {"classname": result.name, "name": f"{check.name} (line {check.mark.line})", "file": result.file}
+def _case(number: int, check: Check, result: Result) -> str:
+    attributes = {
+        "classname": result.name,
+        "name": f"{number}. {check.name}",
+        "file": result.file,
+        "line": str(check.mark.line),
+    }
     if not check.differences:
         return element("testcase", attributes)
     first = check.differences[0]
-    text = "\n".join(line for one in shown(check) for line in in_words(one))
+    text = "\n".join(line for one in check.differences for line in in_words(one))
     message = f"expected {first.expected}, found {first.found}"
     return element("testcase", attributes, [element("failure", {"type": "difference", "message": message}, text=text)])

@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from gpusharing.core.text import counted, listed
 from gpusharing.findings.finding import Finding
-from gpusharing.planning.changes import Plan
 from gpusharing.planning.deciding import Edit
 from gpusharing.sharing_tests import comparing, new_cluster, pods
-from gpusharing.sharing_tests.cluster import SettledCluster
+from gpusharing.sharing_tests.cluster import Applied, SettledCluster
 from gpusharing.sharing_tests.comparing import Difference
-from gpusharing.sharing_tests.form import Change, Manifest, Pods
-from gpusharing.sharing_tests.observing import observe
+from gpusharing.sharing_tests.form import MOST_PODS, Change, Manifest, Pods
+from gpusharing.sharing_tests.observing import Observed, observe
 from gpusharing.sharing_tests.pods import NewPod
 from gpusharing.sharing_tests.reading import Files, Given, Loaded, manifest, manifests
 from gpusharing.sharing_tests.shapes import APPLIED
@@ -80,7 +79,7 @@ class _Run:
         namespaces: Sequence[Json] = (),
         *,
         prunes: bool = False,
-    ) -> Plan:
+    ) -> Applied:
         found = list(manifests(given, at, self.loaded, self.files))
         if given and not any(one.value["kind"] in APPLIED for one in found):
             raise self.loaded.unusable(at, "no SharingPolicy is in these manifests")
@@ -89,50 +88,48 @@ class _Run:
             namespaces=[*namespaces, *map(_whole, _of_kind(found, "Namespace"))],
             prunes=prunes,
         )
-        planned = cluster.apply(edit, _of_kind(found, "DeviceClass"))
-        for finding in planned.findings:
+        applied = cluster.apply(edit, _of_kind(found, "DeviceClass"))
+        for finding in applied.findings:
             if finding.object.kind == "SharingPolicy" and finding not in self._findings:
                 self._findings.append(finding)
-        return planned
+        return applied
 
     def _change(self, change: Change, at: Path, cluster: SettledCluster) -> None:
-        planned = self._apply(change.policies, (*at, "policies"), cluster, prunes=change.prune)
+        applied = self._apply(change.policies, (*at, "policies"), cluster, prunes=change.prune)
         if change.disturbed is not None:
-            disturbed = sorted({claim for gpu in planned.disturbed for claim in gpu.claims})
-            differences = ()
-            if len(disturbed) != change.disturbed:
-                expected = f"disturbs {counted(change.disturbed, 'claim')}"
-                found = f"disturbs {counted(len(disturbed), 'claim')}"
-                difference = Difference(expected=expected, found=f"{found} ({listed(disturbed)})" if disturbed else found)
-                differences = (difference,)
-            path = (*at, "disturbed")
-            name = f"change {int(at[-1]) + 1}: disturbs {counted(change.disturbed, 'claim')}"
-            self._checks.append(Check(name=name, mark=self.loaded.mark(path), differences=differences))
+            disturbed = applied.disturbed
+            expected = f"disturbs {counted(change.disturbed, 'claim')}"
+            found = f"disturbs {counted(len(disturbed), 'claim')}{f' ({listed(disturbed)})' if disturbed else ''}"
+            is_same = len(disturbed) == change.disturbed
+            self._add(expected, (*at, "disturbed"), [] if is_same else [Difference(expected, found)])
         self._try(change.pods, (*at, "pods"), cluster)
 
     def _try(self, entries: Sequence[Pods], at: Path, cluster: SettledCluster) -> None:
         for number, entry in enumerate(entries):
             path = (*at, number)
-            differences: list[Difference] = []
+            observed: list[tuple[str, Observed]] = []
             for new in self._pods_of(entry, path, cluster):
                 if cluster.namespace(new.key[0]) is None:
                     cluster.apply(Edit(namespaces=[new_cluster.namespace(new.key[0], {})]))
-                observed = observe(new, cluster, rather_on=entry.expect.node)
-                if difference := comparing.difference(entry.expect, observed):
-                    differences.append(difference._replace(pod=new.name))
-            name = f"{_title(entry)}: {comparing.expected_in_words(entry.expect)}"
-            if len(at) > 1:
-                name = f"change {int(at[1]) + 1}: {name}"
-            self._checks.append(Check(name=name, mark=self.loaded.mark(path), differences=tuple(differences)))
+                observed.append((new.name, observe(new, cluster, rather_on=entry.expect.node)))
+            differences = comparing.differences(entry.expect, observed)
+            self._add(f"{_title(entry)}: {comparing.expected_in_words(entry.expect)}", path, differences)
+
+    def _add(self, name: str, at: Path, differences: Sequence[Difference]) -> None:
+        after = f"change {int(at[1]) + 1}: " if at[0] == "changes" else ""
+        check = Check(name=f"{after}{name}", mark=self.loaded.mark(at), differences=tuple(differences))
+        self._checks.append(check)
 
     def _pods_of(self, entry: Pods, at: Path, cluster: SettledCluster) -> Sequence[NewPod]:
         if entry.manifest is None:
             return pods.of_class(entry, cluster.pods)
         objects = list(manifest(entry.manifest, (*at, "manifest"), self.loaded, self.files))
-        found = pods.of_manifest(objects, entry, cluster.world.templates, cluster.pods)
+        found = pods.of_manifest(objects, entry, cluster.templates, cluster.pods)
         if not found:
             what = f"no Pod, and nothing that makes pods, has the name {entry.name}" if entry.name else "has no Pod"
             raise self.loaded.unusable((*at, "manifest"), what)
+        if len(found) > MOST_PODS:
+            raise self.loaded.unusable((*at, "manifest"), f"makes more than {MOST_PODS:,} pods")
         for claim in pods.claims_of(objects, entry):
             cluster.add_claim(claim)
         return found

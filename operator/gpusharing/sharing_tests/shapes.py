@@ -69,14 +69,10 @@ _AMOUNTS: Final[Schema] = {
 _METADATA: Final = _mapping(namespace=_TEXT, labels=_TEXTS, annotations=_TEXTS)
 _NAMESPACE: Final = _mapping(metadata=_METADATA)
 _TEMPLATE: Final = _mapping(metadata=_METADATA)
-_MAKER: Final = _mapping(
-    metadata=_METADATA, spec=_mapping(replicas=_NUMBER, parallelism=_NUMBER, template=_TEMPLATE)
-)
+_MAKER: Final = _mapping(metadata=_METADATA, spec=_mapping(replicas=_NUMBER, parallelism=_NUMBER, template=_TEMPLATE))
 _CONTAINER: Final = _mapping(resources=_mapping(limits=_AMOUNTS, requests=_AMOUNTS), restartPolicy=_TEXT)
 _TERM: Final = _mapping(key=_TEXT, operator=_TEXT, values=_list({"type": "string"}))
-_TERMS: Final = _mapping(
-    nodeSelectorTerms=_list(_mapping(matchExpressions=_list(_TERM), matchFields=_list(_TERM)))
-)
+_TERMS: Final = _mapping(nodeSelectorTerms=_list(_mapping(matchExpressions=_list(_TERM), matchFields=_list(_TERM))))
 _NAMED: Final[Mapping[str, Any]] = {**_mapping(name={"type": "string"}), "required": ["name"], "nullable": False}
 _CLAIM: Final[Mapping[str, Any]] = {
     **_mapping(name={"type": "string"}, resourceClaimName=_TEXT, resourceClaimTemplateName=_TEXT),

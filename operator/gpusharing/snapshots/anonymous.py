@@ -33,7 +33,7 @@ _CLASSES_OF_ALL: Final = frozenset(
     {"gpu.nvidia.com", "mig.nvidia.com", "timeslicing.gpu.nvidia.com", "mps.gpu.nvidia.com"}
 )
 _LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector"})
-_KEPT: Final = frozenset({"kind", "apiVersion", "uid", "driver", "type", "operator", "effect", "reason"})
+_KEPT: Final = frozenset({"kind", "apiVersion", "driver", "type", "operator", "effect", "reason"})
 """Fields whose texts are the API's own, or names of nothing."""
 
 
@@ -43,7 +43,7 @@ def anonymous(world: World, *, salt: bytes) -> World:
     changed: dict[str, Any] = {
         one.field: [] if one == EVENTS else [_object(item, pseudonyms) for item in world.of(one)] for one in RESOURCES
     }
-    return replace(world, unread={field: "not read" for field in world.unread}, only_namespace={}, **changed)
+    return replace(world, unread=dict.fromkeys(world.unread, "not read"), only_namespace={}, **changed)
 
 
 def _pseudonyms(world: World, salt: bytes) -> Mapping[str, str]:
@@ -98,6 +98,8 @@ def _secrets(value: Any) -> Iterator[str]:
                     yield from (text for text in item if isinstance(text, str) and not _PLAIN.fullmatch(text))
                 elif key in {"ownerReferences", "reservedFor"} and isinstance(item, list):
                     yield from (str(one.get("name") or "") for one in item)
+                elif key in {"uid", "shareID"} and isinstance(item, str):
+                    yield item
                 elif key in {"namespace", "nodeName", "resourceClaimName", "resourceClaimTemplateName", "pool"}:
                     yield from _WORD.findall(item) if isinstance(item, str) else _secrets(item)
                 else:

@@ -6,7 +6,7 @@ them decodes one after the other.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, overload
 
 from gpusharing.snapshots import file
@@ -24,6 +24,9 @@ class Lines(Sequence[Json]):
     def __init__(self) -> None:
         self.texts: list[bytes] = []
 
+    def extend(self, objects: Iterable[Json], /) -> None:
+        self.texts += [_compact(one) for one in objects]
+
     def __len__(self) -> int:
         return len(self.texts)
 
@@ -34,10 +37,18 @@ class Lines(Sequence[Json]):
     def __getitem__(self, index: slice) -> Sequence[Json]: ...
 
     def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
-        return [json.loads(one) for one in self.texts[index]] if isinstance(index, slice) else json.loads(self.texts[index])
+        return (
+            [json.loads(one) for one in self.texts[index]]
+            if isinstance(index, slice)
+            else json.loads(self.texts[index])
+        )
 
     def __iter__(self) -> Iterator[Json]:
         return map(json.loads, self.texts)
+
+
+def _compact(one: Json) -> bytes:
+    return json.dumps(one, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
 def loads(data: bytes) -> World:

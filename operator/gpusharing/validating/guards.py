@@ -1,6 +1,6 @@
 """What our admission policies would say of claims, templates and pods, as far as files can tell.
 
-The guards' own expressions are evaluated, with the literals that the operator would write for the policies of the files.
+The guards' own expressions are evaluated, with the literals that the operator would write for these policies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +34,7 @@ _REMEDIES: Final = {
 
 
 class Guards:
-    def __init__(
-        self, policies: Sequence[SharingPolicy], namespaces: Mapping[str, Labels], *, minor: int
-    ) -> None:
+    def __init__(self, policies: Sequence[SharingPolicy], namespaces: Mapping[str, Labels], *, minor: int) -> None:
         """`namespaces`: the labels of those that the files have."""
         self._namespaces = {name: {**labels, _NAME_LABEL: name} for name, labels in namespaces.items()}
         self._specs = _with_literals(policies, minor)
@@ -74,7 +72,7 @@ def _with_literals(policies: Sequence[SharingPolicy], minor: int) -> Mapping[str
         name: ValidatingAdmissionPolicy(metadata=ObjectMeta(name=name), spec=body["spec"])
         for name, body in installed.items()
     }
-    for intent in update_guards(examined, plan_classes(examined, {}).classes, guards, {}).intents:
+    for intent in update_guards(examined, plan_classes(examined, {}).classes, guards, {}, {}).intents:
         if isinstance(intent, Patch):
             specs[intent.before.name] = {**specs[intent.before.name], **intent.body["spec"]}
     return specs
@@ -126,5 +124,3 @@ def _value(text: str, given: Mapping[str, Any]) -> Any:
 def labels_of(namespace: Mapping[str, Any]) -> Labels:
     labels = namespace["metadata"].get("labels")
     return {key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
-
-

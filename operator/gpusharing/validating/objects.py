@@ -33,12 +33,13 @@ def _of_ours(value: Value, minor: int) -> Iterator[Problem]:
     if found:
         # As the API server: rules are for what has the structure.
         return
-    found = list(rules.problems(schema, complete))
-    yield from found
-    if value["kind"] != "SharingPolicy" or found:
+    yield from rules.problems(schema, complete)
+    if value["kind"] != "SharingPolicy":
         return
     path: Path = ("spec", "gpus", "selectors")
-    in_selectors = list(resource_rules.selectors((complete["spec"].get("gpus") or {}).get("selectors") or (), path, minor))
+    in_selectors = list(
+        resource_rules.selectors((complete["spec"].get("gpus") or {}).get("selectors") or (), path, minor)
+    )
     yield from in_selectors
     policy = read_policy(value)
     objection = examine(policy, minor=minor).objection if policy else None

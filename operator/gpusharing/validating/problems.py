@@ -35,7 +35,9 @@ class Problem(NamedTuple):
     def about(self, object_: Reference) -> Finding:
         remedy = self.remedy or _REMEDIES.get(self.entry.code, "Correct it.")
         field = in_words(self.path)
-        return self.entry.found(object_, field=field, problem=self.message.rstrip(".?"), remedy=remedy, guard=self.guard)
+        return self.entry.found(
+            object_, field=field, problem=self.message.rstrip(".?"), remedy=remedy, guard=self.guard
+        )
 
 
 def in_words(path: Path) -> str:

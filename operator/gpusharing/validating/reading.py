@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from gpusharing.validating import scalars
 from gpusharing.findings import validating
+from gpusharing.validating import scalars
 from gpusharing.validating.problems import Path, Problem
 
 LARGEST: Final = 16 * 1024 * 1024
 """Bytes of a file. Kubernetes takes objects of at most 3 MiB."""
-_DEEPEST: Final = 100
+DEEPEST: Final = 100
 _MOST_NODES: Final = 1_000_000
 """Of a file, with all that its aliases stand for."""
 
@@ -162,8 +162,8 @@ class _Reader:
             case yaml.AliasEvent():
                 return self._alias(event)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                if len(self._open) >= _DEEPEST:
-                    raise UnreadableError(f"nested more than {_DEEPEST} levels deep", _mark(event.start_mark))
+                if len(self._open) >= DEEPEST:
+                    raise UnreadableError(f"nested more than {DEEPEST} levels deep", _mark(event.start_mark))
                 value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
                 node = Node(_mark(event.start_mark), value, start=event.start_mark.index)
                 self._open.append(_Open(node, event.anchor))
@@ -178,8 +178,8 @@ class _Reader:
         node = self._anchors.get(event.anchor)
         if node is None:
             raise UnreadableError(f"no anchor is named {event.anchor} before this", _mark(event.start_mark))
-        if len(self._open) + node.depth > _DEEPEST:
-            raise UnreadableError(f"nested more than {_DEEPEST} levels deep", _mark(event.start_mark))
+        if len(self._open) + node.depth > DEEPEST:
+            raise UnreadableError(f"nested more than {DEEPEST} levels deep", _mark(event.start_mark))
         return self._put(node, None, event)
 
     def _put(self, node: Node, anchor: str | None, event: yaml.Event) -> Node | None:
@@ -222,10 +222,8 @@ class _Reader:
         around.awaits_key = True
 
     def _path(self) -> Path:
-        path: list[str | int] = []
-        for one in self._open[:-1]:
-            path.append(len(one.node.value) if isinstance(one.node.value, list) else one.key or "")
-        return tuple(path)
+        around = self._open[:-1]
+        return tuple(len(one.node.value) if isinstance(one.node.value, list) else one.key or "" for one in around)
 
 
 def _merge(closed: _Open) -> None:

@@ -19,9 +19,7 @@ def to_json(validation: Validation) -> dict[str, Any]:
     return {
         "checked": validation.checked,
         "others": validation.others,
-        "findings": [
-            {"file": one.file, **one.mark._asdict(), **one.finding.to_json()} for one in validation.findings
-        ],
+        "findings": [{"file": one.file, **one.mark._asdict(), **one.finding.to_json()} for one in validation.findings],
     }
 
 

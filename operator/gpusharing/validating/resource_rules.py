@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from gpusharing import cel
 from gpusharing.api import names, nvidia
-from gpusharing.validating import formats
 from gpusharing.findings import validating
+from gpusharing.validating import formats
 from gpusharing.validating.problems import Path, Problem
 from gpusharing.validating.structure import nearest
 
@@ -26,7 +26,9 @@ def of_claim(devices: Value, path: Path, minor: int) -> Iterator[Problem]:
         here = (*path, "constraints", number)
         yield from _references(constraint, here, known)
         if not constraint.get("matchAttribute") and not constraint.get("distinctAttribute"):
-            yield Problem(validating.MISSING_FIELD, here, "has neither matchAttribute nor distinctAttribute", "Add one.")
+            yield Problem(
+                validating.MISSING_FIELD, here, "has neither matchAttribute nor distinctAttribute", "Add one."
+            )
     for number, config in enumerate(devices.get("config") or ()):
         here = (*path, "config", number)
         yield from _references(config, here, known)
@@ -109,7 +111,9 @@ def _of_wanted(wanted: Value, path: Path, minor: int) -> Iterator[Problem]:
     count = wanted.get("count") or 0
     if wanted.get("allocationMode") == "All":
         if count:
-            yield Problem(validating.INVALID_VALUE, (*path, "count"), "allocationMode All takes no count", "Remove count.")
+            yield Problem(
+                validating.INVALID_VALUE, (*path, "count"), "allocationMode All takes no count", "Remove count."
+            )
     elif count < 0:
         yield Problem(validating.INVALID_VALUE, (*path, "count"), f"is {count}: must be at least 1")
     for number, toleration in enumerate(wanted.get("tolerations") or ()):

@@ -155,7 +155,10 @@ def _of_list(schema: Schema, value: list[Any], path: Path) -> Iterator[Problem]:
         if text in seen:
             what = ", ".join(str(one) for one in named.values()) if isinstance(named, dict) else shown(named)
             yield Problem(
-                validating.INVALID_VALUE, (*path, number), f"repeats {what}, which is item {seen[text]} already", "Remove one."
+                validating.INVALID_VALUE,
+                (*path, number),
+                f"repeats {what}, which is item {seen[text]} already",
+                "Remove one.",
             )
         seen.setdefault(text, number)
 
@@ -170,9 +173,13 @@ def _of_text(schema: Schema, value: str, path: Path) -> Iterator[Problem]:
 def _of_number(schema: Schema, value: float, path: Path) -> Iterator[Problem]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and value < low:
-        yield Problem(validating.INVALID_VALUE, path, f"is {value}: must be at least {low}", f"Set it to {low} or more.")
+        yield Problem(
+            validating.INVALID_VALUE, path, f"is {value}: must be at least {low}", f"Set it to {low} or more."
+        )
     if high is not None and value > high:
-        yield Problem(validating.INVALID_VALUE, path, f"is {value}: must be at most {high}", f"Set it to {high} or less.")
+        yield Problem(
+            validating.INVALID_VALUE, path, f"is {value}: must be at most {high}", f"Set it to {high} or less."
+        )
 
 
 def _size_problems(schema: Schema, suffix: str, size: int, what: str, path: Path) -> Iterator[Problem]:

@@ -136,7 +136,9 @@ class _Run:
         given = _Given(file, document, text, _reference(document.value, self.namespace), not problems)
         self._given.append(given)
         if is_checked or gone:
-            problems += [Problem(validating.REPEATED_KEY, path, "is given twice", at_key=True) for path in document.repeated]
+            problems += [
+                Problem(validating.REPEATED_KEY, path, "is given twice", at_key=True) for path in document.repeated
+            ]
         self._put(given, problems)
 
     def look_at_all(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from agent.claims.conftest import Claims
+from agent.claims.test_half_recovered import has_failed
 from agent.claims.test_lost_changes import OFFERS, lose_all, prepared, restarted
 from agent.settling.mortal import Fuse, KilledError
 from agent.walls.preparing import Agent, Ground
@@ -72,7 +73,8 @@ async def killed_at(fuse: Fuse, steps: int, work: Awaitable[None]) -> bool:
     fuse.left = steps
     with suppress(KilledError):
         await work
-    was_killed, fuse.left = fuse.left is None, None
+    was_killed = has_failed(fuse)
+    fuse.left = None
     return was_killed
 
 
@@ -80,7 +82,7 @@ async def learn(agent: Agent, sharing: NodeSharing) -> None:
     await agent.recovery.learn(sharing, (), take_survey=agent.survey.take)
 
 
-async def assert_ended(agent: Agent, sharing: NodeSharing, before: tuple[sim.Gpu, ...]) -> None:
+async def assert_ended(agent: Agent, sharing: NodeSharing, before: list[sim.Gpu]) -> None:
     await agent.decide(OFFERS)
     await agent.recovery.reconcile(sharing)
     await agent.settler.settle_due(set(agent.gpus.uuids), within=60)

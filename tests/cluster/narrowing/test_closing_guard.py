@@ -43,11 +43,11 @@ class Guard:
         await self.admin.merge(GUARD, patch)
 
         async def holds() -> None:
-            assert await self.seen() == str(self.revision)
+            assert await self.seen() == self.revision
 
         await eventually(holds)
 
-    async def seen(self) -> str | None:
+    async def seen(self) -> int | None:
         said = await self.refusal("POST", f"{LEASES}?dryRun=All", {"metadata": {"name": probe(CLOSING)}})
         return seen_revision(said.partition('"}]')[0])
 

@@ -236,10 +236,11 @@ A = policy("a", priority=1, classes=named(time_slicing=SHARED))
 B = policy("b", priority=2, classes=named(time_slicing=SHARED))
 
 
-def taken(policy: str, by: str) -> Complaint:
+def taken(policy: str, by: str, *, rank: bool = False) -> Complaint:
     message = (
-        f"extended resource example.com/gpu already belongs to device class {by}: choose another name for "
-        f"{policy}-timeslicing in spec.classes.extendedResources"
+        f"extended resource example.com/gpu belongs to device class {by}{', whose policy ranks higher' if rank else ''}"
+        f": choose another name for {policy}-timeslicing in spec.classes.extendedResources"
+        f"{', or raise spec.priority' if rank else ''}"
     )
     return Complaint(DegradedReason.EXTENDED_RESOURCE_IN_USE, message)
 
@@ -248,12 +249,12 @@ def taken(policy: str, by: str) -> Complaint:
     ("existing", "written", "complaints"),
     [
         # Who comes first by rank, as on a GPU.
-        ((), {"b-timeslicing": SHARED, "a-timeslicing": None}, {"a": [taken("a", "b-timeslicing")]}),
-        # Who has it keeps it.
+        ((), {"b-timeslicing": SHARED, "a-timeslicing": None}, {"a": [taken("a", "b-timeslicing", rank=True)]}),
+        # Who has it gives it up first.
         (
             (device_class("a-timeslicing", "TimeSlicing", of="a", resource=SHARED),),
-            {"b-timeslicing": None},
-            {"b": [taken("b", "a-timeslicing")]},
+            {"b-timeslicing": None, "a-timeslicing": None},
+            {"a": [taken("a", "b-timeslicing", rank=True)]},
         ),
         # Somebody else's first of all, also where it came later: Kubernetes would give it to the newest.
         (
@@ -268,7 +269,7 @@ def taken(policy: str, by: str) -> Complaint:
         (
             (device_class("a-timeslicing", "TimeSlicing", of="a", resource="example.com/old"),),
             {"b-timeslicing": SHARED, "a-timeslicing": None},
-            {"a": [taken("a", "b-timeslicing")]},
+            {"a": [taken("a", "b-timeslicing", rank=True)]},
         ),
     ],
 )
@@ -279,6 +280,21 @@ def test_an_extended_resource_leads_to_one_class(
     assert resources(intents) == written
     assert found == complaints
     assert decided(B, A, existing=existing)[1] == complaints
+
+
+def test_when_the_one_has_given_it_up_the_other_gets_it() -> None:
+    at = world(policies=[A])
+    for policies_, having in (((A,), "a"), ((A, B), "b"), ((A,), "a")):
+        at = replace(at, policies={item.metadata.name: item for item in policies_})
+        for _ in range(3):
+            at = apply(at, decide(at, now=NOW))
+            named_by = [name for name, found in at.classes.items() if found.spec.extended_resource_name == SHARED]
+            assert len(named_by) <= 1
+        # Of a policy that has gone, the garbage collector takes it away.
+        at = replace(at, classes={name: it for name, it in at.classes.items() if name[0] in {*at.policies}})
+        at = apply(at, decide(at, now=NOW))
+        assert at.classes[f"{having}-timeslicing"].spec.extended_resource_name == SHARED
+        assert decide(at, now=NOW) == []
 
 
 def test_two_ways_of_one_policy_cannot_have_the_same_name() -> None:

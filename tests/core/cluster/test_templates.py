@@ -1,7 +1,6 @@
 """The templates of claims that tenants' namespaces have, whole."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -205,18 +204,16 @@ def test_one_that_says_something_else_is_made_again(other: dict[str, Any]) -> No
     assert decided(made(), existing=[RIGHT[0], edited]) == (deleted(edited), {})
 
 
-@pytest.mark.parametrize("edit", [{"labelled": False}, {"owned": False}])
-def test_the_marks_of_one_that_is_ours_are_put_back(edit: dict[str, bool]) -> None:
-    edited = template_of("search", "mps", namespace="a", **edit)
-    left = replace(edited.metadata, owner_references=template_of("search").metadata.owner_references)
-    # Without an owner, and with the label, it may be anybody's.
-    intents, complaints = decided(made(), existing=[RIGHT[0], edited])
-    if edit.keys() == {"owned"}:
-        assert (intents, list(complaints)) == ([], ["search"])
-    else:
-        body = {"metadata": {"labels": {"gpusharing.dev/policy": "search"}}}
-        target = Target.RESOURCE_CLAIM_TEMPLATE
-        assert intents == [Patch(target=target, stage=Stage.CLASSES, before=left, body=body)]
+def test_the_label_of_one_that_is_ours_is_put_back() -> None:
+    edited = template_of("search", "mps", namespace="a", labelled=False)
+    body = {"metadata": {"labels": {"gpusharing.dev/policy": "search"}}}
+    patch = Patch(target=Target.RESOURCE_CLAIM_TEMPLATE, stage=Stage.CLASSES, before=edited.metadata, body=body)
+    assert decided(made(), existing=[RIGHT[0], edited]) == ([patch], {})
+
+
+def test_one_with_the_label_alone_may_be_anybodys() -> None:
+    intents, complaints = decided(made(), existing=[RIGHT[0], template_of("search", "mps", namespace="a", owned=False)])
+    assert (intents, list(complaints)) == ([], ["search"])
 
 
 @pytest.mark.parametrize(

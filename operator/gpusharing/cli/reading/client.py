@@ -21,6 +21,7 @@ PAGE: Final = 500
 _AT_ONCE: Final = 4
 _TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 3
+_FIRST_DELAY: Final = 0.4
 _TRY_LATER: Final = frozenset({429, 500, 502, 503, 504})
 # The metadata of a list come before its items.
 _HEAD: Final = 4096
@@ -82,7 +83,7 @@ class Client:
                     return data
                 if attempt == _ATTEMPTS or status not in _TRY_LATER:
                     raise ReadError(path, status, _message(data))
-            time.sleep(0.2 * 2**attempt)
+            time.sleep(_FIRST_DELAY * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
 
     def get_json(self, path: str, query: Mapping[str, str] | None = None) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client, ReadError
+from gpusharing.snapshots.lines import Lines
 from gpusharing.snapshots.world import TAINT_RULES, Json, Resource, World
 
 FLOOR: Final = 36
@@ -36,6 +37,8 @@ class Ask(NamedTuple):
     """A field selector."""
     labels: str = ""
     decode: Decode = decode_list
+    collect: type[list[Json]] | type[Lines] = list
+    """What the objects of all pages are gathered in."""
 
 
 class Found(NamedTuple):
@@ -96,9 +99,9 @@ def _absent(client: Client, ask: Ask, error: ReadError) -> Found:
 def _objects(client: Client, ask: Ask, namespace: str) -> Sequence[Json]:
     query = {"fieldSelector": ask.fields, "labelSelector": ask.labels}
     path = ask.resource.path(namespace=namespace)
-    found: list[Json] = []
+    found = ask.collect()
     for page in client.pages(path, {name: value for name, value in query.items() if value}):
-        found += ask.decode(page)
+        found.extend(ask.decode(page))
     return found
 
 

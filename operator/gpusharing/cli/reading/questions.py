@@ -78,8 +78,11 @@ class Question:
     def scene(self, **more: Sequence[Json]) -> Any:
         """`more`: objects that were read before, by the field of the World."""
         # While the API server works, the rest of the program is loaded.
+        from gpusharing import cel  # noqa: PLC0415
         from gpusharing.explaining.scene import Scene  # noqa: PLC0415
 
+        # The tables of CEL's parser take longer than all selectors.
+        cel.compile("true", cel.NEWEST_MINOR)
         found = dict(self._together.results())
         minor = found.pop("version").objects[0]["minor"]
         named = found.pop("names", Found())

@@ -29,8 +29,13 @@ class Together:
         """Single objects, as far as they exist and may be read."""
 
         def job() -> Found:
-            found = [find(self._client, resource, name, namespace) for name in names]
-            return Found([one for one in found if one is not None])
+            found, unread = [], ""
+            for name in names:
+                try:
+                    found.append(self._client.get_json(resource.path(name=name, namespace=namespace)))
+                except ReadError as error:
+                    unread = unread if error.is_absent else error.message
+            return Found(found, unread=unread)
 
         self.ask(resource.field, job)
 

@@ -80,23 +80,26 @@ def plan_classes(policies: Sequence[ExaminedPolicy], existing: Mapping[str, Devi
 def _with_resources(
     planned: Sequence[PolicyClass], existing: Mapping[str, DeviceClass], complaints: dict[str, list[Complaint]]
 ) -> Iterator[PolicyClass]:
-    """Kubernetes gives an extended resource to the newest class that names it; here whoever has it keeps it."""
-    wanted = {item.name: item.wanted_resource for item in planned}
-    holders: dict[str, str] = {}
-    for name in sorted(existing, key=lambda name: (name in wanted, name)):
-        resource = existing[name].spec.extended_resource_name
-        if resource and wanted.get(name, resource) == resource:
-            holders.setdefault(resource, name)
+    """Kubernetes gives an extended resource to the newest class that names it. Here whoever else has it keeps it, and
+    of policies, the first of these classes gets it."""
+    of_policies = {item.name: item for item in planned}
+    having: defaultdict[str, set[str]] = defaultdict(set)
+    for name, found in existing.items():
+        if found.spec.extended_resource_name:
+            having[found.spec.extended_resource_name].add(name)
+    holders = {resource: min(others) for resource, those in having.items() if (others := those - of_policies.keys())}
     for item in planned:
         resource = item.wanted_resource
         holder = holders.setdefault(resource, item.name) if resource else item.name
         if holder != item.name:
-            complaints[item.policy.metadata.name].append(_taken(item, holder))
+            complaints[item.policy.metadata.name].append(_taken(item, holder, of_policies.get(holder)))
+        # One that has to give it up does so first: two classes never have it.
+        is_free = resource is not None and not having[resource] - {item.name}
         yield PolicyClass(
             policy=item.policy,
             sharing=item.sharing,
             before=item.before,
-            resource=resource if holder == item.name else None,
+            resource=resource if holder == item.name and is_free else None,
         )
 
 
@@ -156,9 +159,11 @@ def _not_ours(item: PolicyClass) -> Complaint:
     return Complaint(DegradedReason.DEVICE_CLASS_EXISTS, message)
 
 
-def _taken(item: PolicyClass, holder: str) -> Complaint:
+def _taken(item: PolicyClass, holder: str, of_policy: PolicyClass | None) -> Complaint:
+    ranks_higher = of_policy is not None and of_policy.policy is not item.policy
     message = (
-        f"extended resource {item.wanted_resource} already belongs to device class {holder}: choose another name for "
-        f"{item.name} in spec.classes.extendedResources"
+        f"extended resource {item.wanted_resource} belongs to device class {holder}"
+        f"{', whose policy ranks higher' if ranks_higher else ''}: choose another name for {item.name} in "
+        f"spec.classes.extendedResources{', or raise spec.priority' if ranks_higher else ''}"
     )
     return Complaint(DegradedReason.EXTENDED_RESOURCE_IN_USE, message)

@@ -67,10 +67,10 @@ def plan(nodes: Sequence[NodePlan]) -> Plan:
 
 def differ(one: GpuSharing, other: GpuSharing) -> bool:
     """To people: an edit that changes nothing on the GPU does not count."""
-    return _facts(one) != _facts(other)
+    return facts(one) != facts(other)
 
 
-def _facts(entry: GpuSharing) -> tuple[object, ...]:
+def facts(entry: GpuSharing) -> tuple[object, ...]:
     return _name(entry.policy), entry.offers, entry.restricted, entry.allow
 
 

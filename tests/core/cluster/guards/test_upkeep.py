@@ -374,3 +374,28 @@ def test_whatever_comes_a_policy_is_known_to_all_guards_or_to_none(history: list
         guarded = {item.metadata.name for item in policies if not item.spec.rollout.paused}
         assert guarded - expected == set(full(decided))
         assert kept(*policies, guards=guards).guards_pending == set(full(decided))
+
+
+def test_a_policy_waits_until_all_that_the_guards_know_of_it_was_seen() -> None:
+    written = after(kept(SEARCH, LIMITED, OPEN), installed())
+    seen = entries_seen(written)
+    assert kept(SEARCH, LIMITED, OPEN, guards=written, seen=seen).guards_pending == frozenset()
+    assert kept(SEARCH, LIMITED, OPEN, guards=written, seen={}).guards_pending == {"search", "limited"}
+    for name, entries in seen.items():
+        for entry in entries:
+            unseen = {**seen, name: entries - {entry}}
+            whose = {"search", "limited", "open"} & {entry.key, entry.literal.strip('"')}
+            # Nobody waits for those of others; and what a policy without tenants has there reserves nothing.
+            assert kept(SEARCH, LIMITED, OPEN, guards=written, seen=unseen).guards_pending == whose - {"open"}
+
+
+def test_a_guard_that_nobody_has_numbered_is_written_again() -> None:
+    """Its entries are right: they have been kept while it was installed anew."""
+    written = after(kept(SEARCH), installed())
+    texts = variables(written["gpusharing-claims"]) | {"revision": "''"}
+    listed = [{"name": name, "expression": text} for name, text in texts.items()]
+    claims = written["gpusharing-claims"]
+    unnumbered = {**written, "gpusharing-claims": replace(claims, spec=claims.spec | {"variables": listed})}
+    [patch] = kept(SEARCH, guards=unnumbered).intents
+    assert isinstance(patch, Patch)
+    assert {"name": "revision", "expression": "'3'"} in patch.body["spec"]["variables"]

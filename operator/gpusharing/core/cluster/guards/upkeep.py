@@ -68,8 +68,7 @@ def update_guards(
         after = {variable: {**entries[variable], **wanted[variable]} for variable in entries}
         pending |= {policy for policy in guarded if _differ(policy, known[name], after)}
         if name in REQUIRED:
-            unseen = _by_variable(entries_of(guards[name]) - seen.get(name, frozenset()))
-            pending |= {policy for policy in guarded if _has_any(policy, unseen)}
+            pending |= _concerned(_as_entries(known[name]) - seen.get(name, frozenset()), guarded)
         before = texts(guards[name])
         rendered = before | {variable: literals.render(after[variable]) for variable in after}
         is_numbered = REVISION not in before or revision_of(before) > 0
@@ -172,21 +171,20 @@ def _differ(policy: str, before: ByVariable, after: ByVariable) -> bool:
 
 def entries_of(guard: ValidatingAdmissionPolicy) -> frozenset[Entry]:
     """Of one that is required."""
-    known = _known(guard, _VARIABLES[guard.metadata.name])
+    return _as_entries(_known(guard, _VARIABLES[guard.metadata.name]))
+
+
+def _as_entries(known: ByVariable) -> frozenset[Entry]:
     return frozenset(
         Entry(variable, key, literal) for variable, entries in known.items() for key, literal in entries.items()
     )
 
 
-def _by_variable(entries: Iterable[Entry]) -> ByVariable:
-    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for entry in entries:
-        found[entry.variable][entry.key] = entry.literal
-    return found
-
-
-def _has_any(policy: str, entries: ByVariable) -> bool:
-    return any(_of_policies(those, frozenset({policy})) for those in entries.values())
+def _concerned(entries: Iterable[Entry], policies: Iterable[str]) -> set[str]:
+    """Those of the policies that the entries are about: keyed by their names, or leading to them."""
+    by_literal = {literals.of(name): name for name in policies}
+    found = {name for entry in entries for name in (entry.key, by_literal.get(entry.literal, ""))}
+    return found & set(by_literal.values())
 
 
 def texts(guard: ValidatingAdmissionPolicy) -> dict[str, Any]:

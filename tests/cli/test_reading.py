@@ -1,0 +1,184 @@
+"""How commands read: pages, troubles on the way, and rights that are missing. Against a real server that answers so."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from gpusharing.cli.exits import CommandError
+from gpusharing.cli.reading import client as client_module
+from gpusharing.cli.reading.client import Client
+from gpusharing.cli.reading.cluster import Ask, read, read_minor
+from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.cli.reading.together import find, get
+from gpusharing.snapshots.world import CLAIMS, NODES, PODS, TAINT_RULES
+
+VERSION = {"major": "1", "minor": "37", "gitVersion": "v1.37.1"}
+
+
+@dataclass
+class Server:
+    url: str = ""
+    objects: dict[str, list[Any]] = field(default_factory=dict)
+    """By path: lists are given out two at a time."""
+    refused: dict[str, int] = field(default_factory=dict)
+    troubles: list[int] = field(default_factory=list)
+    """Statuses of the next answers, whatever is asked."""
+    asked: list[str] = field(default_factory=list)
+    version: dict[str, str] = field(default_factory=lambda: dict(VERSION))
+
+    def answer(self, target: str) -> tuple[int, Any]:
+        self.asked.append(target)
+        url = urlsplit(target)
+        query = parse_qs(url.query)
+        if self.troubles:
+            return self.troubles.pop(0), {"message": "not now"}
+        if url.path in self.refused:
+            return self.refused[url.path], {"message": f"{url.path} is refused"}
+        if url.path == "/version":
+            return 200, self.version
+        if url.path not in self.objects:
+            return 404, {"message": "not found"}
+        start = int(query.get("continue", ["0"])[0])
+        items = self.objects[url.path]
+        rest = str(start + 2) if start + 2 < len(items) else ""
+        metadata = {"resourceVersion": "1", **({"continue": rest} if rest else {})}
+        return 200, {"kind": "List", "metadata": metadata, "items": items[start : start + 2] or None}
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, value = server.answer(self.path)
+            data = json.dumps(value, separators=(",", ":")).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, args=[0.01])
+        thread.start()
+        server.url = f"http://127.0.0.1:{http.server_port}"
+        yield server
+        http.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with running(Server()) as found:
+        yield found
+
+
+@pytest.fixture
+def client(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.setattr(client_module, "_FIRST_DELAY", 0.001)
+    config = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "here"}}],
+        "clusters": [{"name": "here", "cluster": {"server": server.url}}],
+    }
+    (tmp_path / "config").write_text(json.dumps(config))
+    with Client(access(tmp_path / "config", None)) as client:
+        yield client
+
+
+def named(*names: str) -> list[Any]:
+    return [{"metadata": {"name": name}} for name in names]
+
+
+def test_lists_come_in_pages(server: Server, client: Client) -> None:
+    server.objects[NODES.path()] = named("a", "b", "c", "d", "e")
+    found = read(client, [Ask(NODES, fields="x=y", labels="a=b")])
+    assert [one["metadata"]["name"] for one in found.nodes] == list("abcde")
+    assert (found.minor, found.unread) == (37, {})
+    pages = [one for one in server.asked if one.startswith(NODES.path())]
+    assert len(pages) == 3
+    assert all("fieldSelector=x%3Dy" in one and "labelSelector=a%3Db" in one and "limit=500" in one for one in pages)
+
+
+def test_an_empty_list(server: Server, client: Client) -> None:
+    server.objects[NODES.path()] = []
+    assert read(client, [Ask(NODES)]).nodes == []
+
+
+def test_what_passes_is_asked_again(server: Server, client: Client) -> None:
+    server.objects[NODES.path()] = named("a")
+    server.troubles = [503, 429]
+    assert client.get_json("/version") == VERSION
+    assert len(server.asked) == 3
+
+
+def test_what_stays_is_an_error(server: Server, client: Client) -> None:
+    server.refused[NODES.path()] = 500
+    with pytest.raises(CommandError, match="is refused"):
+        read(client, [Ask(NODES)])
+
+
+def test_what_may_not_be_read_is_named_and_stops_nothing(server: Server, client: Client) -> None:
+    server.refused |= {NODES.path(): 403, CLAIMS.path(): 403}
+    server.objects[CLAIMS.path(namespace="ml")] = named("mine")
+    server.objects[PODS.path()] = named("pod")
+    found = read(client, [Ask(NODES), Ask(CLAIMS, fallback="ml"), Ask(PODS)])
+    assert found.unread == {"nodes": f"{NODES.path()} is refused"}
+    assert found.only_namespace == {"claims": "ml"}
+    assert [one["metadata"]["name"] for one in (*found.claims, *found.pods)] == ["mine", "pod"]
+
+
+def test_taint_rules_have_an_older_version(server: Server, client: Client) -> None:
+    assert read(client, [Ask(TAINT_RULES)]).taint_rules == ()
+    server.objects["/apis/resource.k8s.io/v1beta2/devicetaintrules"] = named("rule")
+    assert len(read(client, [Ask(TAINT_RULES)]).taint_rules) == 1
+
+
+def test_single_objects(server: Server, client: Client) -> None:
+    assert find(client, NODES, "none") is None
+    with pytest.raises(CommandError, match="there is no ResourceClaim none in namespace ml"):
+        get(client, CLAIMS, "none", "ml")
+    server.refused[NODES.path(name="secret")] = 403
+    with pytest.raises(CommandError, match="is refused"):
+        get(client, NODES, "secret")
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [({"minor": "36+"}, 36), ({"minor": "37", "emulationMinor": "36"}, 36), ({"minor": "38"}, 38)],
+)
+def test_versions(server: Server, client: Client, version: dict[str, str], expected: int) -> None:
+    server.version = VERSION | version
+    assert read_minor(client) == expected
+
+
+def test_an_old_kubernetes_is_refused(server: Server, client: Client) -> None:
+    server.version = VERSION | {"minor": "33"}
+    with pytest.raises(CommandError, match=r"Kubernetes 1\.33 .* upgrade the cluster"):
+        read_minor(client)
+
+
+def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_FIRST_DELAY", 0.001)
+    config = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "here"}}],
+        "clusters": [{"name": "here", "cluster": {"server": "http://127.0.0.1:9"}}],
+    }
+    (tmp_path / "config").write_text(json.dumps(config))
+    with (
+        Client(access(tmp_path / "config", None)) as client,
+        pytest.raises(CommandError, match=r"no answer from http://127.0.0.1:9"),
+    ):
+        client.get("/version")

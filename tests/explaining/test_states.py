@@ -1,0 +1,258 @@
+"""Findings that need no scheduler: about running pods, GPUs, nodes and policies, and what is rare in front of one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+import pytest
+
+from explaining.bed import ALL_MODES, Json, our_slices, request
+from explaining.scenes import EARLIER, SHARED, WHOLE, claim, node, node_sharing, pod, result, slices, world
+from gpusharing.core.allocate import search
+from gpusharing.explaining import claims, gpus, pods, policies
+from gpusharing.explaining.explanation import Explanation, State
+from gpusharing.explaining.scene import Scene
+from gpusharing.findings.table import AREAS
+from gpusharing.snapshots.world import World
+
+SHARE: Final = "gpu-0-timeslicing"
+
+
+def explain_pod(found: World) -> Explanation:
+    return pods.explain(found.pods[0], Scene.of_file(found))
+
+
+def codes(explanation: Explanation) -> list[str]:
+    return [one.code for one in explanation.findings]
+
+
+# ------------------------------------------------------------------------------------------------------ pods and claims
+
+
+def starting(**changes: Any) -> World:
+    """A pod that is bound, and whose claim the operator allowed; `changes` of its entry in the NodeSharing."""
+    mine = claim("mine", request(SHARED), result("node-1", SHARE, {"shares": "1"}))
+    sharing = node_sharing("node-1", (mine, SHARE))
+    sharing["spec"]["claims"][0] |= changes
+    sharing["status"]["claims"] = []
+    bound = pod("train-7", "mine", node="node-1")
+    bound["status"] = {"phase": "Pending"}
+    return world(claims=[mine], pods=[bound], node_sharings=[sharing])
+
+
+def test_a_claim_is_denied() -> None:
+    reason = "SharingPolicy search: namespace ml is not one of its tenants"
+    found = explain_pod(starting(verdict="Denied", reason=reason))
+    assert (codes(found)[0], found.state) == ("GSH0301", State.NEVER)
+    assert found.findings[0].sentence == f"The operator denied claim mine on node node-1: {reason}"
+
+
+def test_devices_could_not_be_prepared() -> None:
+    event = {
+        "metadata": {"name": "e"},
+        "reason": "FailedPrepareDynamicResources",
+        "message": "driver gpu.nvidia.com is not registered",
+        "involvedObject": {"uid": "uid-train-7"},
+    }
+    found = explain_pod(replace(starting(), events=[event]))
+    assert (codes(found)[0], found.state) == ("GSH0302", State.WAITS)
+    assert found.findings[0].sentence.endswith("driver gpu.nvidia.com is not registered")
+
+
+def test_settings_are_ignored_or_not_applied_yet() -> None:
+    settings = {"request": "gpu", "device": SHARE, "ignored": ["interval Long: the interval belongs to the policy"]}
+    found = explain_pod(starting(settings=[settings]))
+    assert codes(found) == ["GSH0305", "GSH0303", "GSH0304"]
+    assert found.state is State.WAITS
+    assert found.findings[1].sentence == "Claim mine: interval Long: the interval belongs to the policy."
+
+
+def test_a_claim_that_256_pods_share() -> None:
+    full = claim("mine", request(WHOLE), result("node-1", "gpu-0"))
+    full["status"]["reservedFor"] = [{"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for n in range(256)]
+    found = explain_pod(world(claims=[full], pods=[pod("train-7", "mine")], slices=slices("node-1")))
+    assert (codes(found)[0], found.state) == ("GSH0222", State.WAITS)
+
+
+def test_one_device_matches_and_two_are_needed() -> None:
+    asked = claim("mine", request(SHARED, count=2))
+    found = explain_pod(world(claims=[asked], pods=[pod("train-7", "mine")], slices=slices("node-1", "node-2")))
+    assert (codes(found), found.state) == (["GSH0235"], State.NEVER)
+    assert found.findings[0].sentence == "Request gpu needs 2 devices, and no node has more than 1 that match."
+
+
+def test_what_no_node_has_is_not_waited_for() -> None:
+    """Two nodes with two GPUs each, of which one is in use on each: three on one node will never be free."""
+    published = [
+        {"metadata": {"name": f"{number}-{name}"}, "spec": spec}
+        for name in ("node-1", "node-2")
+        for number, spec in enumerate(our_slices(name, gpus=2))
+    ]
+    held = [claim(f"on-{name}", request(WHOLE), result(name, "gpu-0")) for name in ("node-1", "node-2")]
+
+    def explained(count: int) -> Explanation:
+        asked = claim("mine", request(WHOLE, count=count))
+        return explain_pod(world(claims=[*held, asked], pods=[pod("train-7", "mine")], slices=published))
+
+    assert (codes(explained(3)), explained(3).state) == (["GSH0235"], State.NEVER)
+    assert (codes(explained(2)), explained(2).state) == (["GSH0205"], State.WAITS)
+    assert explained(2).findings[0].sentence == (
+        "Request gpu needs 2 of 4 devices, and 2 are in use: pod ml/on-node-1 (for 2 h) and 1 other claim."
+    )
+
+
+def test_too_many_combinations() -> None:
+    constraint = {"distinctAttribute": "resource.kubernetes.io/pciBusID"}
+    asked = claim("mine", request(WHOLE, count=2))
+    asked["spec"]["devices"]["constraints"] = [constraint]
+    found = world(claims=[asked], pods=[pod("train-7", "mine")], slices=slices("node-1", "node-2"))
+    with mock.patch.object(search, "_MOST_TRIES_ON_A_NODE", -1):
+        explanation = explain_pod(found)
+    assert codes(explanation)[0] == "GSH0232"
+
+
+def test_a_device_that_was_allocated_under_another_of_its_names() -> None:
+    """After it was withdrawn, a device comes back as gpu-0r1-..."""
+    renamed = "gpu-0r1-timeslicing"
+    share = claim("share", request(SHARED), result("node-1", renamed, {"shares": "1"}), user="notebook")
+    published = slices("node-1", only=SHARE.__eq__)
+    for one in published:
+        for device in one["spec"].get("devices", ()):
+            device["name"] = renamed
+    found = explain_pod(
+        world(
+            nodes=[node("node-1")],
+            slices=published,
+            claims=[share, claim("mine", request(WHOLE))],
+            pods=[pod("train-7", "mine")],
+            node_sharings=[node_sharing("node-1", (share, renamed))],
+        )
+    )
+    assert (codes(found), found.state) == (["GSH0207"], State.WAITS)
+    assert "pod ml/notebook" in found.findings[0].sentence
+
+
+def test_a_claim_of_a_running_pod() -> None:
+    mine = claim("mine", request(SHARED), result("node-1", SHARE, {"shares": "1"}), user="train-7")
+    found = world(claims=[mine], node_sharings=[node_sharing("node-1", (mine, SHARE))])
+    explanation = claims.explain(mine, Scene.of_file(found))
+    assert explanation.headline == "Claim ml/mine has 1 device, used by train-7."
+    assert explanation.state is State.RUNS
+
+
+def test_a_claim_names_the_pods_that_wait_for_it() -> None:
+    mine = claim("mine", request(WHOLE))
+    found = world(claims=[mine], pods=[pod("train-7", "mine")])
+    explanation = claims.explain(mine, Scene.of_file(found))
+    assert explanation.headline == (
+        "Claim ml/mine is waiting, and so is pod train-7. It asks for class gpu.nvidia.com."
+    )
+    assert codes(explanation) == ["GSH0201"]
+
+
+# ------------------------------------------------------------------------------------------------------- GPUs and nodes
+
+
+def of_gpu(**status: Any) -> Callable[[Json], None]:
+    def change(sharing: Json) -> None:
+        sharing["status"]["gpus"][0] |= status
+
+    return change
+
+
+def of_decision(**decided: Any) -> Callable[[Json], None]:
+    def change(sharing: Json) -> None:
+        sharing["spec"]["gpus"][0] |= decided
+
+    return change
+
+
+def undecided(sharing: Json) -> None:
+    sharing["spec"]["gpus"] = []
+
+
+def not_ready(sharing: Json) -> None:
+    condition = {"type": "Ready", "status": "False", "reason": "DriverDown", "message": "no driver"}
+    sharing["status"]["conditions"] = [condition | {"lastTransitionTime": EARLIER}]
+
+
+REFUSAL: Final = {"sharing": "MPS", "reason": "MemoryTooSmall", "message": "90Gi is more than the GPU has"}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "state"),
+    [
+        (not_ready, "GSH0402", State.WAITS),
+        (of_decision(refused=[REFUSAL]), "GSH0404", State.WAITS),
+        (of_gpu(published=[{"device": "gpu-0-mps", "closingSince": EARLIER}]), "GSH0405", State.RUNS),
+        (of_decision(policy=None), "GSH0406", State.RUNS),
+        (undecided, "GSH0407", State.WAITS),
+    ],
+)
+def test_nodes_and_gpus(change: Callable[[Json], None], code: str, state: State) -> None:
+    sharing = node_sharing("node-1")
+    change(sharing)
+    scene = Scene.of_file(world(node_sharings=[sharing]))
+    decoded = scene.node_sharings["node-1"]
+    of_node = gpus.explain_node("node-1", decoded, scene)
+    assert (codes(of_node), of_node.state) == ([code], state)
+    ((status, _),) = gpus.find("node-1/gpu-0", [decoded])
+    assert gpus.find(status.uuid, [decoded]) == [(status, decoded)]
+    of_gpu_ = gpus.explain_gpu(status, decoded, scene)
+    assert (codes(of_gpu_), of_gpu_.state) == ([code], state)
+
+
+def test_a_node_without_an_agent_that_is_not_ready() -> None:
+    found = gpus.explain_node("node-1", None, Scene.of_file(world(nodes=[node("node-1")])), is_ready=False)
+    assert (codes(found), found.state) == (["GSH0408", "GSH0401"], State.NEVER)
+
+
+# ---------------------------------------------------------------------------------------------------- policies
+
+
+def condition(type_: str, status: str, reason: str, message: str = "so it is") -> Json:
+    return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": EARLIER}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "state"),
+    [
+        ({"observedGeneration": 1, "conditions": [condition("Ready", "True", "Ready")]}, ["GSH0507"], State.WAITS),
+        ({"conditions": [condition("Accepted", "False", "InvalidSelector")]}, ["GSH0501"], State.NEVER),
+        ({"conditions": [condition("Ready", "False", "Paused")]}, ["GSH0502"], State.WAITS),
+        ({"conditions": [condition("Ready", "False", "NoMatchingNodes")]}, ["GSH0503"], State.WAITS),
+        ({"conditions": [condition("Ready", "False", "WaitingForGuards")]}, ["GSH0508"], State.WAITS),
+        (
+            {
+                "conditions": [condition("Ready", "False", "WaitingForNodes")],
+                "lagging": [{"node": "node-1", "reason": "InUse", "message": "in use by claim ml/mine"}],
+            },
+            ["GSH0504"],
+            State.WAITS,
+        ),
+        ({"conditions": [condition("Conflicted", "True", "LostGpus")]}, ["GSH0505"], State.RUNS),
+        ({"conditions": [condition("Degraded", "True", "SelectorError")]}, ["GSH0506"], State.WAITS),
+        ({"conditions": [condition("Ready", "True", "Ready")]}, [], State.RUNS),
+    ],
+)
+def test_policies(status: Mapping[str, Any], expected: list[str], state: State) -> None:
+    value = {
+        "metadata": {"name": "all-modes", "uid": "u", "resourceVersion": "1", "generation": 2},
+        "spec": {"offers": ALL_MODES.to_json()},
+        "status": {"observedGeneration": 2, **status},
+    }
+    scene = Scene.of_file(world(policies=[value]))
+    found = policies.explain(scene.policies["all-modes"], scene)
+    assert (codes(found), found.state) == (expected, state)
+
+
+# --------------------------------------------------------------------------------------------------------- completeness
+
+
+def test_each_finding_of_explain_is_brought_about_by_a_test() -> None:
+    here = Path(__file__).parent
+    texts = [path.read_text() for path in (*here.glob("*.py"), *here.glob("screens/*.txt"))]
+    ours = [entry.code for area in AREAS if area.number <= 5 for entry in area.entries]
+    assert [code for code in ours if not any(code in text for text in texts)] == []

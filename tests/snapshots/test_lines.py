@@ -1,0 +1,41 @@
+"""A snapshot of which objects stay lines says the same as any other."""
+
+import json
+
+import pytest
+
+from gpusharing.snapshots import file, lines
+from gpusharing.snapshots.file import SnapshotError
+from gpusharing.snapshots.lines import Lines
+from gpusharing.snapshots.world import RESOURCES
+from snapshots.test_file import WORLD
+
+
+def test_what_is_written_is_read_again() -> None:
+    found = lines.loads(file.dumps(WORLD).encode())
+    assert all(isinstance(found.of(one), Lines) for one in RESOURCES)
+    assert {one.field: list(found.of(one)) for one in RESOURCES} == {
+        one.field: list(WORLD.of(one)) for one in RESOURCES
+    }
+    assert (found.minor, found.taken_at) == (WORLD.minor, WORLD.taken_at)
+    assert (found.unread, found.only_namespace) == (WORLD.unread, WORLD.only_namespace)
+    assert found.nodes[0] == WORLD.nodes[0]
+    assert found.nodes[0:2] == list(WORLD.nodes)
+
+
+@pytest.mark.parametrize("indent", [None, 1, 4])
+def test_what_others_have_written_is_read_as_well(indent: int | None) -> None:
+    text = json.dumps(file.to_json(WORLD), indent=indent)
+    assert lines.loads(text.encode()) == WORLD
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[", '{\n  "objects": {\n', '  "objects": {\n    "nodes": [\n'])
+def test_other_files_are_refused(text: str) -> None:
+    with pytest.raises(SnapshotError):
+        lines.loads(text.encode())
+
+
+def test_unknown_kinds_are_refused() -> None:
+    text = file.dumps(WORLD).replace('    "nodes": [', '    "houses": [')
+    with pytest.raises(SnapshotError, match="houses: unknown"):
+        lines.loads(text.encode())

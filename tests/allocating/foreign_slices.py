@@ -174,6 +174,6 @@ def _fractions(random: Random) -> Json:
             {"default": "500m", "validRange": {"min": "500m", "step": "250m"}},
             {"default": "1", "validRange": {"min": "1", "max": "1500m"}},
             {"default": "100m", "validRange": {"min": "100m", "max": "1", "step": "100m"}},
-            {"default": "1", "validValues": ["1", "2"]},
+            {"default": "1", "validValues": ["1"]},
         ]
     )

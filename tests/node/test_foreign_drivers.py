@@ -162,7 +162,8 @@ async def test_a_plan_knows_what_theirs_are(user: User, tmp_path: Path) -> None:
         pod("mps", of_template("mps"), labels="waits"),
         pod("mixed", of_template("mixed"), labels="waits"),
     )
-    changed = policy("shared", offers=OFFERS | {"mps": {"maxClients": 4, "memory": {"default": "4Gi"}}})
+    mps = {"maxClients": 4, "memory": {"default": "4Gi", "min": "1Gi"}, "threads": {"default": 25, "min": 5}}
+    changed = policy("shared", offers=OFFERS | {"mps": mps})
     file = tmp_path / "policy.json"
     file.write_text(json.dumps(changed))
     found = json.loads(await gpusharing(user, "plan", "-f", str(file), "-o", "json"))

@@ -106,11 +106,12 @@ def _fitting(lane: Lane, mine: Sequence[Answer]) -> Mapping[str, Answer]:
 
 
 def _difference(node: str | None, its: Answer, fitting: Mapping[str, Answer]) -> str | None:
+    """In the words of `comparison.difference`, so that it can be looked for with the allocator alone."""
     if node is None:
-        return f"pod: Kubernetes: does not fit, ours: fits on {', '.join(fitting)}" if fitting else None
+        return f"{', '.join(fitting)}: Kubernetes: does not fit, ours: fits" if fitting else None
     if node not in fitting:
-        return f"pod: Kubernetes: fits on {node}, ours: does not"
-    return None if its["claims"] == fitting[node]["claims"] else f"pod: other devices on {node}"
+        return f"{node}: Kubernetes: fits, ours: does not fit"
+    return None if its["claims"] == fitting[node]["claims"] else f"{node}: other devices"
 
 
 def _some(random: Random, name: str, classes: pods.Classes) -> list[Json]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from agent.on_cluster import RESOURCE, Admin
 from allocating import foreign_slices, pods
 from allocating.following import Following
+from allocating.oracle_process import SECONDS_PER_NODE
 from allocating.worlds import Json, World, world
 from harness.controlplane import ControlPlane
 from harness.ready_nodes import UNTAINTED, ready_node
@@ -58,6 +59,7 @@ async def bed(minor: int = NEWEST) -> AsyncIterator[Bed]:
         Following(admin, CLAIMS) as of_claims,
     ):
         there = Bed(admin, minor, of_pods, of_claims)
+        await _give_up_soon(control_plane)
         label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
         await admin.merge("/api/v1/namespaces/default", label)
         for rule in there.rules:
@@ -67,6 +69,28 @@ async def bed(minor: int = NEWEST) -> AsyncIterator[Bed]:
         for one in (*pods.CLASSES, marker):
             await admin.call("POST", f"{RESOURCE}/deviceclasses", one)
         yield there
+
+
+async def _give_up_soon(control_plane: ControlPlane) -> None:
+    """Some pods would take kube-scheduler for ever. It gives up on each after ten seconds by default, and meanwhile all
+    others wait."""
+    version = "kubescheduler.config.k8s.io/v1"
+    limit = {"kind": "DynamicResourcesArgs", "apiVersion": version, "filterTimeout": f"{SECONDS_PER_NODE}s"}
+    scheduler = control_plane.scheduler
+    (kubeconfig,) = (one for one in scheduler.argv if one.startswith("--kubeconfig="))
+    configuration = {
+        "apiVersion": version,
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": kubeconfig.partition("=")[2], "qps": 2000, "burst": 2000},
+        "leaderElection": {"leaderElect": False},
+        "profiles": [
+            {"schedulerName": "default-scheduler", "pluginConfig": [{"name": "DynamicResources", "args": limit}]}
+        ],
+    }
+    path = control_plane.directory / "scheduler.json"
+    path.write_text(json.dumps(configuration))
+    scheduler.argv.append(f"--config={path}")
+    await scheduler.restart()
 
 
 @dataclass(frozen=True)

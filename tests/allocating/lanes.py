@@ -10,12 +10,11 @@ from typing import Any, Final
 from agent.on_cluster import RESOURCE, Admin
 from allocating import foreign_slices, pods
 from allocating.following import Following
-from allocating.oracle_process import SECONDS_PER_NODE
+from allocating.oracle_process import NEWEST, SECONDS_PER_NODE
 from allocating.worlds import Json, World, world
 from harness.controlplane import ControlPlane
 from harness.ready_nodes import UNTAINTED, ready_node
 
-NEWEST: Final = 37
 LABELS: Final[tuple[dict[str, str], ...]] = ({"zone": "a", "rank": "1"}, {"zone": "b", "rank": "2"}, {})
 RULE: Final[Json] = {
     "deviceSelector": {"driver": foreign_slices.DRIVERS[0], "device": "dev-1"},

@@ -14,7 +14,8 @@ from typing import Any, Final
 from allocating import pods
 from allocating.comparison import GAVE_UP, Answer, Ours, their_answer
 from allocating.fuzz import Difference, Findings, question, report
-from allocating.lanes import CLAIMS, NEWEST, PODS, Lane, bed, is_bound, numbers
+from allocating.lanes import CLAIMS, PODS, Lane, bed, is_bound, numbers
+from allocating.oracle_process import NEWEST
 from allocating.worlds import Json
 from gpusharing.core.allocate.extended_resources import IMPLICIT, ExtendedResources
 from gpusharing.core.allocate.pod_claims import claims_of_pod
@@ -84,7 +85,7 @@ async def live(lane: Lane, seed: int, number: int, findings: Findings) -> None:
         findings.outcomes["fits" if node else "does not fit"] += 1
         findings.fitting[f"1.{lane.bed.minor}"] += node is not None
         if what := _difference(node, its, fitting):
-            asked = question(there, pod.claims) | {"pod": pod.value}
+            asked = question(there, pod.claims) | {"pod": pod.value, "kubernetes": its.get("raw")}
             findings.differences.append(Difference(what, NEWEST, seed, number, count, asked))
             living.append(pod)
             break

@@ -41,6 +41,7 @@ RUN --mount=type=secret,id=authorities,target=/etc/ssl/certs/ca-certificates.crt
     && tools/venv/bin/uv pip install --quiet --require-hashes --only-binary :all: \
         --python /opt/gpusharing --python-platform "$(cat machine)-manylinux_2_28" \
         --requirement requirements/operator.txt --requirement requirements/agent.txt \
+        --requirement requirements/cli.txt \
     && python3 tools/image/assemble.py environment --machine "$(cat machine)" --python-root /python \
         --environment /opt/gpusharing --output /image \
     && rm -r /opt/gpusharing/lib/python*/site-packages/*

@@ -236,7 +236,7 @@ def test_names_on_the_wire() -> None:
         "gpus": {"selectors": []},
         "offers": {"timeSlicing": {"maxClients": 4, "interval": "Default", "transparent": False}},
         "tenants": {"namespaces": {"matchLabels": {}, "matchExpressions": []}, "allow": {}},
-        "classes": {"create": True, "extendedResources": {}},
+        "classes": {"create": True, "extendedResources": {}, "templates": False, "templateVariants": []},
         "rollout": {"disruption": "WaitForIdle", "maxUnavailable": 1, "mode": "Apply", "paused": False},
     }
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from gpusharing.kube.kinds import (
     DEVICE_CLASSES,
     LEASES,
     NAMESPACES,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_QUOTAS,
     SHARING_POLICIES,
     Kind,
@@ -68,9 +70,11 @@ async def they(cluster: ControlPlane) -> AsyncIterator[Everybody]:
         await they.clean_up()
         await they.api.merge_patch(NAMESPACES, "default", {"metadata": {"labels": {"team": None}}})
         # Nobody collects what belonged to the policies, and what the situations have made stands beside it.
-        for quota in (await they.api.list(RESOURCE_QUOTAS))[0]:
-            metadata = quota.metadata
-            await they.api.delete(RESOURCE_QUOTAS, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
+        kinds: tuple[Kind[Any], ...] = (RESOURCE_QUOTAS, replace(RESOURCE_CLAIM_TEMPLATES, label=""))
+        for kind in kinds:
+            for item in (await they.api.list(kind))[0]:
+                metadata = item.metadata
+                await they.api.delete(kind, metadata.name, uid=metadata.uid, namespace=metadata.namespace)
         for class_ in (await they.api.list(DEVICE_CLASSES))[0]:
             if not class_.metadata.name.endswith("nvidia.com"):
                 await they.api.delete(DEVICE_CLASSES, class_.metadata.name, uid=class_.metadata.uid)
@@ -209,6 +213,14 @@ async def a_quota_of_its_name(they: Everybody) -> None:
     await they.apply_policy("p", tenants=SEARCH | {"quota": {"timeSlicing": 4}})
 
 
+async def a_template_of_its_name(they: Everybody) -> None:
+    await they.api.merge_patch(NAMESPACES, "default", {"metadata": {"labels": {"team": "search"}}})
+    request = {"name": "theirs", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    body = {"metadata": {"name": "p-timeslicing"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+    await they.api.create(RESOURCE_CLAIM_TEMPLATES, body, "default")
+    await they.apply_policy("p", tenants=SEARCH, classes={"templates": True})
+
+
 SITUATIONS: Final[Mapping[tuple[ConditionType, str], Callable[[Everybody], Awaitable[None]]]] = MappingProxyType(
     {
         (ConditionType.ACCEPTED, AcceptedReason.ACCEPTED): nothing,
@@ -236,6 +248,7 @@ SITUATIONS: Final[Mapping[tuple[ConditionType, str], Callable[[Everybody], Await
         (ConditionType.DEGRADED, DegradedReason.DEVICE_CLASS_EXISTS): a_class_of_its_name,
         (ConditionType.DEGRADED, DegradedReason.EXTENDED_RESOURCE_IN_USE): an_extended_resource_that_is_taken,
         (ConditionType.DEGRADED, DegradedReason.RESOURCE_QUOTA_EXISTS): a_quota_of_its_name,
+        (ConditionType.DEGRADED, DegradedReason.RESOURCE_CLAIM_TEMPLATE_EXISTS): a_template_of_its_name,
         (ConditionType.DEGRADED, DegradedReason.NODES_FAILING): a_gpu_is_lost,
         (ConditionType.DEGRADED, DegradedReason.EVICTION_TOLERATED): nobody_is_evicted,
         (ConditionType.DEGRADED, DegradedReason.SELECTOR_ERROR): a_selector_fails,

@@ -99,7 +99,26 @@ def test_what_no_node_has_is_not_waited_for() -> None:
     assert (codes(explained(3)), explained(3).state) == (["GSH0235"], State.NEVER)
     assert (codes(explained(2)), explained(2).state) == (["GSH0205"], State.WAITS)
     assert explained(2).findings[0].sentence == (
-        "Request gpu needs 2 of 4 devices, and 2 are in use: pod ml/on-node-1 (for 2 h) and 1 other claim."
+        "Request gpu needs 2 of 4 devices, and 2 are in use: pod ml/on-node-1 (for 2 h), pod ml/on-node-2 (for 2 h)."
+    )
+
+
+def test_holders_are_counted_once_for_all_nodes_that_are_alike() -> None:
+    """A claim on each of ten nodes keeps all its MIG devices from being allocated."""
+    nodes = [f"node-{number}" for number in range(10)]
+    held = [claim(f"on-{name}", request(WHOLE), result(name, "gpu-0")) for name in nodes]
+    asked = claim("mine", request("mig.nvidia.com"))
+    found = explain_pod(
+        world(
+            nodes=[node(name) for name in nodes],
+            claims=[*held, asked],
+            pods=[pod("train-7", "mine")],
+            slices=slices(*nodes),
+        )
+    )
+    assert codes(found) == ["GSH0207"]
+    assert found.findings[0].sentence.endswith(
+        "pod ml/on-node-0 (for 2 h), pod ml/on-node-1 (for 2 h), pod ml/on-node-2 (for 2 h) and 7 other claims."
     )
 
 

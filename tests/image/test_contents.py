@@ -20,7 +20,7 @@ REQUIREMENT: Final = re.compile(r"^([\w.-]+)==([^\s;\\]+)(?: ; (.*?))?(?: \\)?\n
 def pinned() -> dict[str, tuple[str, set[str]]]:
     """What pip would install of requirements/*.txt on Linux: version and hashes."""
     found = {}
-    for name in ("operator", "agent"):
+    for name in ("operator", "agent", "cli"):
         for requirement in REQUIREMENT.finditer((ROOT / f"requirements/{name}.txt").read_text()):
             package, version, marker, rest = requirement.groups()
             if not marker or Marker(marker).evaluate({"python_version": "3.11", "python_full_version": "3.11.2"}):
@@ -81,7 +81,7 @@ def test_package_that_is_not_pinned_is_an_error(image: Image, tmp_path: Path) ->
     tool = tmp_path / "tools/image/sbom.py"
     tool.parent.mkdir(parents=True)
     tool.write_text((ROOT / "tools/image/sbom.py").read_text())
-    for name in ("operator", "agent"):
+    for name in ("operator", "agent", "cli"):
         text = (ROOT / f"requirements/{name}.txt").read_text()
         (locks / f"{name}.txt").write_text(re.sub(r"^(kopf)==\S+", r"\1==0.0.1", text, flags=re.MULTILINE))
     done = subprocess.run([sys.executable, tool, image.archive], capture_output=True, text=True, check=False)

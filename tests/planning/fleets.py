@@ -26,6 +26,7 @@ from gpusharing.core.publishing.menu import menu
 from gpusharing.core.publishing.narrowing import GpuView, Holder, Publication, narrow
 from gpusharing.core.publishing.slices import PublishedGpu, slice_specs
 from gpusharing.core.state.cluster_state import Setup
+from gpusharing.planning.state import see_guards
 from gpusharing.snapshots.world import World
 
 MINOR: Final = 37
@@ -83,7 +84,7 @@ class Fleet:
         sharing = names.sharing_of_device(device)
         is_shared = sharing in {Sharing.TIME_SLICING, Sharing.MPS}
         name = name or f"c{len(self.claims)}"
-        result = {
+        result: dict[str, Any] = {
             "request": "gpu",
             "driver": DRIVER,
             "pool": names.pool(node, restricted_to=reserved_for or None),
@@ -119,6 +120,7 @@ class Fleet:
             decider.state.put(ValidatingAdmissionPolicy, _GUARD.validate_python(guard))
         for binding in bindings:
             decider.state.put(ValidatingAdmissionPolicyBinding, _BINDING.validate_python(binding))
+        see_guards(decider)
         for one in self.policies:
             decider.state.put(SharingPolicy, SharingPolicy.model_validate(one))
         for node in nodes:
@@ -251,6 +253,7 @@ class Fleet:
         made = [make() for make in INSTALLED]
         decider = Decider(Setup(driver=DRIVER, minor=MINOR))
         for guard, binding in made:
+            guard["metadata"] |= {"uid": "uid-guard", "resourceVersion": "7"}
             decider.state.put(ValidatingAdmissionPolicy, _GUARD.validate_python(guard))
             decider.state.put(ValidatingAdmissionPolicyBinding, _BINDING.validate_python(binding))
         for one in self.policies:

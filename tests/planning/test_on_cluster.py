@@ -30,6 +30,7 @@ from gpusharing.kube.kinds import (
     ADMISSION_POLICIES,
     DEVICE_CLASSES,
     NODE_SHARINGS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_QUOTAS,
     SHARING_POLICIES,
 )
@@ -93,7 +94,7 @@ CASES: Final = {
                 "shared",
                 offers=mps(),
                 tenants={"namespaces": {"matchLabels": TEAM}, "quota": {"mps": 3}, "allow": {"maxThreads": 50}},
-                classes={"extendedResources": {"mps": "example.com/gpu-share"}},
+                classes={"extendedResources": {"mps": "example.com/gpu-share"}, "templates": True},
             )
         ],
         [("n1", "gpu-0-mps")],
@@ -253,8 +254,8 @@ async def differing(
     they: Everybody, planned: Plan, before: Mapping[str, GpuSharing], *, acting: bool = False
 ) -> Mapping[str, tuple[object, object]]:
     """GPUs whose entry is not as planned. `acting`: agents do meanwhile what they are told."""
-    for node in NODES if acting else ():
-        await act(they, node)
+    for name in NODES if acting else ():
+        await act(they, name)
     wanted = {uuid: facts(entry) for uuid, entry in before.items()}
     for node in planned.nodes:
         for gpu in node.gpus:
@@ -280,13 +281,22 @@ async def cluster_differs(they: Everybody, planned: Plan, known: Sequence[str]) 
                 hard = next((one.spec["hard"] for one in quotas if one.metadata.name == name), None)
                 if hard != change.body["spec"]["hard"]:
                     found.append(f"quota {namespace}/{name}: {hard}")
+            case "ResourceClaimTemplate", "create":
+                templates = (await they.api.list(RESOURCE_CLAIM_TEMPLATES))[0]
+                if (namespace, name) not in {(one.metadata.namespace, one.metadata.name) for one in templates}:
+                    found.append(f"template {namespace}/{name}")
             case "ValidatingAdmissionPolicy", "update":
                 guard = await they.api.get(ADMISSION_POLICIES, name)
-                if guard.spec["variables"] != change.body["spec"]["variables"]:
+                if literals_of(guard.spec) != literals_of(change.body["spec"]):
                     found.append(f"guard {name}")
     now = set(await names_of_classes(they))
     # The garbage collector takes classes of deleted policies, and does not run here.
     return [*found, *sorted(now ^ wanted)]
+
+
+def literals_of(guard: Mapping[str, Any]) -> dict[str, str]:
+    """Its variables. Which write this is, nobody knows beforehand."""
+    return {one["name"]: one["expression"] for one in guard["variables"] if one["name"] != "revision"}
 
 
 async def apply(control_plane: ControlPlane, policies: Sequence[Mapping[str, Any]]) -> None:
@@ -333,10 +343,12 @@ async def remove_what_is_ours(they: Everybody) -> None:
     for one in (await they.api.list(DEVICE_CLASSES))[0]:
         if one.metadata.name.endswith(OURS):
             await they.api.delete(DEVICE_CLASSES, one.metadata.name, uid=one.metadata.uid)
-    for one in (await they.api.list(RESOURCE_QUOTAS))[0]:
-        await they.api.delete(
-            RESOURCE_QUOTAS, one.metadata.name, uid=one.metadata.uid, namespace=one.metadata.namespace
-        )
+    for template in (await they.api.list(RESOURCE_CLAIM_TEMPLATES))[0]:
+        about = template.metadata
+        await they.api.delete(RESOURCE_CLAIM_TEMPLATES, about.name, uid=about.uid, namespace=about.namespace)
+    for quota in (await they.api.list(RESOURCE_QUOTAS))[0]:
+        about = quota.metadata
+        await they.api.delete(RESOURCE_QUOTAS, about.name, uid=about.uid, namespace=about.namespace)
 
 
 def report(node: str) -> NodeSharingStatus:

@@ -109,6 +109,12 @@ def test_tenants_bring_guards_classes_and_quotas() -> None:
     ]
 
 
+def test_templates_are_made_in_the_namespaces_of_tenants() -> None:
+    spec = {"tenants": TENANTS, "classes": {"templates": True}}
+    found = planned(Fleet(policies=[policy("shared", offers=mps())]), policy("shared", offers=mps(), **spec))
+    assert "ResourceClaimTemplate search/shared-mps" in [str(one.object) for one in found.objects]
+
+
 def test_a_namespace_that_becomes_a_tenant_gets_its_quota() -> None:
     fleet = Fleet(policies=[policy("shared", offers=mps(), tenants={**TENANTS, "quota": {"mps": 3}})])
     namespace = {"metadata": {"name": "default", "labels": TEAM}}

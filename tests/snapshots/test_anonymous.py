@@ -18,6 +18,7 @@ SALT: Final = b"salt"
 SECRETS: Final = (
     "acme-research", "vision-team", "train-llama", "notebook-of-jane", "gpu-pool-berlin", "jane-doe", "batch-of-bob",
     "acme-first", "acme-second", "replica-of-jane", "secret-note",
+    "llama-of-acme", "big-gpu-of-jane",
 )  # fmt: skip
 
 
@@ -33,7 +34,7 @@ def world() -> World:
             policy("acme-second", priority=-1, offers=time_slicing(4), tenants=some),
         ],
         labels={"pool": "gpu-pool-berlin", "gpus": "8"},
-        namespaces={"acme-research": {"team": "vision-team", "owner": "jane-doe"}, "default": {}},
+        namespaces={"acme-research": {"team": "vision-team", "owner": "jane-doe", "pool": "gpu"}, "default": {}},
     )
     fleet.hold(
         "gpu-0-mps", name="train-llama", namespace="acme-research", asks_for="acme-first-mps", reserved_for="acme-first"
@@ -45,6 +46,9 @@ def world() -> World:
         "labels": {"app": "train-llama"},
         "ownerReferences": [{"kind": "ReplicaSet", "name": "replica-of-jane", "apiVersion": "apps/v1", "uid": "1"}],
     }
+    fleet.pods[0]["spec"]["containers"] = [{"name": "llama-of-acme", "image": "none"}]
+    fleet.claims[0]["spec"]["devices"]["requests"][0]["name"] = "big-gpu-of-jane"
+    fleet.claims[0]["status"]["allocation"]["devices"]["results"][0]["request"] = "big-gpu-of-jane"
     opaque = {"driver": "example.com", "parameters": {"note": "secret-note"}}
     fleet.claims[0]["spec"]["devices"]["config"] = [{"opaque": opaque}]
     made = fleet.world()
@@ -82,6 +86,16 @@ def test_the_same_word_is_the_same_everywhere() -> None:
     first = min(one["metadata"]["name"] for one in hidden.policies)
     assert hidden.claims[0]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == f"{first}-mps"
     assert {one["spec"]["pool"]["name"].partition("/")[2] for one in hidden.slices} == {first}
+
+
+def test_words_of_devices_stay() -> None:
+    hidden = anonymous(world(), salt=SALT)
+    types = {
+        device["attributes"]["type"]["string"] for one in hidden.slices for device in one["spec"].get("devices", ())
+    }
+    assert types == {
+        device["attributes"]["type"]["string"] for one in world().slices for device in one["spec"].get("devices", ())
+    }
 
 
 def test_words_depend_on_the_salt() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpusharing.findings import validating
 from gpusharing.validating.validation import Source, validate
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -29,3 +30,8 @@ def test_each_finding_is_at_its_line(path: Path) -> None:
     wanted = expected(text)
     got = Counter((one.mark.line, one.finding.code) for one in found)
     assert got.keys() == wanted.keys(), f"missing {wanted - got}, not expected {got - wanted}\n{shown}"
+
+
+def test_there_is_a_case_of_each_finding() -> None:
+    codes = {code for path in CASES for _, code in expected(path.read_text())}
+    assert codes == {entry.code for entry in validating.ENTRIES}

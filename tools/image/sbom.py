@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 ROOT: Final = Path(__file__).parents[2]
-LOCKS: Final = ("operator", "agent")
+LOCKS: Final = ("operator", "agent", "cli")
 OWN: Final = "gpu-sharing-operator"
 
 _UNKNOWN: Final = "NOASSERTION"

@@ -9,8 +9,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from gpusharing.api import strict_json
 from gpusharing.api.dra import Node
 from gpusharing.api.names import GROUP
 from gpusharing.core.allocate.inventory import QualifiedName, TaintRule
@@ -82,12 +83,12 @@ def group(
     published: Published,
     taken: Mapping[str, Sequence[lean.Result]],
     *,
-    reads: Reads,
+    contents: "Contents",
     rules: Sequence[TaintRule] = (),
     claims: Sequence[Claim] = (),
 ) -> list[Group]:
     """In the order of `nodes`. `claims`: those of the pod, of which some are allocated."""
-    signing = _Signing(published, taken, reads, rules)
+    signing = _Signing(published, taken, contents, rules)
     elsewhere = [claim.node_selector for claim in claims if claim.is_allocated and claim.node_selector is not None]
     many = [(one.whole_spec(), one.metadata.name) for one in published.of_many]
     members: defaultdict[Hashable, list[str]] = defaultdict(list)
@@ -111,19 +112,54 @@ def _concerns(spec: Mapping[str, object], node: Node) -> Hashable:
     return is_for(node, spec)
 
 
+class Contents:
+    """Devices and counters of slices, without attributes that nobody reads: each is decoded once."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._unread = None if reads is None else _unread(reads)
+        self._numbers: dict[bytes, int] = {}
+        self._known: dict[bytes, int] = {}
+        """By the whole of it: each slice is asked for twice."""
+        self._decoded: dict[int, Any] = {}
+
+    def number(self, data: bytes) -> int:
+        found = self._known.get(data)
+        if found is None:
+            content = data if self._unread is None else self._unread.sub(b"", data)
+            found = self._known[data] = self._numbers.setdefault(content, len(self._numbers))
+        return found
+
+    def spec(self, one: lean.Slice, head: lean.SliceHead) -> dict[str, Any]:
+        """Of a slice. Unread attributes may be those of another node."""
+        if not head.node_name:
+            return one.whole_spec()
+        pool = head.pool
+        where = {"name": pool.name, "generation": pool.generation, "resourceSliceCount": pool.resource_slice_count}
+        spec: dict[str, Any] = {"driver": head.driver, "nodeName": head.node_name, "pool": where}
+        for name, raw in (("devices", head.devices), ("sharedCounters", head.shared_counters)):
+            if data := bytes(raw):
+                spec[name] = self._decode(data)
+        return spec
+
+    def _decode(self, data: bytes) -> Any:
+        number = self.number(data)
+        if number not in self._decoded:
+            self._decoded[number] = strict_json.loads(data)
+        return self._decoded[number]
+
+
 class _Signing:
     def __init__(
         self,
         published: Published,
         taken: Mapping[str, Sequence[lean.Result]],
-        reads: Reads,
+        contents: Contents,
         rules: Sequence[TaintRule],
     ) -> None:
         self._published = published
         self._taken = taken
-        self._unread = None if reads is None else _unread(reads)
+        self._contents = contents
         self._ruled_pools = {rule.pool for rule in rules if rule.pool is not None}
-        self._known: dict[bytes, int] = {}
 
     def node(self, name: str) -> Hashable:
         slices = [self._published.heads[one.metadata.name] for one in self._published.of_node.get(name, ())]
@@ -139,15 +175,9 @@ class _Signing:
             _relative(head.pool.name, node),
             head.pool.generation,
             head.pool.resource_slice_count,
-            self._content(bytes(head.devices)),
-            self._content(bytes(head.shared_counters)),
+            self._contents.number(bytes(head.devices)),
+            self._contents.number(bytes(head.shared_counters)),
         )
-
-    def _content(self, data: bytes) -> int:
-        """A number for each content, without attributes that nobody reads."""
-        if self._unread is not None:
-            data = self._unread.sub(b"", data)
-        return self._known.setdefault(data, len(self._known))
 
     def _of_pool(self, pool: str) -> Hashable:
         """What is taken of it. The pool's own name only if somebody else names it, too."""

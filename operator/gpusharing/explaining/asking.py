@@ -60,6 +60,8 @@ class Asking:
     denied: Collection[str] = ()
     holders: Mapping[Key, lean.Claim] = field(default_factory=dict)
     """Those of the groups' representatives, by the key under which reasons name them."""
+    claims: Sequence[lean.Claim] = ()
+    """All."""
 
     def ask(self, claims: Sequence[Claim], *, with_reasons: bool = True) -> Answer:
         nodes = [one.representative for one in self.groups]
@@ -70,6 +72,21 @@ class Asking:
             if one.representative.metadata.name in outcome.nodes
         ]
         return Answer(answered=answered, stop=outcome.stop)
+
+    def examples(self, keys: Iterable[Key], group: alike.Group, *, most: int) -> list[lean.Claim]:
+        """Claims of the representative, and those that have the same devices of other nodes of the group."""
+        found = [self.holders[key] for key in keys if key in self.holders]
+        if len(found) >= most or len(group.members) == 1:
+            return found
+        first, *others = group.members
+        devices = {(_relative(one.pool, first), one.device) for claim in found for one in claim.results}
+        places = {(f"{node}{rest}", device) for rest, device in devices for node in others[:most]}
+        for claim in self.claims:
+            if any((one.pool, one.device) in places for one in claim.results):
+                found.append(claim)
+                if len(found) >= most:
+                    break
+        return found
 
     def without_narrowing(self, scene: Scene) -> "Asking":
         """As if nobody used our GPUs, but with what is taken of them: then it shows who keeps a mode from being
@@ -89,6 +106,11 @@ class Asking:
         return replace(self, cluster=cluster, slices=slices)
 
 
+def _relative(pool: str, node: str) -> str:
+    """What stands behind the name of the node."""
+    return pool.removeprefix(node)
+
+
 _MOST_UNNARROWED: Final = 32
 """Groups of nodes: for each, one NodeSharing is read."""
 
@@ -97,23 +119,29 @@ def prepare(scene: Scene, claims: Sequence[Claim], *, denied: Collection[str] = 
     """`group`: whether nodes that are alike are asked once; otherwise each is."""
     nodes = [Node(metadata=LabelledMeta(name=one.metadata.name, labels=dict(one.labels))) for one in scene.nodes]
     published = alike.sort(scene.slices)
+    # Alone each node has what it has, and nothing of another's.
+    contents = alike.Contents(_reads(scene, claims) if group else None)
     groups = [alike.Group(node, (node.metadata.name,)) for node in nodes]
     if group:
         groups = alike.group(
             nodes,
             published,
             alike.taken_of_pools(scene.claims),
-            reads=_reads(scene, claims),
+            contents=contents,
             rules=scene.taint_rules,
             claims=claims,
         )
     asked = published.concerning({each.representative.metadata.name for each in groups})
-    slices = [ResourceSlice(metadata=WholeMeta(name=one.metadata.name), spec=one.whole_spec()) for one in asked]
+    heads = published.heads
+    slices = [
+        ResourceSlice(metadata=WholeMeta(name=one.metadata.name), spec=contents.spec(one, heads[one.metadata.name]))
+        for one in asked
+    ]
     inventory = Inventory(slices, minor=scene.world.minor, rules=scene.taint_rules)
     pools = {published.heads[one.metadata.name].pool.name for one in asked}
     taken, holders = _taken(scene.claims, pools, _devices(groups, inventory), scene.world.minor)
     cluster = Cluster(inventory=inventory, classes=scene.classes, taken=taken)
-    return Asking(cluster=cluster, groups=groups, slices=slices, denied=denied, holders=holders)
+    return Asking(cluster=cluster, groups=groups, slices=slices, denied=denied, holders=holders, claims=scene.claims)
 
 
 def _reads(scene: Scene, claims: Iterable[Claim]) -> alike.Reads:

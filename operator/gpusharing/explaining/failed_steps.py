@@ -21,11 +21,6 @@ def not_together(lack: Lack) -> Finding:
     return waiting.NOT_TOGETHER.found(lack.about, constraint=constraint)
 
 
-def _holders(one: Reasons, lack: Lack) -> str:
-    keys = list(one.holders)
-    return wording.holders(keys, lack.asking.holders, one.holders.total(), lack.scene.now)
-
-
 def _nothing_matches(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
     if finding := classes.not_offered(wanted.device_class, lack.about, lack.scene):
         return [finding]
@@ -114,7 +109,7 @@ def _in_use(one: Reasons, _: Wanted, lack: Lack) -> list[Finding]:
             needed=max(one.needed, 1),
             count=wording.devices(count),
             number=f"{in_use} {'is' if in_use == 1 else 'are'}" if one.left else ("it is" if count == 1 else "all are"),
-            holders=_holders(one, lack),
+            holders=lack.holders(one),
         )
     ]
 
@@ -132,7 +127,7 @@ def _shares_taken(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
             asked=wording.amount(asked) if asked else "a part",
             capacity=name,
             most=wording.amount(most),
-            holders=_holders(one, lack),
+            holders=lack.holders(one),
             remedy=less or "Wait until one is released, or delete a pod that does not need it any more.",
         )
     ]
@@ -141,8 +136,8 @@ def _shares_taken(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
 def _other_mode(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
     count = wording.devices(one.fell_out[Step.COUNTERS])
     if not _held_by_ours(one, lack):
-        return [waiting.EXCLUDED.found(lack.about, request=one.request, count=count, holders=_holders(one, lack))]
-    found = [waiting.OTHER_MODE.found(lack.about, request=one.request, count=count, holders=_holders(one, lack))]
+        return [waiting.EXCLUDED.found(lack.about, request=one.request, count=count, holders=lack.holders(one))]
+    found = [waiting.OTHER_MODE.found(lack.about, request=one.request, count=count, holders=lack.holders(one))]
     if fragmented := fragments.finding(one, wanted, lack.asking, lack.about, lack.scene.now):
         return [fragmented]
     return found

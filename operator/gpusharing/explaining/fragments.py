@@ -10,6 +10,7 @@ from gpusharing.core.allocate.published import Consumption, Device
 from gpusharing.core.allocate.reasons import Reasons, Step
 from gpusharing.core.allocate.requests import Wanted, expressions
 from gpusharing.core.allocate.selecting import Selection
+from gpusharing.core.text import SHOWN
 from gpusharing.explaining import wording
 from gpusharing.explaining.asking import Asking
 from gpusharing.findings import waiting
@@ -42,7 +43,7 @@ def finding(one: Reasons, wanted: Wanted, asking: Asking, about: Reference, now:
             gpu = _gpu(device, pools.pools[device.pool], asking)
             if gpu and gpu.users and gpu.free >= _slices(device.consumes):
                 keys = list(dict.fromkeys(key for user in gpu.users for key in asking.cluster.taken.holders(user)))
-                holders = wording.holders(keys, asking.holders, len(keys), now)
+                holders = wording.holders(asking.examples(keys, group, most=SHOWN), len(keys), now)
                 place = f"{group.representative.metadata.name}/{gpu.place}"
                 return waiting.FRAGMENTED.found(about, place=place, free=gpu.free, profile=profile, holders=holders)
     return None

@@ -68,7 +68,7 @@ def steps(lack: Lack) -> list[tuple[str, ...]]:
 
 
 def _of_request(one: Reasons, lack: Lack, *, is_hopeless: bool) -> list[Finding]:
-    if any(alone.is_enough for alone in _on_each_node(one, lack)):
+    if any(alone.is_enough for _, alone in lack.on_each_node(one)):
         return []  # it competes with other requests, or with what a constraint makes of them together
     most = _most_on_a_node(one, lack)
     if is_hopeless and most:
@@ -86,20 +86,9 @@ def _of_request(one: Reasons, lack: Lack, *, is_hopeless: bool) -> list[Finding]
     return matching or found
 
 
-def _on_each_node(like: Reasons, lack: Lack) -> list[Reasons]:
-    """Of the same request, on one node of each group."""
-    return [
-        one
-        for group, found in lack.answer.answered
-        if any(name in lack.nodes for name in group.members)
-        for one in found.reasons
-        if (one.claim, one.request) == (like.claim, like.request)
-    ]
-
-
 def _most_on_a_node(like: Reasons, lack: Lack) -> int:
     """Devices of one node that would do for it if all were free."""
-    return max(map(_possible, _on_each_node(like, lack)), default=0)
+    return max((_possible(one) for _, one in lack.on_each_node(like)), default=0)
 
 
 def _possible(one: Reasons) -> int:

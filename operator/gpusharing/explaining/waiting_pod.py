@@ -144,10 +144,13 @@ def _does_not_fit(lack: Lack) -> Outcome:
     about, scene, answer = lack.about, lack.scene, lack.answer
     if not scene.slices:
         return Outcome(findings=agents.why_no_slices(scene, about, lack.claims))
+    found = lacking.findings(lack)
     if lacking.matches_nothing(lack):
         other = lack.asking.without_narrowing(scene)
-        lack = replace(lack, asking=other, answer=other.ask(lack.claims))
-    found = lacking.findings(lack)
+        unnarrowed = replace(lack, asking=other, answer=other.ask(lack.claims))
+        if better := lacking.findings(unnarrowed):
+            # It may have room there: where a GPU has not changed its pool yet, or its layout is not known.
+            found, lack = better, unnarrowed
     found = [*found, *_pools(about, answer, lack.nodes)]
     found += agents.missing(scene, about)
     gave_up = [

@@ -1,12 +1,11 @@
 """How amounts, lists, times and holders are written."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gpusharing.api.meta import Key
 from gpusharing.core import timestamps
 from gpusharing.core.quantities import billionths, from_billionths
-from gpusharing.core.text import counted, listed
+from gpusharing.core.text import SHOWN, counted, listed
 from gpusharing.explaining import lean
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
@@ -60,11 +59,10 @@ def age(since: str, now: str) -> str:
     return f"{max(seconds, 0)} s"
 
 
-def holders(keys: Sequence[Key], known: Mapping[Key, lean.Claim], total: int, now: str) -> str:
+def holders(claims: Sequence[lean.Claim], total: int, now: str) -> str:
     """Of `total` claims, of which some are known by name: who, and since when. The longest first."""
-    named = [known[key] for key in keys if key in known and known[key].metadata.name]
-    named.sort(key=lambda claim: (_since(claim) or "~", claim.key))
-    parts = [_holder(claim, now) for claim in named[:3]]
+    named = sorted((one for one in claims if one.metadata.name), key=lambda claim: (_since(claim) or "~", claim.key))
+    parts = [_holder(claim, now) for claim in named[:SHOWN]]
     rest = total - len(parts)
     if not parts:
         return counted(total, "claim")

@@ -39,8 +39,13 @@ def _sections() -> Iterator[str]:
 def _section(entry: Entry) -> str:
     lines = [f"### {entry.code}", "", f"*{entry.title}* ({entry.severity.value})", "", f"> {_shown(entry.sentence)}"]
     if entry.remedy:
-        lines += ["", f"Remedy: {_shown(entry.remedy)}"]
+        depends = entry.remedy == "{remedy}"
+        lines += ["", "Remedy: it depends on the cause, and the command prints it." if depends else _remedy(entry)]
     return "\n".join([*lines, ""])
+
+
+def _remedy(entry: Entry) -> str:
+    return f"Remedy: {_shown(entry.remedy)}"
 
 
 def _shown(template: str) -> str:

@@ -39,7 +39,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectChange:
-    """Of what belongs to the cluster: device classes, guards, quotas."""
+    """Of what belongs to the cluster: device classes, guards, quotas, templates."""
 
     object: Reference
     verb: str

@@ -7,11 +7,12 @@ from typing import Any, Final
 from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, Namespace
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.core.cluster.guards.form import REVISION
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, Target
 from gpusharing.findings.finding import Reference
 from gpusharing.planning.changes import ObjectChange
-from gpusharing.planning.state import State, decode
+from gpusharing.planning.state import State, decode, see_guards
 
 _MOST_ROUNDS: Final = 4
 
@@ -31,7 +32,7 @@ class Edit:
 class Decided:
     policies: tuple[ObjectChange, ...]
     objects: tuple[ObjectChange, ...]
-    """Classes, guards and quotas."""
+    """Classes, guards, quotas and templates."""
     classes: Mapping[str, DeviceClass]
     """As they would be."""
     statuses: tuple[PatchStatus, ...]
@@ -55,6 +56,7 @@ def decide(state: State, edit: Edit, *, now: str) -> Decided:
                 written |= _write(decider, intent)
         if not written:
             break
+        see_guards(decider)
     for intent in decider.pending:
         if intent.target is Target.DEVICE_CLASS and isinstance(intent, Create | Patch | Delete):
             _write_class(classes, intent)
@@ -140,7 +142,7 @@ def _details(intent: Intent, body: Mapping[str, Any], decider: Decider) -> Itera
             guard = decider.state.get(ValidatingAdmissionPolicy, ("", intent.before.name))
             before = {one["name"]: one["expression"] for one in guard.spec.get("variables") or ()} if guard else {}
             for one in body["spec"]["variables"]:
-                if before.get(one["name"]) != one["expression"]:
+                if before.get(one["name"]) != one["expression"] and one["name"] != REVISION:
                     yield one["name"]
 
 

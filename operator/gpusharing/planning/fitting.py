@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpusharing.api.dra import DeviceClass, LabelledMeta, Node, ResourceSlice, WholeMeta
-from gpusharing.api.meta import Key
+from gpusharing.api.dra import DeviceClass, Node, ResourceSlice
+from gpusharing.api.meta import Key, LabelledMeta, WholeMeta
 from gpusharing.core.allocate.allocation import Cluster, Outcome, allocate, results
 from gpusharing.core.allocate.extended_resources import ExtendedResources, NotProvidedError
 from gpusharing.core.allocate.inventory import Inventory, TaintRule, read_taint_rule
@@ -65,7 +65,8 @@ class Fleet:
 
 
 def first_fitting(outcome: Outcome) -> tuple[str, Sequence[Sequence[Chosen]]] | None:
-    for name, found in outcome.nodes.items():
+    """With that node, `ask` has ended."""
+    for name, found in list(outcome.nodes.items())[-1:]:
         if found.chosen is not None and not found.denied_by:
             return name, found.chosen
     return None

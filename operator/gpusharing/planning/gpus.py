@@ -94,7 +94,7 @@ def _instances(
 @lru_cache(256)
 def _reported(model: str, memory: str, usable: str | None, models: tuple[GpuModel, ...]) -> Reported:
     """A fleet has few models, each with hundreds of places for MIG instances."""
-    bare = GpuStatus.model_construct(model=model, memory=memory, usable_memory=usable)
+    bare = GpuStatus(uuid="", slot=0, minor=0, model=model, memory=memory, usable_memory=usable, attributes={})
     return reported(bare, models)
 
 

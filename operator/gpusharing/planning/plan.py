@@ -24,7 +24,7 @@ from gpusharing.explaining import lean
 from gpusharing.findings import planning, reading
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.planning import fitting, order, publishing
-from gpusharing.planning.changes import GpuPlan, NodePlan, Plan, Workload
+from gpusharing.planning.changes import GpuPlan, NodePlan, Plan, Step, Workload
 from gpusharing.planning.deciding import Decided, Edit, decide
 from gpusharing.planning.fitting import Denied, Fleet
 from gpusharing.planning.publishing import Settled
@@ -172,21 +172,21 @@ class _Planning:
 
     # ------------------------------------------------------------------------------------------------------- rollouts
 
-    def _steps(self) -> Iterator[order.Step]:
+    def _steps(self) -> Iterator[Step]:
         by_policy: defaultdict[str, dict[str, list[GpuChange]]] = defaultdict(dict)
         for node, changes in self._changing.items():
             for change in changes:
                 if change.policy is not None:
                     by_policy[change.policy].setdefault(node, []).append(change)
         takes = self._takes()
-        for policy, changes in sorted(by_policy.items()):
+        for policy, by_node in sorted(by_policy.items()):
             examined = self.state.decider.examined.by_name.get(policy)
             if examined is None:
                 # It is deleted: what it had is free at once, or when its claims have left.
-                yield from order.steps(policy, order.UNLIMITED, changes, {}, takes=takes)
+                yield from order.steps(policy, order.UNLIMITED, by_node, {}, takes=takes)
             else:
                 parts = self.state.decider.parts.get(policy, {})
-                yield from order.steps(policy, examined.policy.spec.rollout, changes, parts, takes=takes)
+                yield from order.steps(policy, examined.policy.spec.rollout, by_node, parts, takes=takes)
 
     def _takes(self) -> order.Takes:
         state = self.state.decider.state
@@ -205,7 +205,7 @@ class _Planning:
     # ------------------------------------------------------------------------------------------------------- findings
 
     def _findings(
-        self, nodes: Sequence[NodePlan], steps: Sequence[order.Step], stranded: Sequence[Workload]
+        self, nodes: Sequence[NodePlan], steps: Sequence[Step], stranded: Sequence[Workload]
     ) -> Iterator[Finding]:
         for written in self.decided.statuses:
             yield from self._of_status(Reference("SharingPolicy", written.before.metadata.name), written)
@@ -303,8 +303,8 @@ def _evictions(nodes: Sequence[NodePlan]) -> Iterator[Finding]:
     for node in nodes:
         for gpu in node.gpus:
             if gpu.effect is Effect.EVICTS:
-                policy = gpu.after.policy or (gpu.before.policy if gpu.before else None)
-                by_policy[policy.name if policy else ""].append((node.node, gpu))
+                winner = gpu.after.policy or (gpu.before.policy if gpu.before else None)
+                by_policy[winner.name if winner else ""].append((node.node, gpu))
     for policy, found in sorted(by_policy.items()):
         claims = sorted({claim for _, gpu in found for claim in gpu.claims})
         places = [f"{node}/gpu-{gpu.slot}" for node, gpu in found]

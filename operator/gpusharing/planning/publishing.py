@@ -1,7 +1,7 @@
 """What a node would publish when the change is done, as its agent decides it."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ def published(settled: Sequence[Settled], unhealthy: Unhealthy, *, full_menus: i
         yield from slice_specs(found, node=node, pool=pool, driver=names.DRIVER, generation=1)
 
 
-def devices(specs: Sequence[Mapping[str, Any]]) -> Collection[str]:
+def devices(specs: Sequence[Mapping[str, Any]]) -> set[str]:
     return {device["name"] for spec in specs for device in spec.get("devices") or ()}
 
 

@@ -1,7 +1,7 @@
 """The objects of a World, as the operator's decisions take them in: each is read once."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -16,11 +16,13 @@ from gpusharing.api.meta import Key, key_of
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.allocate.requests import Claim, UnknownRequestError, read_claim
 from gpusharing.core.allocate.taken import Taken
 from gpusharing.core.claims.allocation import kept
 from gpusharing.core.cluster.guards import closing_upkeep
 from gpusharing.core.cluster.guards.closing import CLOSING
+from gpusharing.core.cluster.guards.upkeep import REQUIRED, entries_of
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.state.cluster_state import Setup
 from gpusharing.snapshots.lines import Lines
@@ -37,6 +39,7 @@ _KINDS: Final[tuple[tuple[type[Any], str], ...]] = (
     (Namespace, "namespaces"),
     (DeviceClass, "classes"),
     (ResourceQuota, "quotas"),
+    (ResourceClaimTemplate, "templates"),
     (ValidatingAdmissionPolicy, "guards"),
     (ValidatingAdmissionPolicyBinding, "bindings"),
     (DeviceTaintRule, "taint_rules"),
@@ -95,7 +98,14 @@ def read(world: World, *, idle_wait: float = IDLE_WAIT) -> State:
     if guard is not None:
         # What stands in it is in force, as far as a file can tell.
         state.decider.state.see_fence(closing_upkeep.read(guard).fence)
+    see_guards(state.decider)
     return state
+
+
+def see_guards(decider: Decider) -> None:
+    """What stands in the guards of tenants is in force, as far as a file can tell."""
+    guards = decider.state.by_name(ValidatingAdmissionPolicy)
+    decider.state.see_entries({name: frozenset(entries_of(guards[name])) for name in REQUIRED if name in guards})
 
 
 def _encoded(objects: Sequence[Json]) -> Sequence[Encoded]:
@@ -135,7 +145,7 @@ def _spec(one: Encoded) -> bytes:
 
 
 def _decoded(kind: type[T], one: Encoded, state: State) -> T | None:
-    adapter = _adapter(kind)
+    adapter: pydantic.TypeAdapter[T] = _adapter(kind)
     try:
         return _of_text(adapter, one) if isinstance(one, bytes) else adapter.validate_python(one)
     except ValueError:
@@ -155,10 +165,10 @@ def _of_text(adapter: pydantic.TypeAdapter[T], text: bytes) -> T:
 
 def decode(kind: type[T], value: Json) -> T:
     """Of an object of ours. Raises ValueError."""
-    return _adapter(kind).validate_python(value)
+    adapter: pydantic.TypeAdapter[T] = _adapter(kind)
+    return adapter.validate_python(value)
 
 
 @cache
-def _adapter(kind: type[T]) -> pydantic.TypeAdapter[T]:
-    make: Callable[[type[T]], pydantic.TypeAdapter[T]] = pydantic.TypeAdapter
-    return make(kind)
+def _adapter(kind: Any) -> Any:
+    return pydantic.TypeAdapter(kind)

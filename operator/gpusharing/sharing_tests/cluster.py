@@ -13,17 +13,19 @@ import pydantic
 
 from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.api.dra import DeviceClass, Namespace, ResourceClaim
-from gpusharing.api.meta import Key
+from gpusharing.api.meta import Key, OwnedMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import ClaimSharing, GpuSharing
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.api.templates import ResourceClaimTemplate
 from gpusharing.core.cluster.guards.claims import CLAIMS
-from gpusharing.core.intents import ReplaceSpec
+from gpusharing.core.intents import ReplaceSpec, Target
 from gpusharing.core.rollout.gpu_change import NodeRollout
 from gpusharing.explaining.names_of_claims import names_of_claims
 from gpusharing.findings.finding import Finding
 from gpusharing.planning import publishing
+from gpusharing.planning.changes import ObjectChange
 from gpusharing.planning.deciding import Edit, decide
 from gpusharing.planning.fitting import Denied
 from gpusharing.planning.plan import Assumptions, denied_to, evicted, is_changed, plan, settled
@@ -52,6 +54,7 @@ class SettledCluster:
         self._state = read(world)
         self._claims = {_key(one): one for one in world.claims}
         self._pods = {_key(one): one for one in world.pods}
+        self._templates = {_key(one): one for one in world.templates}
         self._published = Published(world)
         self._denied: Denied = {}
         self._settle(Edit(), self._state.decider.state.by_name(NodeSharing) if is_new else ())
@@ -71,6 +74,7 @@ class SettledCluster:
             classes=_all(DeviceClass, self._published.classes.values()),
             claims=list(self._claims.values()),
             pods=list(self._pods.values()),
+            templates=self.templates,
             slices=self._published.slices,
         )
 
@@ -88,7 +92,7 @@ class SettledCluster:
 
     @property
     def templates(self) -> Sequence[Json]:
-        return self._world.templates
+        return list(self._templates.values())
 
     @property
     def policies(self) -> Sequence[SharingPolicy]:
@@ -206,8 +210,12 @@ class SettledCluster:
     def _settle(self, edit: Edit, nodes: Collection[str]) -> None:
         """`nodes`: on these something is to be published that no decision shows."""
         decider = self._state.decider
-        decided = decide(self._state, edit, now=self._world.taken_at)
-        self._put_classes(decided.classes)
+        for _ in range(_MOST_ROUNDS):
+            decided = decide(self._state, edit, now=self._world.taken_at)
+            self._put_classes(decided.classes)
+            edit = Edit()
+            if not self._put_templates(decided.objects):
+                break
         due = set(nodes)
         for _ in range(_MOST_ROUNDS):
             for key in sorted(evicted(decider.rollouts)):
@@ -252,12 +260,37 @@ class SettledCluster:
     def _put_classes(self, classes: Mapping[str, DeviceClass]) -> None:
         state = self._state.decider.state
         before = state.by_name(DeviceClass)
-        for name in before.keys() - classes.keys():
+        there = {name: one for name, one in classes.items() if self._has_owner(one.metadata)}
+        for name in before.keys() - there.keys():
             state.remove(DeviceClass, ("", name))
-        for name, one in classes.items():
+        for name, one in there.items():
             if before.get(name) != one:
                 state.put(DeviceClass, one)
-        self._published.use(classes)
+        self._published.use(there)
+
+    def _put_templates(self, changes: Iterable[ObjectChange]) -> bool:
+        """Whether there are others now."""
+        state = self._state.decider.state
+        found = [one for one in changes if one.object.kind == Target.RESOURCE_CLAIM_TEMPLATE]
+        written = {(one.object.namespace, one.object.name): one for one in found if one.verb != "update"}
+        for key, one in written.items():
+            if one.verb == "delete":
+                state.remove(ResourceClaimTemplate, key)
+                self._templates.pop(key, None)
+            else:
+                body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", **one.body}
+                state.put(ResourceClaimTemplate, decode(ResourceClaimTemplate, body))
+                self._templates[key] = body
+        gone = [key for key, one in state.all(ResourceClaimTemplate).items() if not self._has_owner(one.metadata)]
+        for key in gone:
+            state.remove(ResourceClaimTemplate, key)
+            self._templates.pop(key, None)
+        return bool(written or gone)
+
+    def _has_owner(self, metadata: OwnedMeta) -> bool:
+        """What policies own goes with them: Kubernetes' garbage collector sees to it."""
+        owners = {one.uid for one in metadata.owner_references if one.kind == "SharingPolicy"}
+        return not owners or not owners.isdisjoint(policy.metadata.uid for policy in self.policies)
 
 
 def _running(pod: Json, node: str) -> Json:

@@ -14,12 +14,15 @@ from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.snapshots.world import (
     BINDINGS,
+    CLAIMS,
     CLASSES,
     EVENTS,
     GUARDS,
     NODE_SHARINGS,
+    PODS,
     POLICIES,
     RESOURCES,
+    TEMPLATES,
     Json,
     World,
 )
@@ -32,6 +35,11 @@ _OF_OTHERS: Final = frozenset({names.DRIVER})
 _CLASSES_OF_ALL: Final = frozenset(
     {"gpu.nvidia.com", "mig.nvidia.com", "timeslicing.gpu.nvidia.com", "mps.gpu.nvidia.com"}
 )
+_WORDS_OF_APIS: Final = frozenset(
+    {"gpu", "mig", "shared", "restricted", "memory", "shares", "threads", "pods", "All", "Equal", "Exists", "In"}
+    | {sharing.value for sharing in Sharing}
+)
+"""Devices are told apart by them, and a name that is one of them says nothing about anybody."""
 _LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector"})
 _KEPT: Final = frozenset({"kind", "apiVersion", "driver", "type", "operator", "effect", "reason"})
 """Fields whose texts are the API's own, or names of nothing."""
@@ -48,6 +56,8 @@ def anonymous(world: World, *, salt: bytes) -> World:
 
 def _pseudonyms(world: World, salt: bytes) -> Mapping[str, str]:
     secret = {word for one in RESOURCES for item in world.of(one) for word in _secrets(item)}
+    # What people call containers, and the requests of claims.
+    secret |= {word for one in (PODS, CLAIMS, TEMPLATES) for item in world.of(one) for word in _names(item)}
     for one in RESOURCES:
         if one not in {CLASSES, GUARDS, BINDINGS}:
             secret |= {item["metadata"]["name"] for item in world.of(one)}
@@ -60,7 +70,8 @@ def _pseudonyms(world: World, salt: bytes) -> Mapping[str, str]:
     }
     secret |= policies
     of_policies = _made_for(policies)
-    words = sorted(word for word in secret - _KNOWN - _CLASSES_OF_ALL - _OF_OTHERS - of_policies.keys() if word)
+    kept = _KNOWN | _CLASSES_OF_ALL | _OF_OTHERS | _WORDS_OF_APIS | of_policies.keys()
+    words = sorted(word for word in secret - kept if word)
     found = {word: _pseudonym(rank, word, salt) for rank, word in enumerate(words)}
     # What the operator calls after a policy is still called after it.
     return found | {made: template.format(found[policy]) for made, (policy, template) in of_policies.items()}
@@ -107,6 +118,18 @@ def _secrets(value: Any) -> Iterator[str]:
         case list():
             for item in value:
                 yield from _secrets(item)
+
+
+def _names(value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            if isinstance(value.get("name"), str):
+                yield value["name"]
+            for item in value.values():
+                yield from _names(item)
+        case list():
+            for item in value:
+                yield from _names(item)
 
 
 def _object(item: Json, pseudonyms: Mapping[str, str]) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from gpusharing.validating.problems import Path, Problem
 Labels = Mapping[str, str]
 Spec = Mapping[str, Any]
 
-_VARIABLES: Final = ("object", "namespaceObject", "variables")
+_VARIABLES: Final = ("object", "namespaceObject", "request", "variables")
+_REQUEST: Final = {"operation": "CREATE", "resource": {"resource": "none of a probe"}}
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _REMEDIES: Final = {
     claims.CLAIMS: "Change the claim, or spec.tenants of the policy.",
@@ -60,7 +61,7 @@ class Guards:
             # Nobody knows whose tenant the namespace is: only what every tenant is refused.
             spec = _without_tenants(spec)
         about = {"metadata": {"name": namespace or "", "labels": labels or {}}}
-        for message in _evaluated(spec, {"object": value, "namespaceObject": about}):
+        for message in _evaluated(spec, {"object": value, "namespaceObject": about, "request": _REQUEST}):
             yield Problem(validating.REFUSED_BY_GUARD, path, message, _REMEDIES[guard], guard=guard)
 
 

@@ -165,17 +165,17 @@ class _Reader:
                 if len(self._open) >= DEEPEST:
                     raise UnreadableError(f"nested more than {DEEPEST} levels deep", _mark(event.start_mark))
                 value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
-                node = Node(_mark(event.start_mark), value, start=event.start_mark.index)
+                node = Node(_mark(event.start_mark), value, start=_index(event.start_mark))
                 self._open.append(_Open(node, event.anchor))
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 closed = self._open.pop()
-                closed.node.end = event.end_mark.index
+                closed.node.end = _index(event.end_mark)
                 _merge(closed)
                 return self._put(closed.node, closed.anchor, event)
         return None
 
     def _alias(self, event: yaml.AliasEvent) -> Node | None:
-        node = self._anchors.get(event.anchor)
+        node = self._anchors.get(event.anchor or "")
         if node is None:
             raise UnreadableError(f"no anchor is named {event.anchor} before this", _mark(event.start_mark))
         if len(self._open) + node.depth > DEEPEST:
@@ -242,7 +242,7 @@ def _merge(closed: _Open) -> None:
 def _scalar(event: yaml.ScalarEvent) -> Node:
     is_plain = not event.style and event.tag != _STRING
     value = scalars.resolve(event.value) if is_plain else event.value
-    return Node(_mark(event.start_mark), value, start=event.start_mark.index, end=event.end_mark.index)
+    return Node(_mark(event.start_mark), value, start=_index(event.start_mark), end=_index(event.end_mark))
 
 
 def _key(value: Any) -> str:
@@ -254,6 +254,11 @@ def _key(value: Any) -> str:
             return "null"
         case _:
             return str(value)
+
+
+def _index(mark: Any) -> int:
+    index: int = mark.index
+    return index
 
 
 def _mark(mark: Any) -> Mark:

@@ -27,7 +27,7 @@ def resolve(text: str) -> Any:
         number = int(plain, 8) if _OCTAL.fullmatch(plain) else int(plain, 0)
         return number if -(2**63) <= number < 2**64 else float(number)
     if _FLOAT.fullmatch(plain):
-        number = float(plain)
+        amount = float(plain)
         # JSON has one kind of number: 4.0 is written as 4.
-        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+        return int(amount) if amount.is_integer() and abs(amount) < 2**53 else amount
     return text

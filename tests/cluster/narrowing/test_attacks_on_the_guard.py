@@ -18,9 +18,13 @@ from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.controller.dry_runs import TAKEN_OVER_WITHIN, DryRuns
 from gpusharing.controller.seen_guards import SeenGuards
+from gpusharing.controller.seen_tenants import SeenTenants
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.cluster.guards import closing_upkeep
+from gpusharing.core.cluster.guards.claims import CLAIMS
 from gpusharing.core.cluster.guards.closing import CLOSING
+from gpusharing.core.cluster.guards.upkeep import REQUIRED, entries_of
+from gpusharing.core.state.seen_entries import SeenEntries
 from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import (
     ADMISSION_BINDINGS,
@@ -29,7 +33,7 @@ from gpusharing.kube.kinds import (
     RESOURCE_CLAIMS,
     Kind,
 )
-from gpusharing.kube.transport import Api, open_session
+from gpusharing.kube.transport import Api, ApiError, open_session
 from harness.eventually import eventually
 from harness.workloads import policy
 
@@ -130,6 +134,42 @@ async def test_api_servers_of_which_each_has_an_address_are_asked_and_not_waited
             assert time.monotonic() - began < TAKEN_OVER_WITHIN
         finally:
             looking.cancel()
+
+
+async def test_what_is_seen_of_the_guards_of_tenants_holds_on_each_api_server(bed: Bed) -> None:
+    credentials = await client_credentials.load(bed.control_plane.kubeconfig)
+    async with open_session(credentials) as session:
+        api = WithAddresses(session, credentials.server, user_agent="gpusharing-tests")
+        api.ports = (bed.control_plane.port, bed.control_plane.second_port)
+        store = Store((ADMISSION_POLICIES, ADMISSION_BINDINGS), on_change=lambda *_, **__: None)
+        told: asyncio.Queue[SeenEntries] = asyncio.Queue()
+        tenants = SeenTenants(store, DryRuns(api, namespace="default"), on_seen=told.put_nowait)
+        body = policy("both", offers=EXCLUSIVE, tenants={"namespaces": {"matchLabels": {"team": "both"}}})
+        await bed.admin.call("POST", POLICIES, body)
+
+        async def is_written() -> None:
+            for name in REQUIRED:
+                guard = await api.get(ADMISSION_POLICIES, name)
+                assert "both" in {entry.key for entry in entries_of(guard)}
+                store.apply_named(ADMISSION_POLICIES, name, guard)
+                store.apply_named(ADMISSION_BINDINGS, name, await api.get(ADMISSION_BINDINGS, name))
+
+        await eventually(is_written)
+        tenants.look()
+        looking = asyncio.create_task(tenants.run())
+        try:
+            async with asyncio.timeout(30):
+                while "both" not in {entry.key for entry in (await told.get())[CLAIMS]}:
+                    pass
+            request = {"name": "gpu", "exactly": {"deviceClassName": "both-exclusive"}}
+            claim = {"metadata": {"name": "strangers"}, "spec": {"devices": {"requests": [request]}}}
+            host = urlsplit(credentials.server).hostname
+            for port in api.ports:
+                with pytest.raises(ApiError, match="is not one of its tenants"):
+                    await api.at(f"https://{host}:{port}").try_create(RESOURCE_CLAIMS, claim, "default")
+        finally:
+            looking.cancel()
+            await bed.admin.call("DELETE", f"{POLICIES}/both")
 
 
 async def test_a_decision_that_was_on_its_way_is_refused_when_it_comes(bed: Bed) -> None:

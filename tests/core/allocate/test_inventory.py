@@ -149,3 +149,12 @@ def test_a_node_selector_by_name_and_one_without_requirements() -> None:
     assert matches({"nodeSelectorTerms": [{"matchFields": [field]}]}, node())
     assert not matches({"nodeSelectorTerms": [{"matchFields": [field]}]}, node("n2"))
     assert not matches({"nodeSelectorTerms": [{}]}, node())
+
+
+def test_slices_that_share_their_list_of_devices_are_described_as_if_each_had_its_own() -> None:
+    shared = [{"name": f"d{number}", "attributes": {"number": {"int": number % 2}}} for number in range(4)]
+    specs = [spec(pool=f"p{number}", generation=1) | {"devices": shared} for number in range(3)]
+    own = [one | {"devices": [dict(device) for device in shared]} for one in specs]
+    found = [[(device.id, device.shape, device.room.values) for device in pools(some).devices] for some in (specs, own)]
+    assert found[0] == found[1]
+    assert len({shape for _, shape, _ in found[0]}) == 2

@@ -233,6 +233,12 @@ def test_one_goes_with_its_mode_and_its_variant() -> None:
     assert decided(made(offers=Offers(mps=MPS)), existing=[*gone, RIGHT[1]]) == (deleted(*gone), {})
 
 
+def test_many_that_somebody_has_made_with_our_marks_fill_no_queue() -> None:
+    forged = [template_of("search", f"forged-{number}", namespace="a") for number in range(1000)]
+    intents, _ = decided(made(), existing=[*RIGHT, *forged])
+    assert 0 < len(intents) <= 32
+
+
 def test_one_is_made_with_its_class_and_after_the_guards() -> None:
     assert specs(decided(made(), classes=["search-mps"])[0]).keys() == {("a", "search-mps")}
     assert decided(made(), guards_pending=frozenset({"search"})) == ([], {})

@@ -269,9 +269,15 @@ class _Describer:
         self._shapes: dict[Any, int] = {}
         self._rooms: dict[str, Room] = {}
         self._names: dict[QualifiedName, QualifiedName] = {}
+        self._described: dict[tuple[str, int], list[tuple[Room, int]]] = {}
+        """Of lists of devices that slices of a driver have in common: the same objects, not only equal ones."""
         values: defaultdict[QualifiedName, set[Hashable]] = defaultdict(set)
+        counted: set[tuple[str, int]] = set()
         for one in slices:
             driver = one.spec["driver"]
+            if (key := (driver, id(one.spec.get("devices")))) in counted:
+                continue
+            counted.add(key)
             for device in one.spec.get("devices") or ():
                 for name, entry in (device.get("attributes") or {}).items():
                     some = values[self._qualified(driver, name)]
@@ -288,15 +294,16 @@ class _Describer:
         return known
 
     def devices(self, spec: Mapping[str, Any]) -> tuple[Device, ...]:
+        values = spec.get("devices") or ()
+        key = (spec["driver"], id(values))
+        described = self._described.get(key)
+        if described is None:
+            described = [(self._room(value), self._shape(spec["driver"], value)) for value in values]
+            if values:
+                self._described[key] = described
         return tuple(
-            Device(
-                value,
-                spec,
-                room=self._room(value),
-                shape=self._shape(spec["driver"], value),
-                taints=self._taints(spec, value),
-            )
-            for value in spec.get("devices") or ()
+            Device(value, spec, room=room, shape=shape, taints=self._taints(spec, value))
+            for value, (room, shape) in zip(values, described, strict=True)
         )
 
     def _room(self, value: Mapping[str, Any]) -> Room:

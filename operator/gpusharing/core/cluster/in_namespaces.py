@@ -4,6 +4,7 @@ label or the wish. Nothing of others is touched."""
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from gpusharing.api.dra import Namespace
@@ -23,6 +24,10 @@ class Owned(Protocol):
 
 
 T = TypeVar("T", bound=Owned)
+
+# Of one policy in one namespace at a time, more than it ever has: whoever makes many with its marks does not fill the
+# queue of writes.
+_MOST_DELETED: Final = 32
 
 
 class Wanted(NamedTuple):
@@ -112,11 +117,10 @@ class NamespaceDecider(Generic[T]):
                     intents += self._repairs(item, policy, spec)
                 else:
                     not_ours.append((policy.metadata.name, name))
-            intents += [
-                self._delete(item)
-                for item in there
-                if item.metadata.name not in mine and ownership.is_ours(item.metadata, policy)
-            ]
+            unwanted = (
+                item for item in there if item.metadata.name not in mine and ownership.is_ours(item.metadata, policy)
+            )
+            intents += map(self._delete, islice(unwanted, _MOST_DELETED))
         return _Found(tuple(intents), tuple(not_ours))
 
     def _create(self, namespace: Namespace, name: str, policy: SharingPolicy, spec: Mapping[str, Any]) -> Create:

@@ -126,6 +126,11 @@ async def test_a_pod_has_devices_of_both(user: User) -> None:
     unset = dict.fromkeys(("limits", "neighbours", "policy"), "-")
     assert theirs == {"claim": theirs["claim"], "node": "node-1", "device": theirs["device"], **unset}
 
+    status, said = await explain(user, "claim", "common")
+    (device,) = said["devices"]
+    assert (status, device["node"]) == (0, "node-1")
+    assert re.fullmatch(rf"{GPU}/node-1/gpu-\d+", device["device"])
+
 
 async def test_who_waits_for_their_devices_is_told_why(user: User) -> None:
     """All 16 are in use, and a partition keeps the whole from being allocated."""

@@ -152,24 +152,18 @@ class Lane:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         return {"affinity": {"nodeAffinity": required}}
 
-    async def publish(self, slices: Sequence[Json]) -> None:
-        """In place of all before. A pod that gets the device of the last slice shows that the scheduler knows them
+    async def publish(self, slices: list[Json]) -> None:
+        """In place of all before. One slice comes last: a pod that gets its device shows that the scheduler knows them
         all."""
         admin = self.bed.admin
         await admin.call("DELETE", f"{SLICES}?labelSelector={_LANE}%3D{self.name}")
         labels = {_LANE: self.name}
+        number = next(numbers)
+        name = f"marker-{number}"
+        slices.append({"metadata": {"name": name}, "spec": self._marker(name, number)})
         for one in slices:
             metadata = {"name": f"{self.name}-{one['metadata']['name']}", "labels": labels}
             await admin.call("POST", SLICES, {"metadata": metadata, "spec": one["spec"]})
-        number = next(numbers)
-        name = f"marker-{number}"
-        spec = {
-            "driver": _MARKER,
-            "nodeName": self.nodes[0]["metadata"]["name"],
-            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "marker", "attributes": {"number": {"int": number}}}],
-        }
-        await admin.call("POST", SLICES, {"metadata": {"name": name, "labels": labels}, "spec": spec})
         expression = f'device.attributes["{_MARKER}"].number == {number}'
         wanted = {"deviceClassName": "marker", "selectors": [{"cel": {"expression": expression}}]}
         devices = {"requests": [{"name": "marker", "exactly": wanted}]}
@@ -186,6 +180,14 @@ class Lane:
         await admin.call("POST", PODS, pod)
         await self.bed.pods.until(name, is_bound)
         await self.remove(name, [name])
+
+    def _marker(self, pool: str, number: int) -> Json:
+        return {
+            "driver": _MARKER,
+            "nodeName": self.nodes[0]["metadata"]["name"],
+            "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "marker", "attributes": {"number": {"int": number}}}],
+        }
 
     async def remove(self, pod: str, claims: Sequence[str]) -> None:
         await self.bed.admin.call("DELETE", f"{PODS}/{pod}", AT_ONCE)

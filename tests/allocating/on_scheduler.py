@@ -64,9 +64,9 @@ async def live(lane: Lane, seed: int, number: int, findings: Findings) -> None:
     """In one cluster, until something differs."""
     random = Random(f"{seed}/{number}/scheduler")  # noqa: S311 (no secret)
     there = lane.world(seed, number)
+    classes = pods.suitable_classes(there.slices)
     await lane.publish(there.slices)
     ours = Ours(there, NEWEST, rules=lane.bed.rules)
-    classes = pods.suitable_classes(there.slices)
     living: list[Running] = []
     for count in range(IN_EACH_CLUSTER):
         name = f"pod-{next(numbers)}"

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize(
-    ("lanes", "pods"), [pytest.param(1, 36, id="one-cluster"), pytest.param(8, 192, id="side-by-side")]
+    ("lanes", "pods"), [pytest.param(1, 36, id="one-cluster"), pytest.param(8, 120, id="side-by-side")]
 )
 async def test_each_pod_gets_what_we_say(toolchain: object, lanes: int, pods: int) -> None:
     del toolchain

@@ -24,8 +24,7 @@ async def waits(
     await bed.add_pod("asker", *claims, **spec)  # type: ignore[arg-type]
     message = "has not said anything about the pod yet"
     if said is not None:
-        message = await bed.until_refused("asker")
-        assert said in message
+        message = await bed.until_refused("asker", said)
     found = await bed.explain("pod", "asker")
     assert found.codes[:1] == [code], found.text
     assert "GSH0230" not in found.codes, found.text

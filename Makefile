@@ -61,6 +61,11 @@ fuzz-allocate: N = 2000
 fuzz-allocate: setup ## Compare what we allocate with kube-scheduler's allocator in random clusters (N=2000 SEED=3)
 	$(BIN)/python -m allocating.fuzz --count $(N) --seed $(SEED)
 
+.PHONY: fuzz-scheduler
+fuzz-scheduler: N = 2000
+fuzz-scheduler: setup ## Compare what we allocate with kube-scheduler itself, pod after pod (N=20000 SEED=3; MINOR=36 emulates 1.36)
+	$(BIN)/python -m allocating.on_scheduler --count $(N) --seed $(SEED) $(if $(MINOR),--minor $(MINOR))
+
 .PHONY: fuzz-config
 fuzz-config: N = 100000
 fuzz-config: setup ## Compare what we make of random opaque configs with NVIDIA's driver (N=100000 SEED=7)

@@ -24,6 +24,7 @@ from gpusharing.api import names, strict_json
 from gpusharing.core.claims import allocation
 from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
+from gpusharing.kube.reading import lines
 from gpusharing.kube.transport import open_session
 from harness.controlplane import ControlPlane
 from harness.eventually import PATIENCE, eventually
@@ -86,6 +87,16 @@ class Admin:
             answer = await response.read()
             assert response.status < 300, f"{verb} {path}: {response.status}: {answer.decode(errors='replace')}"
             return strict_json.loads(answer)
+
+    async def events(self, path: str, version: str) -> AsyncIterator[tuple[str, Any]]:
+        """What happens after this version, until the API server ends the watch."""
+        url = f"{self._control_plane.url}{path}?watch=true&resourceVersion={version}"
+        async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=None)) as response:
+            assert response.status == 200, await response.text()
+            async for line in lines(response.content.iter_any()):
+                event = strict_json.loads(line.data)
+                assert event["type"] != "ERROR", event
+                yield event["type"], event["object"]
 
     async def merge(self, path: str, patch: Any) -> Any:
         return await self.call("PATCH", path, patch, content_type="application/merge-patch+json")

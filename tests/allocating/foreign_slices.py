@@ -77,6 +77,10 @@ def _pool(random: Random, driver: str, pool: str, where: Json, nodes: list[Json]
         contents.append({"devices": [_plain(number) for number in range(number, number + 36)]})
     if random.random() < 0.06 and number > 1:
         contents[-1].setdefault("devices", []).append(_device(random, driver, 0, counter_sets, is_shared=is_shared))
+    if "perDeviceNodeSelection" in where:
+        for device in (device for content in contents for device in content.get("devices", ())):
+            if not device.keys() & {"nodeName", "nodeSelector", "allNodes"}:
+                device["allNodes"] = True
     told = {"name": pool, "generation": generation, "resourceSliceCount": len(contents)}
     specs = [{"driver": driver, "pool": told, **where, **content} for content in contents]
     if random.random() < 0.08:
@@ -174,6 +178,6 @@ def _fractions(random: Random) -> Json:
             {"default": "500m", "validRange": {"min": "500m", "step": "250m"}},
             {"default": "1", "validRange": {"min": "1", "max": "1500m"}},
             {"default": "100m", "validRange": {"min": "100m", "max": "1", "step": "100m"}},
-            {"default": "1", "validValues": ["500m", "1"]},
+            {"default": "1", "validValues": ["1"]},
         ]
     )

@@ -10,18 +10,21 @@ from allocating.worlds import Json, World
 from harness.processes import DIES_WITH_PARENT
 from harness.toolchain import build_allocator_oracles
 
+NEWEST: Final = 37
 SECONDS_PER_NODE: Final = 0.5
 """Nearly all take less than a thousandth of it, and the others would take for ever."""
 
 
 class AllocatorOracle:
-    """kube-scheduler of Kubernetes 1.<minor>, as far as it allocates devices."""
+    """kube-scheduler of Kubernetes 1.<minor>, as far as it allocates devices. Of the next version it is the newest one
+    with the features that will be on."""
 
     def __init__(self, minor: int) -> None:
         self.minor = minor
-        program = build_allocator_oracles() / f"allocator-oracle-v{minor}"
+        program = build_allocator_oracles() / f"allocator-oracle-v{min(minor, NEWEST)}"
+        more = ["-next"] if minor > NEWEST else []
         self._child = subprocess.Popen(
-            [*DIES_WITH_PARENT, str(program), "-limit", f"{SECONDS_PER_NODE}s"],
+            [*DIES_WITH_PARENT, str(program), "-limit", f"{SECONDS_PER_NODE}s", *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -146,8 +146,8 @@ class Bed:
 
         await eventually(is_bound)
 
-    async def until_refused(self, name: str) -> str:
-        """What the scheduler says."""
+    async def until_refused(self, name: str, said: str = "") -> str:
+        """What the scheduler says: this, once it has seen all that was made before."""
         message = ""
 
         async def is_refused() -> None:
@@ -156,6 +156,7 @@ class Bed:
             conditions = {one["type"]: one for one in pod.get("status", {}).get("conditions", ())}
             assert conditions.get("PodScheduled", {}).get("message")
             message = conditions["PodScheduled"]["message"]
+            assert said in message
             assert not pod["spec"].get("nodeName")
 
         await eventually(is_refused)

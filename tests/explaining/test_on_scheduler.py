@@ -3,7 +3,7 @@
 import pytest
 
 from agent.on_cluster import RESOURCE
-from explaining.bed import DRIVER, FOREIGN, PODS, Bed, device, foreign_slice, our_slices, request
+from explaining.bed import CLAIMS, DRIVER, FOREIGN, PODS, Bed, device, foreign_slice, our_slices, request
 from harness.eventually import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -24,8 +24,7 @@ async def waits(
     await bed.add_pod("asker", *claims, **spec)  # type: ignore[arg-type]
     message = "has not said anything about the pod yet"
     if said is not None:
-        message = await bed.until_refused("asker")
-        assert said in message
+        message = await bed.until_refused("asker", said)
     found = await bed.explain("pod", "asker")
     assert found.codes[:1] == [code], found.text
     assert "GSH0230" not in found.codes, found.text
@@ -117,6 +116,42 @@ async def test_the_gpu_is_in_use_in_another_mode(bed: Bed) -> None:
     assert "pod default/share-pod" in sentence
 
 
+async def test_devices_of_others_exclude_each_other(bed: Bed) -> None:
+    """They have no modes."""
+    half = {"consumesCounters": [{"counterSet": "set", "counters": {"parts": {"value": "1"}}}]}
+    full = {"consumesCounters": [{"counterSet": "set", "counters": {"parts": {"value": "2"}}}]}
+    counters = {"sharedCounters": [{"name": "set", "counters": {"parts": {"value": "2"}}}]}
+    devices = foreign_slice("n0", device("half", size="half") | half, device("full", size="full") | full, count=2)
+    await bed.publish(devices, {**foreign_slice("n0", count=2), "devices": None, **counters})
+    await bed.add_class("any", ANY)
+    await bed.add_claim("first", request("any", selector=f'device.attributes["{FOREIGN}"].size == "half"'))
+    await bed.add_pod("first-pod", "first")
+    await bed.until_bound("first-pod")
+    await bed.add_claim("c", request("any", selector=f'device.attributes["{FOREIGN}"].size == "full"'))
+    sentence, _, _ = await waits(bed, "c", said=NO_DEVICES, code="GSH0237", exit_=WAITS)
+    assert sentence.startswith(
+        "Request gpu: 1 device cannot be allocated together with devices that are in use: pod default/first-pod"
+    )
+
+
+async def test_a_driver_prepares_the_devices_first(bed: Bed) -> None:
+    prepared = {"bindingConditions": ["example.com/attached"], "bindingFailureConditions": ["example.com/failed"]}
+    await bed.publish(foreign_slice("n0", device("d0") | prepared))
+    await bed.add_class("any", ANY)
+    await bed.add_claim("c", request("any"))
+    await bed.add_pod("asker", "c")
+
+    async def is_allocated() -> None:
+        assert "allocation" in (await bed.admin.call("GET", f"{CLAIMS}/c")).get("status", {})
+
+    await eventually(is_allocated)
+    found = await bed.explain("pod", "asker")
+    assert (found.codes, found.exit) == (["GSH0238"], WAITS), found.text
+    assert found.sentence("GSH0238") == (
+        f"Claim c has {FOREIGN}/n0/d0, of which driver {FOREIGN} has not reported yet: example.com/attached."
+    )
+
+
 async def test_mig_instances_are_fragmented(bed: Bed) -> None:
     await bed.publish(*our_slices("n0"))
     for start in (1, 5):
@@ -136,6 +171,14 @@ async def test_a_capacity_that_is_not_there(bed: Bed) -> None:
     assert sentence.startswith(
         f"Request gpu asks for capacity {DRIVER}/memory, which the devices do not have; they have "
     )
+
+
+async def test_capacities_of_other_devices_do_not_help(bed: Bed) -> None:
+    other = device("d0") | {"capacity": {"rooms": {"value": "2"}}}
+    await bed.publish(*our_slices("n0"), foreign_slice("n0", other))
+    await bed.add_claim("c", request(SHARED, capacity={"requests": {"rooms": "1"}}))
+    sentence, _, _ = await waits(bed, "c", said=NO_DEVICES, code="GSH0209", exit_=NEVER)
+    assert sentence.endswith("they have memory, shares.")
 
 
 async def test_a_selector_fails(bed: Bed) -> None:

@@ -57,6 +57,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "promtool": programs.build_promtool,
         "helm": programs.build_helm,
         "config_check": programs.build_config_check,
+        "example_driver": programs.build_example_driver,
         "images": build_images,
     }
     for name, build in builds.items():
@@ -104,6 +105,12 @@ def images() -> list[Path]:
 def config_check() -> Path:
     """NVIDIA's own reader of opaque parameters."""
     return programs.build_config_check()
+
+
+@pytest.fixture(scope="session")
+def example_driver() -> Path:
+    """Kubernetes' example of a driver for devices: its plugin for the kubelet."""
+    return programs.build_example_driver()
 
 
 @pytest.fixture(scope="session")

@@ -133,6 +133,13 @@ _DRA_PLUGIN = _Module(
     cgo=True,
 )
 
+_EXAMPLE_DRIVER = _Module(
+    directory=TOOLS / "example-driver",
+    packages={"dra-example-kubeletplugin": "sigs.k8s.io/dra-example-driver/cmd/dra-example-kubeletplugin"},
+    version_of="sigs.k8s.io/dra-example-driver",
+    version_variables={},
+)
+
 _PROMTOOL = _Module(
     directory=TOOLS / "prometheus",
     packages={"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
@@ -212,6 +219,11 @@ def build_dra_plugin() -> Path:
 
 def dra_plugin_version() -> str:
     return _DRA_PLUGIN.version()
+
+
+def build_example_driver() -> Path:
+    """Kubernetes' example of a driver for devices, `dra-example-kubeletplugin`; the first call takes a minute."""
+    return _programs([_EXAMPLE_DRIVER]) / "dra-example-kubeletplugin"
 
 
 def build_promtool() -> Path:

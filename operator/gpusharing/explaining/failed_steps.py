@@ -1,6 +1,5 @@
 """What is said of the step at which devices fall out: one function each."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -8,7 +7,8 @@ from typing import Final
 from gpusharing.api import names
 from gpusharing.api.names import GROUP
 from gpusharing.core.allocate.reasons import Reasons, Step
-from gpusharing.core.allocate.requests import Claim, Request, Wanted
+from gpusharing.core.allocate.requests import Claim, Request, Wanted, expressions
+from gpusharing.core.allocate.selecting import Selection
 from gpusharing.explaining import classes, fragments, wording
 from gpusharing.explaining.lack import Lack
 from gpusharing.findings import waiting
@@ -66,10 +66,14 @@ def _tainted(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
 
 
 def _unknown_capacity(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
-    known: Counter[str] = Counter()
+    known: set[str] = set()
+    cluster = lack.asking.cluster
+    of_class = cluster.classes[wanted.device_class].spec.selectors
+    selection = Selection(wanted, expressions(of_class, of="class"), cluster.selectors)
     for group in lack.asking.groups:
-        for device in lack.asking.cluster.inventory.node(group.representative).devices:
-            known.update(device.room.values)
+        for device in cluster.inventory.node(group.representative).devices:
+            if selection.answer(device).matches:
+                known.update(device.room.values)
     unknown = next((name for name in wanted.capacity if name not in known), next(iter(wanted.capacity), ""))
     names_ = ", ".join(sorted(known)) or "none"
     return [waiting.UNKNOWN_CAPACITY.found(lack.about, request=one.request, capacity=unknown, known=names_)]
@@ -131,10 +135,18 @@ def _shares_taken(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
 
 def _other_mode(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
     count = wording.devices(one.fell_out[Step.COUNTERS])
+    if not _held_by_ours(one, lack):
+        return [waiting.EXCLUDED.found(lack.about, request=one.request, count=count, holders=lack.holders(one))]
     found = [waiting.OTHER_MODE.found(lack.about, request=one.request, count=count, holders=lack.holders(one))]
     if fragmented := fragments.finding(one, wanted, lack.asking, lack.about, lack.scene.now):
         return [fragmented]
     return found
+
+
+def _held_by_ours(one: Reasons, lack: Lack) -> bool:
+    """Only our devices exclude each other by modes."""
+    known = [lack.asking.holders[key] for key in one.holders if key in lack.asking.holders]
+    return not known or any(result.driver == lack.scene.driver for claim in known for result in claim.results)
 
 
 def _without_attribute(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:

@@ -26,7 +26,7 @@ _IN_WORDS: Final = {
     Step.CAPACITY: "too small",
     Step.IN_USE: "in use",
     Step.CAPACITY_TAKEN: "too little left",
-    Step.COUNTERS: "excluded by other devices of the GPU",
+    Step.COUNTERS: "excluded by other devices",
     Step.CONSTRAINT: "without the attribute of the constraint",
     Step.GUARD: "reserved for other namespaces",
 }

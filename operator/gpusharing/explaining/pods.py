@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpusharing.core.allocate.requests import Claim, Wanted, group_of
-from gpusharing.explaining import claims_of_pod, running, scheduler, waiting_pod, where, wording
+from gpusharing.explaining import binding, claims_of_pod, running, scheduler, waiting_pod, where, wording
 from gpusharing.explaining.explanation import Explanation, State, worst
 from gpusharing.explaining.scene import Scene
 from gpusharing.explaining.scheduler import Said
-from gpusharing.explaining.waiting_pod import Outcome
+from gpusharing.explaining.waiting_pod import Expected, Outcome
 from gpusharing.findings import waiting
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.snapshots.world import POD_GROUPS, Json
@@ -40,6 +40,8 @@ def _waiting(pod: Json, about: Reference, scene: Scene) -> Explanation:
     if not claims:
         headline = f"{_title(about)} is waiting, and asks for no device."
         return Explanation(object=about, state=State.WAITS, headline=headline, scheduler=_quoted(said, scene))
+    if before := list(binding.not_reported(pod, about, scene)):
+        return _explanation(about, claims, Outcome(findings=before, expected=Expected.ANYTHING), scene, said)
     excluded = where.exclusions(pod, scene.nodes)
     outcome = waiting_pod.why(scene, about, claims, excluded=excluded, said=said)
     return _explanation(about, claims, outcome, scene, said)

@@ -40,7 +40,7 @@ def explain_pod(pod: Json, about: Reference, scene: Scene) -> Explanation:
         claim for name in names_of_claims(pod) if (claim := scene.whole_claims.get((about.namespace, name))) is not None
     ]
     node = pod["spec"]["nodeName"]
-    has = [one for claim in claims for one in _devices(claim, scene)]
+    has = [one for claim in claims for one in _devices(claim, scene, node)]
     phase = (pod.get("status") or {}).get("phase", "Unknown")
     starts = phase != "Running"
     findings = [*_about_preparing(pod, node, scene, starts=starts), *_findings(has, about, starts=starts)]
@@ -52,28 +52,38 @@ def explain_pod(pod: Json, about: Reference, scene: Scene) -> Explanation:
     elif state is State.RUNS:
         state = State.WAITS
     headline = f"Pod {about.namespace}/{about.name} {what} on node {node}{with_}."
-    return Explanation(object=about, state=state, headline=headline, findings=findings, tables=_tables(has))
+    return Explanation(object=about, state=state, headline=headline, findings=findings, tables=_tables(has, scene))
 
 
 def explain_claim(claim: Json, about: Reference, scene: Scene) -> Explanation:
-    has = _devices(claim, scene)
+    has = _devices(claim, scene, _node_of(claim))
     users = [one["name"] for one in (claim.get("status") or {}).get("reservedFor") or ()]
     by = f", used by {wording.some(users)}" if users else ", used by nobody"
     findings = _findings(has, about, starts=True)
     headline = f"Claim {about.namespace}/{about.name} has {wording.devices(len(has))}{by}."
     state = worst(findings)
-    return Explanation(object=about, state=state, headline=headline, findings=findings, tables=_tables(has))
+    return Explanation(object=about, state=state, headline=headline, findings=findings, tables=_tables(has, scene))
 
 
-def _devices(claim: Json, scene: Scene) -> list[Has]:
+def _node_of(claim: Json) -> str:
+    """The only node on which its devices can be used; empty if there are several."""
+    terms = (claim["status"]["allocation"].get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
+    fields = [field for term in terms for field in term.get("matchFields") or ()]
+    return str(fields[0]["values"][0]) if len(terms) == len(fields) == 1 else ""
+
+
+def _devices(claim: Json, scene: Scene, node: str) -> list[Has]:
+    """`node`: where devices of other drivers are."""
     found = lean.Lean(lean.Claim).of_objects([claim])
-    return [_device(found[0], one, scene) for one in found[0].results] if found else []
+    return [_device(found[0], one, scene, node) for one in found[0].results] if found else []
 
 
-def _device(claim: lean.Claim, result: lean.Result, scene: Scene) -> Has:
-    node = names.node_of_pool(result.pool)
+def _device(claim: lean.Claim, result: lean.Result, scene: Scene, elsewhere: str) -> Has:
     name = claim.metadata.name
-    sharing = scene.node_sharing(node) if result.driver == scene.driver else None
+    if result.driver != scene.driver:
+        return Has(name, result, elsewhere)
+    node = names.node_of_pool(result.pool)
+    sharing = scene.node_sharing(node)
     if sharing is None:
         return Has(name, result, node)
     slot = names.slot_of_device(result.device)
@@ -142,19 +152,22 @@ def _findings(has: Sequence[Has], about: Reference, *, starts: bool) -> list[Fin
     return found
 
 
-def _tables(has: Sequence[Has]) -> list[Table]:
-    rows = [_row(one) for one in has]
+def _tables(has: Sequence[Has], scene: Scene) -> list[Table]:
+    rows = [_row(one, scene) for one in has]
     settings = [row for one in has if one.settings for row in _settings(one.result.device, one.settings)]
     tables = [Table("devices", _HEADER, rows)] if rows else []
     return tables + ([Table("settings", _SETTINGS, settings)] if settings else [])
 
 
-def _row(one: Has) -> tuple[str, ...]:
+def _row(one: Has, scene: Scene) -> tuple[str, ...]:
     sharing = names.sharing_of_device(one.result.device)
     policy = one.gpu.policy.name if one.gpu and one.gpu.policy else ""
     model = f"gpu-{one.status.slot} {one.status.model}" if one.status else ""
     mode = sharing.value if sharing and one.status else ""
-    return (one.claim, one.node, one.result.device, model, mode, _limits(one), one.neighbours or "-", policy or "-")
+    result = one.result
+    # Others may have given the same name.
+    device = result.device if result.driver == scene.driver else f"{result.driver}/{result.pool}/{result.device}"
+    return (one.claim, one.node or "-", device, model, mode, _limits(one), one.neighbours or "-", policy or "-")
 
 
 def _limits(one: Has) -> str:

@@ -257,6 +257,21 @@ NOT_AVAILABLE: Final = Entry(
     remedy="{remedy}",
 )
 
+EXCLUDED: Final = Entry(
+    code="GSH0237",
+    severity=Severity.WARNING,
+    title="Devices exclude each other",
+    sentence="Request {request}: {count} cannot be allocated together with devices that are in use: {holders}.",
+    remedy="Wait until they are released, or request another device.",
+)
+NOT_BOUND: Final = Entry(
+    code="GSH0238",
+    severity=Severity.INFO,
+    title="The driver prepares the devices",
+    sentence="Claim {claim} has {device}, of which driver {driver} has not reported yet: {conditions}.",
+    remedy="Wait for the driver. If it takes minutes, see the driver's log.",
+)
+
 ENTRIES: Final = (
     NO_SLICES,
     AGENT_NOT_RUNNING,
@@ -294,4 +309,6 @@ ENTRIES: Final = (
     NO_POD,
     TOO_FEW,
     NOT_AVAILABLE,
+    EXCLUDED,
+    NOT_BOUND,
 )

@@ -48,8 +48,8 @@ def gpu(slot: int = 0, *, standing: Standing = Standing.OPEN, offers: Offers = O
     return PublishedGpu(item, entries)
 
 
-def specs(*gpus: PublishedGpu, pool: str = "n1") -> list[dict[str, Any]]:
-    return slice_specs(gpus, node="n1", pool=pool, driver=names.DRIVER, generation=1)
+def specs(*gpus: PublishedGpu, pool: str = "n1", driver: str = names.DRIVER) -> list[dict[str, Any]]:
+    return slice_specs(gpus, node="n1", pool=pool, driver=driver, generation=1)
 
 
 def cluster(slices: Sequence[dict[str, Any]], *, rules: Sequence[dict[str, Any]] = ()) -> Cluster:
@@ -57,7 +57,7 @@ def cluster(slices: Sequence[dict[str, Any]], *, rules: Sequence[dict[str, Any]]
     classes = {
         names.policy_class(POLICY, mode): {"cel": {"expression": selector(POLICY, mode, names.DRIVER)}}
         for mode in Sharing
-    } | {"any": {"cel": {"expression": f'device.driver == "{names.DRIVER}"'}}}
+    } | {"any": {"cel": {"expression": f'device.driver == "{names.DRIVER}"'}}, "all": {"cel": {"expression": "true"}}}
     return Cluster(
         inventory=Inventory(read, minor=MINOR, rules=[rule for spec in rules for rule in read_taint_rule(spec)]),
         classes={
@@ -201,6 +201,15 @@ def test_reserved_for_others_the_scheduler_takes_it_and_the_guard_refuses() -> N
     assert found.denied_by == (POLICY,)
     assert found.reasons[0].fell_out[Step.GUARD] == 1
     assert not on_node(there, claim(request(WHOLE))).denied_by
+
+
+def test_pools_of_other_drivers_are_for_everybody_whatever_their_names_are() -> None:
+    there = cluster(specs(gpu(), pool=f"n1/{POLICY}", driver="gpu.example.com"))
+    found = on_node(there, claim(request("all")), denied=[POLICY])
+    assert found.chosen
+    assert not found.denied_by
+    (two_gpus,) = on_node(there, claim(request("all", count=2)), denied=[POLICY]).reasons
+    assert not two_gpus.fell_out[Step.GUARD]
 
 
 def test_a_selector_without_an_answer_stops_the_pod_and_names_the_device() -> None:

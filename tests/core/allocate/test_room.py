@@ -42,17 +42,17 @@ def test_what_a_request_takes(policy: dict[str, Any] | None, asked: str | None, 
 
 @pytest.mark.parametrize(
     ("minor", "asked", "gets"),
-    [(37, "600m", "750m"), (37, "1", "1"), (36, "600m", "1"), (36, "1001m", "2"), (36, "1", "1"), (36, "100m", "500m")],
+    [(38, "600m", "750m"), (38, "1", "1"), (37, "600m", "1"), (36, "1001m", "2"), (36, "1", "1"), (37, "100m", "500m")],
 )
-def test_before_1_37_steps_are_whole_numbers(minor: int, asked: str, gets: str) -> None:
+def test_before_1_38_steps_are_whole_numbers(minor: int, asked: str, gets: str) -> None:
     assert taken(room(FRACTIONS, value="4"), asked, minor=minor) == gets
 
 
 @pytest.mark.parametrize("asked", ["0.5005", "9223372036854775807"])
 def test_what_cannot_be_counted_in_steps_stops_the_pod(asked: str) -> None:
     with pytest.raises(RequestError):
-        taken(room(FRACTIONS, value="4"), asked)
-    assert taken(room(FRACTIONS, value="4"), asked, minor=36) in {"1", None}
+        taken(room(FRACTIONS, value="4"), asked, minor=38)
+    assert taken(room(FRACTIONS, value="4"), asked, minor=37) in {"1", None}
 
 
 def test_a_negative_amount_stops_the_pod() -> None:

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from gpusharing.api import names
 from gpusharing.api.dra import AllocationResult, DeviceClass, Node
 from gpusharing.core.allocate.inventory import Inventory
 from gpusharing.core.allocate.node_selectors import matches
@@ -184,7 +183,7 @@ def _explained(
     denied: Collection[str],
 ) -> OnNode:
     if denied and found.chosen is not None:
-        policies = {names.policy_of_pool(one.device.pool[1]) for some in found.chosen for one in some}
+        policies = {one.device.reserved_by for some in found.chosen for one in some}
         found = found._replace(denied_by=tuple(policy for policy in sorted(denied) if policy in policies))
     if not with_reasons or (found.chosen is not None and not found.denied_by):
         return found

@@ -81,6 +81,12 @@ class Device:
         attributes = self.value.get("attributes") or {}
         return names.CLOSING in attributes or names.DRAINING in attributes
 
+    @property
+    def reserved_by(self) -> str | None:
+        """The policy for whose tenants alone it is. Others may name their pools as they like."""
+        driver, pool = self.pool
+        return names.policy_of_pool(pool) if driver == names.DRIVER else None
+
     def attribute(self, name: str) -> tuple[bool, Value]:
         """Whether it has it, and what it is. `name` is as constraints have it, with its domain."""
         attributes: Mapping[str, Mapping[str, Any]] = self.value.get("attributes") or {}

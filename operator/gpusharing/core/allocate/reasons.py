@@ -205,7 +205,7 @@ class _Examination:
     def _allowed(self, device: Device) -> Step | None:
         if any(not device.attribute(one.attribute)[0] for one in self._constraints):
             return Step.CONSTRAINT
-        return Step.GUARD if names.policy_of_pool(device.pool[1]) in self._denied else None
+        return Step.GUARD if device.reserved_by in self._denied else None
 
     def _note_most(self, name: str, amount: int) -> None:
         self._reasons.most[name] = max(amount, self._reasons.most.get(name, 0))

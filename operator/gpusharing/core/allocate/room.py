@@ -10,9 +10,9 @@ from gpusharing.core.quantities import billionths
 
 Amounts = Mapping[str, int]
 
-FIRST_WITH_FRACTIONS: Final = 37
-"""The first minor version of Kubernetes that counts steps of a range in thousandths. Before, everything is rounded up
-to whole numbers first."""
+FIRST_WITH_FRACTIONS: Final = 38
+"""The first minor version of Kubernetes that by default counts steps of a range in thousandths. Before, everything is
+rounded up to whole numbers first. 1.37 does so only if told that no component is older than itself."""
 FIRST_WITHOUT_NEGATIVE_AMOUNTS: Final = 37
 """The first minor version of Kubernetes that stops at an amount below zero. An API server of today takes none."""
 

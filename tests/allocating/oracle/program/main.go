@@ -53,7 +53,9 @@ type onNode struct {
 
 type classes map[string]*resourceapi.DeviceClass
 
-func (c classes) List() ([]*resourceapi.DeviceClass, error) { return nil, errors.New("nobody lists classes") }
+func (c classes) List() ([]*resourceapi.DeviceClass, error) {
+	return nil, errors.New("nobody lists classes")
+}
 
 func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
 	if class, found := c[name]; found {
@@ -64,15 +66,16 @@ func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
 
 func main() {
 	limit := flag.Duration("limit", 10*time.Second, "how long one node may take")
+	next := flag.Bool("next", false, "with features that will be on by default in the next version")
 	flag.Parse()
 	debug.SetGCPercent(400)
-	if err := serve(os.Stdin, os.Stdout, *limit); err != nil {
+	if err := serve(os.Stdin, os.Stdout, *limit, features(*next)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func serve(input io.Reader, output io.Writer, limit time.Duration) error {
+func serve(input io.Reader, output io.Writer, limit time.Duration, on structured.Features) error {
 	reader := bufio.NewReaderSize(input, 1<<20)
 	writer := bufio.NewWriter(output)
 	encoder := json.NewEncoder(writer)
@@ -94,7 +97,7 @@ func serve(input io.Reader, output io.Writer, limit time.Duration) error {
 		if asked.Cluster != nil {
 			present = *asked.Cluster
 		}
-		told, err := allocate(present, asked, cache, limit)
+		told, err := allocate(present, asked, cache, limit, on)
 		if err != nil {
 			return err
 		}
@@ -107,7 +110,7 @@ func serve(input io.Reader, output io.Writer, limit time.Duration) error {
 	}
 }
 
-func allocate(present cluster, asked question, cache *cel.Cache, limit time.Duration) (answer, error) {
+func allocate(present cluster, asked question, cache *cel.Cache, limit time.Duration, on structured.Features) (answer, error) {
 	told := answer{Nodes: []onNode{}}
 	if len(asked.Claims) == 0 {
 		return told, nil
@@ -118,7 +121,7 @@ func allocate(present cluster, asked question, cache *cel.Cache, limit time.Dura
 	}
 	// One allocator for all nodes, as in a scheduling attempt.
 	allocator, err := structured.NewAllocator(
-		context.Background(), features(), stateOf(asked.Allocated), byName, present.Slices, cache)
+		context.Background(), on, stateOf(asked.Allocated), byName, present.Slices, cache)
 	if err != nil {
 		return told, err
 	}
@@ -148,12 +151,18 @@ func allocateOn(
 }
 
 // features are those that are on by default in the version that the program is built with.
-func features() structured.Features {
+//
+// FractionalCapacityRange is on as soon as it may not meet a component of the version before: by default a version later.
+func features(next bool) structured.Features {
+	names := []string{
+		"AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints", "PartitionableDevices",
+		"PrioritizedList",
+	}
+	if next {
+		names = append(names, "FractionalCapacityRange")
+	}
 	var on structured.Features
-	for _, name := range []string{
-		"AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints", "FractionalCapacityRange",
-		"PartitionableDevices", "PrioritizedList",
-	} {
+	for _, name := range names {
 		if field := reflect.ValueOf(&on).Elem().FieldByName(name); field.IsValid() {
 			field.SetBool(true)
 		}

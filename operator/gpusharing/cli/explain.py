@@ -47,7 +47,11 @@ def register(subparsers: Any) -> None:
         summary="explain why a pod, claim, GPU, node or policy is as it is",
         examples=_EXAMPLES,
     )
-    parser.add_argument("kind", metavar="KIND", help="pod, claim, gpu, node or policy; KIND/NAME is possible, too")
+    kind = parser.add_argument(
+        "kind", metavar="KIND", help="pod, claim, gpu, node or policy; KIND/NAME is possible, too"
+    )
+    # It has no `choices`, because they would refuse KIND/NAME.
+    kind.completer = lambda **_: sorted(set(_KINDS.values()))  # type: ignore[attr-defined]
     parser.add_argument("name", metavar="NAME", nargs="?", help="name of the object; of a GPU: NODE/gpu-N, or its UUID")
     options.add_namespace(parser)
     options.add_cluster(parser)

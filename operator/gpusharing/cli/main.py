@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -14,6 +15,7 @@ from gpusharing.cli.exits import CommandError
 _COMMANDS: Final = {
     "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "completion": ("gpusharing.cli.completion", "print what a shell needs to complete commands and options"),
     "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
     "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),
     "forecast": ("gpusharing.cli.forecast", "show what a node that does not exist yet would publish"),
@@ -27,6 +29,9 @@ _COMMANDS: Final = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
+    is_completing = "_ARGCOMPLETE" in os.environ
+    if is_completing:
+        given = os.environ["COMP_LINE"].split()[1:]
     parser = argparse.ArgumentParser(prog="gpusharing", description="GPU sharing for Kubernetes' DRA")
     parser.add_argument("--version", action="version", version=f"gpusharing {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -36,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             importlib.import_module(module).register(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
+    if is_completing:
+        importlib.import_module("gpusharing.cli.completion").complete(parser)
     parsed = parser.parse_args(given)
     try:
         code = parsed.run(parsed)

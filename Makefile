@@ -114,11 +114,11 @@ release-prepare: setup ## Write the next version and its changelog (VERSION=0.2.
 	$(BIN)/python tools/release.py --prepare '$(VERSION)'
 
 .PHONY: release
-release: setup ## Make dist/VERSION: images, manifests, chart, lists of contents, checksums (PREFIX=registry/team/; root)
+release: setup ## Make dist/VERSION: images, manifests, chart, command line for krew, checksums (PREFIX=registry/team/ URI=https://.../; root)
 	$(BIN)/python tools/release.py --check
 	$(MAKE) image ARCH=amd64
 	$(MAKE) image ARCH=arm64
-	$(BIN)/python tools/release.py --prefix '$(PREFIX)'
+	$(BIN)/python tools/release.py --prefix '$(PREFIX)' --uri '$(URI)'
 
 .PHONY: cluster
 cluster: setup ## Start a cluster with a simulated GPU node and leave it running (GPUS=H100-80GB:2,A100-40GB:1; root)

@@ -4,33 +4,25 @@
 """
 
 import argparse
-import gzip
-import hashlib
-import io
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).parent.parent
+import krew
+from packing import ROOT, ReleaseError, checked_in, compressed, git, sha256, tar
+
 IMAGES: Final = ("gpusharing", "gpusharing-simulated-node")
 ARCHITECTURES: Final = ("amd64", "arm64")
 CHANGELOG: Final = ROOT / "CHANGELOG.md"
 UNRELEASED: Final = "## Unreleased\n"
 _INDEX: Final = "application/vnd.oci.image.index.v1+json"
 _VERSION: Final = r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?"
-
-_Content = Callable[[Path], bytes]
-
-
-class ReleaseError(Exception):
-    """Says what to do."""
 
 
 def versioned_files() -> Iterator[tuple[Path, str]]:
@@ -69,7 +61,7 @@ def released_version() -> str:
         raise ReleaseError(f"the versions differ: {said}: run make release-prepare VERSION=...")
     if not _section(CHANGELOG.read_text(), version):
         raise ReleaseError(f"CHANGELOG.md says nothing of {version}: run make release-prepare VERSION=...")
-    if changed := _git("status", "--porcelain").splitlines():
+    if changed := git("status", "--porcelain").splitlines():
         raise ReleaseError(f"not checked in: {', '.join(line[3:] for line in changed[:5])}: commit it first")
     return version
 
@@ -80,7 +72,7 @@ def _section(changelog: str, version: str) -> str:
     return found[2].strip() if found else ""
 
 
-def make(version: str, prefix: str) -> Path:
+def make(version: str, prefix: str, uri: str) -> Path:
     output = ROOT / "dist" / version
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
@@ -89,10 +81,11 @@ def make(version: str, prefix: str) -> Path:
         shutil.copy(listed, output / listed.name.replace(".spdx", f"-{version}.spdx"))
     _write_manifests(version, prefix, digests, output)
     _write_charts(prefix, digests, output)
+    krew.write(version, uri, output)
     notes = _section(CHANGELOG.read_text(), version)
     named = "\n".join(f"- `{prefix}{image}@{digest}`" for image, digest in digests.items())
     (output / "RELEASE_NOTES.md").write_text(f"# {version}\n\n{notes}\n\n### Images\n\n{named}\n")
-    sums = [f"{_sha256(path.read_bytes())}  {path.name}\n" for path in sorted(output.iterdir())]
+    sums = [f"{sha256(path.read_bytes())}  {path.name}\n" for path in sorted(output.iterdir())]
     (output / "SHA256SUMS").write_text("".join(sums))
     return output
 
@@ -105,8 +98,8 @@ def _write_image(image: str, version: str, prefix: str, output: Path) -> str:
         archive = ROOT / f"dist/image/{image}-{architecture}.tar"
         if not archive.exists():
             raise ReleaseError(f"{archive.relative_to(ROOT)} is missing: make image ARCH={architecture}")
-        with tarfile.open(archive) as tar:
-            content = {member.name: _read(tar, member) for member in tar if member.isfile()}
+        with tarfile.open(archive) as packed:
+            content = {member.name: _read(packed, member) for member in packed if member.isfile()}
         [entry] = json.loads(content["index.json"])["manifests"]
         blobs |= {name: data for name, data in content.items() if name.startswith("blobs/")}
         labels = _labels(blobs, entry["digest"])
@@ -115,7 +108,7 @@ def _write_image(image: str, version: str, prefix: str, output: Path) -> str:
         platform = {"architecture": architecture, "os": "linux"}
         manifests.append({key: entry[key] for key in ("mediaType", "digest", "size")} | {"platform": platform})
     index = _json({"schemaVersion": 2, "mediaType": _INDEX, "manifests": manifests})
-    digest = f"sha256:{_sha256(index)}"
+    digest = f"sha256:{sha256(index)}"
     blobs[_blob(digest)] = index
     name = {"org.opencontainers.image.ref.name": f"{prefix}{image}:{version}"}
     whole = {"mediaType": _INDEX, "digest": digest, "size": len(index), "annotations": name}
@@ -124,7 +117,7 @@ def _write_image(image: str, version: str, prefix: str, output: Path) -> str:
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
         **blobs,
     }
-    (output / f"{image}-{version}.tar").write_bytes(_tar(files))
+    (output / f"{image}-{version}.tar").write_bytes(tar(files))
     return digest
 
 
@@ -150,7 +143,7 @@ def _write_manifests(version: str, prefix: str, digests: Mapping[str, str], outp
         return text.encode()
 
     name = f"gpusharing-manifests-{version}"
-    (output / f"{name}.tar.gz").write_bytes(_compressed(_checked_in(["crds", "manifests"], ROOT, name, content)))
+    (output / f"{name}.tar.gz").write_bytes(compressed(checked_in(["crds", "manifests"], ROOT, name, content)))
 
 
 def _write_charts(prefix: str, digests: Mapping[str, str], output: Path) -> None:
@@ -172,33 +165,12 @@ def _write_charts(prefix: str, digests: Mapping[str, str], output: Path) -> None
 
         version = re.search(r"(?m)^version: \"?([^\"\n]*)", (chart / "Chart.yaml").read_text())
         assert version  # noqa: S101 - else the versions would have differed
-        files = _checked_in([str(chart.relative_to(ROOT))], chart.parent, "", content)
-        (output / f"{chart.name}-{version[1]}.tgz").write_bytes(_compressed(files))
+        files = checked_in([str(chart.relative_to(ROOT))], chart.parent, "", content)
+        (output / f"{chart.name}-{version[1]}.tgz").write_bytes(compressed(files))
 
 
-def _checked_in(places: Iterable[str], above: Path, prefix: str, content: _Content) -> dict[str, bytes]:
-    """Files by their names below `above`, in directory `prefix`."""
-    paths = [ROOT / line for line in _git("ls-files", "--", *places).splitlines()]
-    return {str(Path(prefix) / path.relative_to(above)): content(path) for path in paths}
-
-
-def _compressed(files: Mapping[str, bytes]) -> bytes:
-    return gzip.compress(_tar(files), mtime=0)
-
-
-def _tar(files: Mapping[str, bytes]) -> bytes:
-    """The same bytes for the same files."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name, data in sorted(files.items()):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o644
-            tar.addfile(entry, io.BytesIO(data))
-    return packed.getvalue()
-
-
-def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = tar.extractfile(member)
+def _read(packed: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = packed.extractfile(member)
     assert file is not None  # noqa: S101 - it is a file
     return file.read()
 
@@ -211,26 +183,19 @@ def _blob(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/')}"
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prepare", metavar="VERSION", help="write this version and its changelog")
     parser.add_argument("--check", action="store_true", help="only say whether a release can be made")
     parser.add_argument("--prefix", default="", help="of the images' names, such as registry/team/")
+    parser.add_argument("--uri", default="", help="of the directory where the archives will be, with / at the end")
     options = parser.parse_args()
     if options.prepare:
         prepare(options.prepare)
         return
     version = released_version()
     if not options.check:
-        print(make(version, options.prefix).relative_to(ROOT))  # noqa: T201
+        print(make(version, options.prefix, options.uri).relative_to(ROOT))  # noqa: T201
 
 
 if __name__ == "__main__":

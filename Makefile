@@ -114,7 +114,7 @@ release-prepare: setup ## Write the next version and its changelog (VERSION=0.2.
 	$(BIN)/python tools/release.py --prepare '$(VERSION)'
 
 .PHONY: release
-release: setup ## Make dist/VERSION: images, manifests, chart, command line for krew, checksums (PREFIX=registry/team/ URI=https://.../; root)
+release: setup ## Make dist/VERSION: images, manifests, chart, commands for krew, checksums (PREFIX=registry/team/ URI=https://host/dir/; root)
 	$(BIN)/python tools/release.py --check
 	$(MAKE) image ARCH=amd64
 	$(MAKE) image ARCH=arm64

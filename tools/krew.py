@@ -4,7 +4,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +22,8 @@ PLATFORMS: Final = {
     "darwin/arm64": "aarch64-apple-darwin",
 }
 _LOCK: Final = ROOT / "requirements/cli.txt"
-# Of a wheel's own description only these are packed: the rest differs from Python to Python.
-_DESCRIPTION: Final = ("METADATA", "licenses")
+# Of a wheel's own description: these differ from Python to Python, or are for pip.
+_NOT_PACKED: Final = {"INSTALLER", "RECORD", "REQUESTED", "WHEEL", "sboms"}
 
 
 def write(
@@ -60,14 +60,14 @@ def write(
             "shortDescription": "Explain, plan and check GPU sharing",
             "description": "Explains why a pod waits for a GPU, shows what a change of sharing policies would do,\n"
             "and checks, converts and tests manifests without a cluster.\n",
-            "caveats": f"Needs Python ({', '.join(pythons)}) as python3 in PATH.\n",
+            "caveats": f"Needs CPython {' or '.join(pythons)} as python3 in PATH.\n",
             "platforms": entries,
         },
     }
     (output / "gpusharing.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False))
 
 
-def _packages(platform: str, pythons: Collection[str]) -> Mapping[str, bytes]:
+def _packages(platform: str, pythons: Collection[str]) -> dict[str, bytes]:
     """For all Pythons in one directory: compiled files have the Python in their names, all others are equal."""
     files: dict[str, bytes] = {}
     for python in pythons:
@@ -97,8 +97,8 @@ def _install(platform: str, python: str, directory: Path) -> None:
 def _is_packed(name: Path) -> bool:
     top, *below = name.parts
     if top.endswith(".dist-info"):
-        return below[0] in _DESCRIPTION
-    return top != "bin" and bool(below or name.suffix == ".py")
+        return below[0] not in _NOT_PACKED
+    return top not in {"bin", ".lock"}  # programs of the packages, and uv's own file
 
 
 def main() -> None:

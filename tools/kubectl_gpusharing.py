@@ -13,15 +13,15 @@ COMPILED = PACKAGES / "pydantic_core"
 
 if not (COMPILED / f"_pydantic_core{EXTENSION_SUFFIXES[0]}").exists():
     tags = {file.name.split("-")[1] for file in COMPILED.glob("_pydantic_core.cpython-*")}
-    minors = ", ".join(f"{tag[0]}.{tag[1:]}" for tag in sorted(tags))
+    minors = " or ".join(f"{tag[0]}.{tag[1:]}" for tag in sorted(tags))
     sys.stderr.write(
-        f"gpusharing: {sys.executable} is Python {sys.version.split()[0]}; needed is CPython ({minors}): "
+        f"gpusharing: {sys.executable} is Python {sys.version.split()[0]}; needed is CPython {minors}: "
         "install one, and put its python3 first in PATH\n"
     )
     sys.exit(2)
 
 sys.path.insert(0, str(PACKAGES))
 
-from gpusharing.__main__ import main  # noqa: E402 - it is found only now
+from gpusharing.cli.main import main  # noqa: E402 - it is found only now
 
 main()

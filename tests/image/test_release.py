@@ -97,9 +97,12 @@ def test_has_everything_with_its_checksum(released: Path) -> None:
     assert set(sums) == {path.name for path in released.iterdir()} - {"SHA256SUMS"}
     assert {name: hashlib.sha256((released / name).read_bytes()).hexdigest() for name in sums} == sums
     charts = {f"{path.parent.name}-{__version__}.tgz" for path in ROOT.glob("charts/*/Chart.yaml")}
+    platforms = [f"{system}_{arch}" for system in ("linux", "darwin") for arch in ("amd64", "arm64")]
     images = [f"{image}-{arch}" for image in (RUNTIME, SIMULATED_NODE) for arch in ("amd64", "arm64")]
     assert set(sums) == {
         "RELEASE_NOTES.md",
+        "gpusharing.yaml",
+        *(f"gpusharing-cli_{__version__}_{platform}.tar.gz" for platform in platforms),
         f"gpusharing-manifests-{__version__}.tar.gz",
         *(f"{image}-{__version__}.tar" for image in (RUNTIME, SIMULATED_NODE)),
         *(f"{image}-{__version__}.spdx.json" for image in images),
@@ -128,7 +131,7 @@ def test_image_has_both_architectures_and_all_that_they_name(released: Path, ima
 def test_manifests_and_charts_name_the_images_by_digest(
     released: Path, digests: dict[str, str], tmp_path: Path
 ) -> None:
-    for archive in (*released.glob("*.tar.gz"), *released.glob("*.tgz")):
+    for archive in (*released.glob("gpusharing-manifests-*.tar.gz"), *released.glob("*.tgz")):
         with tarfile.open(archive) as tar:
             tar.extractall(tmp_path, filter="data")
     kustomizations = [

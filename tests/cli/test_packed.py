@@ -43,14 +43,24 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "bin"
 
 
-def run(archive: Path, bare: Path, directory: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Through a link, as krew installs it."""
+def unpack(archive: Path, directory: Path) -> Path:
+    """The program, as krew installs it: a link."""
     with tarfile.open(archive) as packed:
         packed.extractall(directory / "store", filter="data")
     program = directory / "kubectl-gpusharing"
     program.symlink_to("store/kubectl-gpusharing")
+    return program
+
+
+@pytest.fixture(scope="module")
+def program(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack(archive, tmp_path_factory.mktemp("installed"))
+
+
+def run(program: Path, bare: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": str(bare)}
     return subprocess.run(
-        [program, *arguments], cwd=directory, env={"PATH": str(bare)}, capture_output=True, text=True, check=False
+        [program, *arguments], cwd=program.parent, env=environment, capture_output=True, text=True, check=False
     )
 
 
@@ -63,14 +73,14 @@ def run(archive: Path, bare: Path, directory: Path, *arguments: str | Path) -> s
         (["convert", "--help"], "usage: gpusharing convert"),
     ],
 )
-def test_runs_alone(archive: Path, bare: Path, tmp_path: Path, arguments: list[str | Path], said: str) -> None:
-    done = run(archive, bare, tmp_path, *arguments)
+def test_runs_alone(program: Path, bare: Path, arguments: list[str | Path], said: str) -> None:
+    done = run(program, bare, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert said in done.stdout
 
 
 def test_another_python_is_named_with_those_that_are_needed(bare: Path, tmp_path: Path) -> None:
-    done = run(pack(tmp_path / "other", OTHER), bare, tmp_path, "--version")
+    done = run(unpack(pack(tmp_path / "other", OTHER), tmp_path), bare, "--version")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"gpusharing: {bare}/python3 is Python {sys.version.split()[0]}; needed is CPython {OTHER}: "

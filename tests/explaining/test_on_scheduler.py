@@ -136,7 +136,7 @@ async def test_devices_of_others_exclude_each_other(bed: Bed) -> None:
 
 async def test_a_driver_prepares_the_devices_first(bed: Bed) -> None:
     prepared = {"bindingConditions": ["example.com/attached"], "bindingFailureConditions": ["example.com/failed"]}
-    await bed.publish(foreign_slice("n0", device("d0") | prepared))
+    await bed.publish(foreign_slice("n0", device("attached-late") | prepared))
     await bed.add_class("any", ANY)
     await bed.add_claim("c", request("any"))
     await bed.add_pod("asker", "c")
@@ -148,8 +148,19 @@ async def test_a_driver_prepares_the_devices_first(bed: Bed) -> None:
     found = await bed.explain("pod", "asker")
     assert (found.codes, found.exit) == (["GSH0238"], WAITS), found.text
     assert found.sentence("GSH0238") == (
-        f"Claim c has {FOREIGN}/n0/d0, of which driver {FOREIGN} has not reported yet: example.com/attached."
+        f"Claim c has {FOREIGN}/n0/attached-late, of which driver {FOREIGN} has not reported yet: example.com/attached."
     )
+    is_attached = {
+        "type": "example.com/attached",
+        "status": "True",
+        "reason": "Attached",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    reported = {"driver": FOREIGN, "pool": "n0", "device": "attached-late", "conditions": [is_attached]}
+    await bed.admin.merge(f"{CLAIMS}/c/status", {"status": {"devices": [reported]}})
+    # Until then the scheduler keeps the device for the pod, also if the pod is deleted.
+    await bed.until_bound("asker")
 
 
 async def test_mig_instances_are_fragmented(bed: Bed) -> None:

@@ -89,7 +89,8 @@ class Place:
     async def add(self, resource: Resource, name: str, *, status: Json | None = None, **body: Any) -> Json:
         namespace = self.name if resource.is_namespaced else ""
         path = resource.path(namespace=namespace)
-        created: Json = await self.cluster.admin.call("POST", path, {"metadata": {"name": name}, **body})
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, **body}
+        created: Json = await self.cluster.admin.call("POST", path, whole)
         if status is not None:
             created = await self.cluster.admin.merge(f"{path}/{name}/status", {"status": status})
         return created

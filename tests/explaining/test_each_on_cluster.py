@@ -13,7 +13,9 @@ HERE: Final = Path(__file__).parent
 AREAS_OF_CLUSTERS: Final = frozenset({1, 2, 3, 4, 5, 7})
 """Manifests (6) are compared with the API server in tests/validating; conversion (8) reads files only."""
 
-EXCEPTIONS: Final[Mapping[str, str]] = {}
+EXCEPTIONS: Final[Mapping[str, str]] = {
+    "GSH0232": "20 devices of 9 groups, of which 10 are to differ, do not use up the tries; lowered in test_states.py",
+}
 
 
 def brought_about() -> set[str]:

@@ -122,9 +122,10 @@ class Place:
             given: Json = {"results": [result]}
             if config := devices.get("config"):
                 given["config"] = [{"source": "FromClaim", **one} for one in config]
-            status = {"allocation": {"devices": given, "nodeSelector": node_selector(node or self.name)}}
+            allocation: Json = {"devices": given, "nodeSelector": node_selector(node or self.name)}
             if since:
-                status["allocation"]["allocationTimestamp"] = since
+                allocation["allocationTimestamp"] = since
+            status = {"allocation": allocation}
         return await self.add(CLAIMS, name, spec=spec, status=status)
 
     async def add_pod(self, name: str, claim: str = "", **spec: Any) -> Json:

@@ -1,5 +1,6 @@
 """Another owner of the node's GPUs: it is named, nothing is published or taken from it, and its end is enough."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -94,6 +95,21 @@ async def slices(user: AnyUser) -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in listed}
 
 
+async def slices_at_rest(user: AnyUser) -> dict[str, str]:
+    """Once what is in use has been withdrawn elsewhere."""
+    found = await slices(user)
+
+    async def are_the_same() -> None:
+        nonlocal found
+        before = found
+        await asyncio.sleep(2)
+        found = await slices(user)
+        assert found == before
+
+    await eventually(are_the_same)
+    return found
+
+
 async def test_the_others_were_there_first(cluster: InstalledCluster, user: AnyUser) -> None:
     await user.apply(others_slice())
     await device_plugin_offers(user, "2")
@@ -120,7 +136,7 @@ async def test_the_others_were_there_first(cluster: InstalledCluster, user: AnyU
 
 async def test_another_comes_while_a_pod_runs(cluster: InstalledCluster, user: AnyUser) -> None:
     """What is published stays: it is in use."""
-    ours, running = await slices(user), await what_runs(user)
+    ours, running = await slices_at_rest(user), await what_runs(user)
     await user.apply(others_slice())
     await are_named(user, HAS_A_SLICE)
     await event_names(user, HAS_A_SLICE)

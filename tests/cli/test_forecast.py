@@ -95,6 +95,15 @@ def test_what_is_wrong_is_one_message(tmp_path: Path, gpus: str, text: str, prob
     assert problem in str(message)
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"#" * (16 * 1024**2 + 1), "larger than 16 MiB"), (b"a: \xff", "not UTF-8")]
+)
+def test_files_that_are_not_read(tmp_path: Path, content: bytes, problem: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_bytes(content)
+    assert run("--gpus", "L4", "-f", file) == f"gpusharing: {file}: {problem}"
+
+
 def test_labels_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--gpus", "L4", "--labels", "pool") == 2
     assert "pool is not a label" in capsys.readouterr().err

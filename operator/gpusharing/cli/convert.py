@@ -5,16 +5,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from gpusharing.cli import exits, options
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.files import PIPE, named
+from gpusharing.cli.files import PIPE, named, text_of
 from gpusharing.cli.output import Screen
 from gpusharing.converting.conversion import File, convert
 from gpusharing.findings.finding import Finding, Severity
-
-_LARGEST: Final = 16 * 1024 * 1024
 
 
 def register(subparsers: Any) -> None:
@@ -45,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = list(named(arguments.files))
     if arguments.in_place and PIPE in names:
         raise CommandError("--in-place needs files, not standard input")
-    files = [_read(name) for name in names]
+    files = [File(name, text_of(name)) for name in names]
     conversion = convert(files)
     if arguments.in_place:
         for before, after in zip(files, conversion.files, strict=True):
@@ -61,23 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
     found = [finding for finding in found if finding.code not in arguments.ignore]
     _report(found)
     return exits.FAILED if any(finding.entry.severity is Severity.ERROR for finding in found) else exits.OK
-
-
-def _read(name: str) -> File:
-    try:
-        if name == PIPE:
-            content = sys.stdin.buffer.read(_LARGEST + 1)
-        else:
-            with Path(name).open("rb") as file:
-                content = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror or error}") from error
-    if len(content) > _LARGEST:
-        raise CommandError(f"{name}: larger than {_LARGEST // 1024 // 1024} MiB")
-    try:
-        return File(name, content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise CommandError(f"{name}: not UTF-8") from error
 
 
 def _joined(files: Sequence[File]) -> str:

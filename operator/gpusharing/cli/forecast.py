@@ -4,7 +4,6 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -14,7 +13,7 @@ from gpusharing.api import names
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.cli import exits, options
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.files import PIPE, named
+from gpusharing.cli.files import named, text_of
 from gpusharing.cli.output import as_json
 from gpusharing.core.policies.policy import ExaminedPolicies, examine
 from gpusharing.forecasting.boards import boards, memory_wall
@@ -128,9 +127,8 @@ def _policy(name: str, document: dict[str, Any]) -> SharingPolicy:
 
 def _documents(name: str) -> list[Any]:
     try:
-        text = sys.stdin.read() if name == PIPE else Path(name).read_text()
-        return list(yaml.safe_load_all(text))
-    except (OSError, ValueError) as error:
+        return list(yaml.safe_load_all(text_of(name)))
+    except ValueError as error:
         raise CommandError(f"{name}: {error}") from error
     except yaml.YAMLError as error:
         raise CommandError(f"{name}: not YAML: {error}") from error

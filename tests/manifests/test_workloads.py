@@ -11,6 +11,7 @@ from gpusharing.agent import command as agent_command
 from gpusharing.api.crd import DEFINITIONS
 from gpusharing.controller import command as operator_command
 from harness.controlplane import ControlPlane
+from harness.eventually import eventually
 from harness.gpu_cluster import MANIFESTS
 
 OURS = "app.kubernetes.io/part-of=gpu-sharing"
@@ -18,9 +19,13 @@ OURS = "app.kubernetes.io/part-of=gpu-sharing"
 pytestmark = pytest.mark.cluster
 
 
+async def guards(control_plane: ControlPlane) -> dict[str, Any]:
+    listed = json.loads(await control_plane.kubectl("get", "validatingadmissionpolicies", "--output=json"))
+    return {item["metadata"]["name"]: item for item in listed["items"]}
+
+
 async def test_everything_is_accepted_and_no_expression_is_doubted(installed: ControlPlane) -> None:
-    listed = json.loads(await installed.kubectl("get", "validatingadmissionpolicies", "--output=json"))
-    policies = {item["metadata"]["name"]: item["status"] for item in listed["items"]}
+    policies = await guards(installed)
     assert set(policies) == {
         "gpusharing-agent",
         "gpusharing-agent-events",
@@ -36,7 +41,14 @@ async def test_everything_is_accepted_and_no_expression_is_doubted(installed: Co
         "gpusharing-pods",
         "gpusharing-tolerations",
     }
-    assert all(status["typeChecking"] == {} for status in policies.values())
+
+    async def checked() -> None:
+        # Types are checked by a controller, some time after a guard was written.
+        for name, guard in (await guards(installed)).items():
+            assert guard["status"].get("observedGeneration") == guard["metadata"]["generation"], name
+            assert guard["status"]["typeChecking"] == {}, name
+
+    await eventually(checked)
     crds = (await installed.kubectl("get", "crd", "--output=name", f"--selector={OURS}")).split()
     assert set(crds) == {f"customresourcedefinition.apiextensions.k8s.io/{item.name}" for item in DEFINITIONS}
 

@@ -18,7 +18,7 @@ def test_what_is_written_is_read_again() -> None:
         one.field: list(WORLD.of(one)) for one in RESOURCES
     }
     assert (found.minor, found.taken_at) == (WORLD.minor, WORLD.taken_at)
-    assert (found.unread, found.only_namespace) == (WORLD.unread, WORLD.only_namespace)
+    assert (found.unread, found.only_namespace, found.served) == (WORLD.unread, WORLD.only_namespace, WORLD.served)
     assert found.nodes[0] == WORLD.nodes[0]
     assert found.nodes[0:2] == list(WORLD.nodes)
 

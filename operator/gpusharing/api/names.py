@@ -1,7 +1,7 @@
 """Every name that crosses a process border, spelled once."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -41,6 +41,15 @@ CLOSING_GUARD: Final = "gpusharing-closing"
 # On objects that the operator makes and takes away again.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 OPERATOR: Final = "gpusharing-operator"
+AGENT: Final = "gpusharing-agent"
+PROGRAM_LABEL: Final = "app.kubernetes.io/name"
+"""Of the pods of both programs, and of their DaemonSet and Deployment."""
+
+
+def program_of(labels: Mapping[str, str]) -> str | None:
+    """OPERATOR, AGENT, or none of them."""
+    name = labels.get(PROGRAM_LABEL)
+    return name if name in {OPERATOR, AGENT} else None
 
 
 class Sharing(StrEnum):

@@ -15,6 +15,7 @@ from gpusharing.cli.exits import CommandError
 _COMMANDS: Final = {
     "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "bundle": ("gpusharing.cli.bundle", "pack objects, Events, logs and metrics for a bug report"),
     "completion": ("gpusharing.cli.completion", "print what a shell needs to complete commands and options"),
     "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
     "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),

@@ -9,13 +9,12 @@ from gpusharing.cli.exits import CommandError
 from gpusharing.cli.manifests import read_sources
 from gpusharing.cli.output import Screen, Style, as_json
 from gpusharing.cli.snapshot import read_world
+from gpusharing.cli.snapshot_file import read_snapshot
 from gpusharing.findings.finding import Severity
 from gpusharing.planning import reports
 from gpusharing.planning.changes import Plan
 from gpusharing.planning.deciding import Edit
 from gpusharing.planning.plan import REQUIRED, Assumptions, plan, without
-from gpusharing.snapshots import lines
-from gpusharing.snapshots.file import SnapshotError
 from gpusharing.snapshots.world import World
 from gpusharing.validating.reports import text as finding_in_words
 from gpusharing.validating.validation import validate
@@ -59,12 +58,7 @@ def _edit(files: Sequence[str], *, prunes: bool) -> Edit:
 def _world(arguments: argparse.Namespace) -> World:
     if arguments.snapshot is None:
         return read_world(arguments.kubeconfig, arguments.context)
-    try:
-        return lines.loads(arguments.snapshot.read_bytes())
-    except OSError as error:
-        raise CommandError(f"{arguments.snapshot}: {error.strerror or error}") from error
-    except SnapshotError as error:
-        raise CommandError(f"{arguments.snapshot}: {error}") from error
+    return read_snapshot(arguments.snapshot)
 
 
 def _printed(found: Plan, output: str) -> str:

@@ -23,6 +23,7 @@ def to_json(world: World) -> dict[str, Any]:
         "takenAt": world.taken_at,
         **({"unread": dict(world.unread)} if world.unread else {}),
         **({"onlyNamespace": dict(world.only_namespace)} if world.only_namespace else {}),
+        **({"served": list(world.served)} if world.served else {}),
         "objects": lists,
     }
 
@@ -65,6 +66,7 @@ def from_json(value: Any) -> World:
         taken_at=str(value.get("takenAt") or ""),
         unread=dict(value.get("unread") or {}),
         only_namespace=dict(value.get("onlyNamespace") or {}),
+        served=tuple(str(one) for one in value.get("served") or ()),
         **objects,
     )
 

@@ -49,8 +49,10 @@ class ReadError(Exception):
 class Client:
     """Used by several threads. Raises ReadError, and CommandError if there is no answer."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, timeout: float = _TIMEOUT, attempts: int = _ATTEMPTS) -> None:
         self.access = access
+        self._timeout = timeout
+        self._attempts = attempts
         url = urlsplit(access.server)
         self._host, self._port = url.hostname or "", url.port
         self._root = url.path
@@ -70,18 +72,19 @@ class Client:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+    def get(self, path: str, query: Mapping[str, str] | None = None, *, most: int | None = None) -> bytes:
+        """`most`: no more bytes than these are read, and no longer than the timeout, whoever sends them."""
         target = f"{path}?{urlencode(query)}" if query else path
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, self._attempts + 1):
             try:
-                status, data = self._ask(target)
+                status, data = self._ask(target, most)
             except (OSError, http.client.HTTPException) as error:
-                if attempt == _ATTEMPTS or self._closed.is_set():
+                if attempt == self._attempts or self._closed.is_set():
                     raise CommandError(f"no answer from {self.access.server}: {error}") from error
             else:
                 if status < 300:
                     return data
-                if attempt == _ATTEMPTS or status not in _TRY_LATER:
+                if attempt == self._attempts or status not in _TRY_LATER:
                     raise ReadError(path, status, _message(data))
             time.sleep(_FIRST_DELAY * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
@@ -101,7 +104,7 @@ class Client:
                 coming = self._threads.submit(self.get, path, {**asked, "continue": found[1].decode()})
             yield data
 
-    def _ask(self, target: str) -> tuple[int, bytes]:
+    def _ask(self, target: str, most: int | None) -> tuple[int, bytes]:
         connection = self._connection()
         headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
         if self.access.authorization:
@@ -109,11 +112,14 @@ class Client:
         try:
             connection.request("GET", self._root + target, headers=headers)
             response = connection.getresponse()
-            data = response.read()
+            data = response.read() if most is None else _some(response, most, time.monotonic() + self._timeout)
         except BaseException:
             connection.close()
             raise
-        self._idle.put(connection)
+        if response.isclosed():
+            self._idle.put(connection)
+        else:
+            connection.close()
         return response.status, data
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -122,20 +128,27 @@ class Client:
         except queue.Empty:
             pass
         if self._is_plain:
-            return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
-        return _Connection(self._host, self._port, self.access)
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        return _Connection(self._host, self._port, self.access, self._timeout)
 
 
 class _Connection(http.client.HTTPSConnection):
     """To a server whose certificate may be for another name."""
 
-    def __init__(self, host: str, port: int | None, access: Access) -> None:
-        super().__init__(host, port, timeout=_TIMEOUT, context=access.tls)
+    def __init__(self, host: str, port: int | None, access: Access, timeout: float) -> None:
+        super().__init__(host, port, timeout=timeout, context=access.tls)
         self._access = access
 
     def connect(self) -> None:
         http.client.HTTPConnection.connect(self)
         self.sock = self._access.tls.wrap_socket(self.sock, server_hostname=self._access.server_name or self.host)
+
+
+def _some(response: http.client.HTTPResponse, most: int, end: float) -> bytes:
+    found = bytearray()
+    while len(found) < most and time.monotonic() < end and (piece := response.read1(most - len(found))):
+        found += piece
+    return bytes(found)
 
 
 def _json(path: str, data: bytes) -> Any:

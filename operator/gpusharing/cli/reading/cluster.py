@@ -13,6 +13,7 @@ from gpusharing.snapshots.lines import Lines
 from gpusharing.snapshots.world import TAINT_RULES, Json, Resource, World
 
 FLOOR: Final = 36
+_GROUP: Final = "/apis/resource.k8s.io"
 
 Decode = Callable[[bytes], Sequence[Json]]
 
@@ -119,3 +120,11 @@ def read_minor(client: Client) -> int:
             f"1.{FLOOR}: upgrade the cluster"
         )
     return minor
+
+
+def served_versions(client: Client) -> Sequence[str]:
+    """Of resource.k8s.io."""
+    try:
+        return [one["groupVersion"] for one in client.get_json(_GROUP)["versions"]]
+    except ReadError:
+        return []

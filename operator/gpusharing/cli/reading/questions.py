@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gpusharing.cli.reading.client import Client, ReadError
-from gpusharing.cli.reading.cluster import Ask, Found, read_list, read_minor, world_of
+from gpusharing.api import names
+from gpusharing.cli.reading.client import Client
+from gpusharing.cli.reading.cluster import Ask, Found, read_list, read_minor, served_versions, world_of
 from gpusharing.cli.reading.together import Together, find
 from gpusharing.explaining.lean import Claim, Lean, Node, Slice
 from gpusharing.snapshots.world import (
@@ -25,8 +26,7 @@ from gpusharing.snapshots.world import (
     Json,
 )
 
-_AGENT: Final = "app.kubernetes.io/name=gpusharing-agent"
-_GROUP: Final = "/apis/resource.k8s.io"
+_AGENT: Final = f"{names.PROGRAM_LABEL}={names.AGENT}"
 _NODES, _SLICES, _CLAIMS = "lean nodes", "lean slices", "lean claims"
 
 
@@ -55,7 +55,7 @@ class Question:
             if one.get("resourceClaimTemplateName") and one["name"] not in made
         ]
         self._together.some(TEMPLATES, templates, namespace)
-        self._served = [] if not spec.get("resourceClaims") else self._versions()
+        self._served = [] if not spec.get("resourceClaims") else served_versions(self._client)
 
     def waiting_claim(self, claim: Json) -> None:
         namespace = claim["metadata"]["namespace"]
@@ -134,12 +134,6 @@ class Question:
         self._together.some(CLAIMS, names_of_claims(pod), metadata["namespace"])
         fields = f"involvedObject.uid={metadata['uid']}"
         self._together.list(EVENTS.field, Ask(EVENTS, namespace=metadata["namespace"], fields=fields))
-
-    def _versions(self) -> Sequence[str]:
-        try:
-            return [one["groupVersion"] for one in self._client.get_json(_GROUP)["versions"]]
-        except ReadError:
-            return []
 
     def _pods_of_agents(self, namespace: str, known: Found) -> Found:
         pods = read_list(self._client, Ask(PODS, namespace=namespace, labels=_AGENT))

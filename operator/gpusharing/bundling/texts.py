@@ -1,0 +1,56 @@
+"""Logs and metrics without the names that people gave."""
+
+import json
+import re
+from typing import Any, Final
+
+from gpusharing.snapshots.pseudonyms import Pseudonyms
+
+_SAMPLE: Final = re.compile(r"(?P<head>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?(?P<value> [-+\w.]+)", re.ASCII)
+_LABEL: Final = re.compile(r'(?P<name>[a-zA-Z_]\w*)="(?P<value>(?:[^"\\]|\\.)*)"', re.ASCII)
+
+
+def anonymous_log(text: str, pseudonyms: Pseudonyms) -> str:
+    return "".join(f"{_line(line, pseudonyms)}\n" for line in text.splitlines())
+
+
+def _line(line: str, pseudonyms: Pseudonyms) -> str:
+    """Both programs write JSON; what ends a program writes what it likes."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return pseudonyms.prose(line)
+    if not isinstance(value, dict):
+        return pseudonyms.prose(line)
+    return json.dumps(_changed(value, pseudonyms), ensure_ascii=False)
+
+
+def _changed(value: Any, pseudonyms: Pseudonyms) -> Any:
+    match value:
+        case dict():
+            return {pseudonyms.prose(key): _changed(item, pseudonyms) for key, item in value.items()}
+        case list():
+            return [_changed(item, pseudonyms) for item in value]
+        case str():
+            return pseudonyms.prose(value)
+        case _:
+            return value
+
+
+def anonymous_metrics(text: str, pseudonyms: Pseudonyms) -> str:
+    """What is not a sample, or the type of one, is left out."""
+    return "".join(f"{line}\n" for one in text.splitlines() if (line := _sample(one, pseudonyms)))
+
+
+def _sample(line: str, pseudonyms: Pseudonyms) -> str:
+    if line.startswith("# TYPE "):
+        return line
+    found = _SAMPLE.fullmatch(line)
+    if found is None:
+        return ""
+    if found["labels"] is None:
+        return line
+    labels = ",".join(
+        f'{label["name"]}="{pseudonyms.prose(label["value"])}"' for label in _LABEL.finditer(found["labels"])
+    )
+    return f"{found['head']}{{{labels}}}{found['value']}"

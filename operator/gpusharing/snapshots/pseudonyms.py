@@ -79,8 +79,8 @@ class Pseudonyms:
             return known
         if "." not in token:
             return self._unknown(token)
-        # A file, a field, a logger; or a claim with its namespace.
-        parts = [(part, self._harmless(part)) for part in token.split(".")]
+        # A file, a field, a logger; or a claim with its namespace. Of addresses, nothing stays.
+        parts = [(part, None if part.isdecimal() else self._harmless(part)) for part in token.split(".")]
         return ".".join(self._unknown(part) if known is None else known for part, known in parts)
 
     def _harmless(self, token: str) -> str | None:

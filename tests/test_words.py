@@ -16,6 +16,7 @@ PACKAGE: Final = ROOT / "operator/gpusharing"
 ROOMS: Final = (
     "agent",
     "api",
+    "bundling",
     "cel",
     "cli",
     "controller",

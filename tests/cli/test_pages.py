@@ -8,7 +8,9 @@ from typing import Any, Final
 import pytest
 
 from gpusharing.api.sharing.plan import Effect
-from gpusharing.cli import exits, plan, snapshot, validate
+from gpusharing.bundling import events, programs
+from gpusharing.cli import bundle, exits, plan, snapshot, validate
+from gpusharing.cli.reading import programs as reading_programs
 from gpusharing.planning import order, reports
 from gpusharing.validating import reading
 
@@ -65,3 +67,22 @@ def test_numbers_are_those_of_the_code() -> None:
 def test_the_options_of_snapshot_are_mentioned() -> None:
     text = TEXTS["plan"]
     assert all(option in text for option in options(snapshot).keys() - {"--help", "--output"})
+
+
+def test_the_options_of_bundle_are_listed() -> None:
+    text = (ROOT / "docs/bundle.md").read_text()
+    listed = set(re.findall(r"--[a-z-]+", "".join(re.findall(r"^\| (`-.*?) \|", text, re.MULTILINE))))
+    assert listed == options(bundle).keys() - {"--help"}
+
+
+def test_numbers_of_bundle_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/bundle.md").read_text()
+    for number in (
+        f"the newest {events.MOST:,}",
+        f"the last {reading_programs.LINES:,} lines, and at most {reading_programs.LARGEST >> 20} MiB",
+        f"at most {reading_programs.IN_ALL >> 20} MiB",
+        f"up to {programs.MOST_UNWELL} that are not ready",
+        f"and {programs.SOME_OTHERS} others",
+        f"within {reading_programs.TIMEOUT:.0f} s",
+    ):
+        assert number in text

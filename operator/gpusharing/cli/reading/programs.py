@@ -15,7 +15,7 @@ LARGEST: Final = 1 << 20
 """Bytes of a file: of a log the last ones."""
 IN_ALL: Final = 64 << 20
 TIMEOUT: Final = 10.0
-_LINES: Final = 5000
+LINES: Final = 5000
 # The API cuts the end of a log that is longer, and the end is what matters: this is more than 5,000 lines have.
 _ANSWER: Final = 8 * LARGEST
 _AT_ONCE: Final = 16
@@ -71,7 +71,7 @@ def _of_program(client: Client, program: Program, since: int | None) -> Texts:
 
 def _requests(program: Program, since: int | None) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     pod = PODS.path(namespace=program.namespace, name=program.pod)
-    query = {"container": program.container, "tailLines": str(_LINES), "limitBytes": str(_ANSWER)}
+    query = {"container": program.container, "tailLines": str(LINES), "limitBytes": str(_ANSWER)}
     if since is not None:
         query["sinceSeconds"] = str(since)
     yield LOG, f"{pod}/log", query

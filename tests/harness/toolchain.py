@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -234,6 +235,36 @@ def build_promtool() -> Path:
 def build_helm() -> Path:
     """Helm, for the chart; the first call takes some minutes."""
     return _programs([_HELM]) / "helm"
+
+
+@dataclass(frozen=True)
+class GoModule:
+    """Of others, of which files are read."""
+
+    path: str
+    version: str
+    sum: str
+    """As in a go.sum."""
+
+
+def download(modules: Sequence[GoModule]) -> list[Path]:
+    """The folders with their files, in the same order."""
+    wanted = [f"{module.path}@{module.version}" for module in modules]
+    with one_at_a_time():
+        listed = _run(_go(), "mod", "download", "-json", *wanted, directory=TOOLS)
+    found = {one["Path"]: one for one in _documents(listed)}
+    for module in modules:
+        if found[module.path]["Sum"] != module.sum:
+            raise ToolchainError(f"{module.path} {module.version} is not as it was: {found[module.path]['Sum']}")
+    return [Path(found[module.path]["Dir"]) for module in modules]
+
+
+def _documents(text: str) -> Iterator[dict[str, str]]:
+    decoder, start = json.JSONDecoder(), 0
+    while start < len(text):
+        value, end = decoder.raw_decode(text, start)
+        yield value
+        start = end + len(text[end:]) - len(text[end:].lstrip())
 
 
 def _programs(modules: Sequence[_Module]) -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,18 +11,9 @@ import pytest
 from contrib.k9s import FOLDER, paths, plugins, views
 from gpusharing.cli import explain
 from gpusharing.cli.main import _COMMANDS
-from harness.toolchain import GoModule, download
+from harness.foreign_modules import Module
 
-pytestmark = pytest.mark.cluster
-
-K9S: Final = GoModule("github.com/derailed/k9s", "v0.51.0", "h1:do0fkB1JuN9uURg6bH99I/6phINeFmaGJcldWn8GwSY=")
 SCHEMAS: Final = "internal/config/json/schemas"
-
-
-@pytest.fixture(scope="module")
-def schemas() -> Path:
-    (folder,) = download([K9S])
-    return folder / SCHEMAS
 
 
 def checked(helm: Path, schema: Path, file: Path, folder: Path) -> str:
@@ -38,13 +30,17 @@ def checked(helm: Path, schema: Path, file: Path, folder: Path) -> str:
     return done.stderr if done.returncode else ""
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("name", ["views", "plugins"])
-def test_it_is_as_the_schema_says(name: str, schemas: Path, helm: Path, tmp_path: Path) -> None:
+def test_it_is_as_the_schema_says(
+    name: str, foreign_modules: Mapping[Module, Path], helm: Path, tmp_path: Path
+) -> None:
+    schema = foreign_modules[Module.K9S] / SCHEMAS / f"{name}.json"
     file = FOLDER / f"{name}.yaml"
-    assert checked(helm, schemas / f"{name}.json", file, tmp_path) == ""
+    assert checked(helm, schema, file, tmp_path) == ""
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(file.read_text().replace("columns:", "colums:").replace("shortCut:", "key:"))
-    assert "missing propert" in checked(helm, schemas / f"{name}.json", wrong, tmp_path)
+    assert "missing propert" in checked(helm, schema, wrong, tmp_path)
 
 
 def test_plugins_call_commands_that_exist() -> None:

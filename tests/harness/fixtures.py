@@ -14,6 +14,7 @@ import pytest_asyncio
 from harness import toolchain as programs
 from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
+from harness.foreign_modules import Module, download
 from harness.installed_cluster import build_images
 from harness.node import node_unavailable_reason
 from harness.system import MissingProgramError, system_program
@@ -58,6 +59,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "helm": programs.build_helm,
         "config_check": programs.build_config_check,
         "example_driver": programs.build_example_driver,
+        "foreign_modules": download,
         "images": build_images,
     }
     for name, build in builds.items():
@@ -123,6 +125,12 @@ def promtool() -> Path:
 def helm() -> Path:
     """Helm, of the newest major version."""
     return programs.build_helm()
+
+
+@pytest.fixture(scope="session")
+def foreign_modules() -> dict[Module, Path]:
+    """Folders with files of others."""
+    return download()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -237,34 +237,12 @@ def build_helm() -> Path:
     return _programs([_HELM]) / "helm"
 
 
-@dataclass(frozen=True)
-class GoModule:
-    """Of others, of which files are read."""
-
-    path: str
-    version: str
-    sum: str
-    """As in a go.sum."""
-
-
-def download(modules: Sequence[GoModule]) -> list[Path]:
-    """The folders with their files, in the same order."""
-    wanted = [f"{module.path}@{module.version}" for module in modules]
+def downloaded(modules: Sequence[str]) -> dict[str, dict[str, str]]:
+    """What Go says of modules of others, of which files are read: by their names."""
     with one_at_a_time():
-        listed = _run(_go(), "mod", "download", "-json", *wanted, directory=TOOLS)
-    found = {one["Path"]: one for one in _documents(listed)}
-    for module in modules:
-        if found[module.path]["Sum"] != module.sum:
-            raise ToolchainError(f"{module.path} {module.version} is not as it was: {found[module.path]['Sum']}")
-    return [Path(found[module.path]["Dir"]) for module in modules]
-
-
-def _documents(text: str) -> Iterator[dict[str, str]]:
-    decoder, start = json.JSONDecoder(), 0
-    while start < len(text):
-        value, end = decoder.raw_decode(text, start)
-        yield value
-        start = end + len(text[end:]) - len(text[end:].lstrip())
+        listed = _run(_go(), "mod", "download", "-json", *modules, directory=TOOLS)
+    found = [json.loads(text) for text in re.split(r"(?<=^\})\n", listed, flags=re.MULTILINE) if text]
+    return {f"{one['Path']}@{one['Version']}": one for one in found}
 
 
 def _programs(modules: Sequence[_Module]) -> Path:

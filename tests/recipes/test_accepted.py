@@ -1,7 +1,7 @@
 """The real API server accepts what recipes say, by the tools' own definitions."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import pytest_asyncio
 
 from harness.commands import CommandError
 from harness.controlplane import ControlPlane
+from harness.foreign_modules import Module
 from harness.gpu_cluster import MANIFESTS
-from recipes.definitions import TOOLS
+from recipes.definitions import TOOLS, definitions
 from recipes.pages import NAMESPACE, PAGES, manifests
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
@@ -20,9 +21,9 @@ WITHOUT_DEFINITION = {"nim", "jupyterhub"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def plane(toolchain: Path, recipe_definitions: list[dict[str, Any]]) -> AsyncIterator[ControlPlane]:
+async def plane(toolchain: Path, foreign_modules: Mapping[Module, Path]) -> AsyncIterator[ControlPlane]:
     async with ControlPlane() as plane:
-        listed = {"apiVersion": "v1", "kind": "List", "items": recipe_definitions}
+        listed = {"apiVersion": "v1", "kind": "List", "items": definitions(foreign_modules)}
         # Server-side: they are too large for the annotation of the last applied configuration.
         await plane.kubectl("apply", "--server-side", "--filename=-", stdin=json.dumps(listed))
         await plane.kubectl("apply", "--kustomize", MANIFESTS)

@@ -209,7 +209,10 @@ def _values(value: Any) -> Iterator[str]:
 
 
 def _of_documents() -> Iterator[Text]:
-    pages = [*ROOT.glob("*.md"), *(path for name in ("docs", "charts", "contrib") for path in (ROOT / name).rglob("*.md"))]
+    pages = [
+        *ROOT.glob("*.md"),
+        *(path for name in ("docs", "charts", "contrib") for path in (ROOT / name).rglob("*.md")),
+    ]
     for path in sorted(pages):
         if is_read(path):
             for text in paragraphs(path.read_text()):

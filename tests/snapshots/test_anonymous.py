@@ -19,7 +19,7 @@ SALT: Final = b"salt"
 SECRETS: Final = (
     "acme-research", "vision-team", "train-llama", "notebook-of-jane", "gpu-pool-berlin", "jane-doe", "batch-of-bob",
     "acme-first", "acme-second", "replica-of-jane", "secret-note",
-    "llama-of-acme", "big-gpu-of-jane",
+    "llama-of-acme", "big-gpu-of-jane", "node-of-berlin",
 )  # fmt: skip
 
 
@@ -50,6 +50,8 @@ def world() -> World:
     fleet.pods[0]["spec"]["containers"] = [{"name": "llama-of-acme", "image": "none"}]
     fleet.claims[0]["spec"]["devices"]["requests"][0]["name"] = "big-gpu-of-jane"
     fleet.claims[0]["status"]["allocation"]["devices"]["results"][0]["request"] = "big-gpu-of-jane"
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-of-berlin"]}]}]
+    fleet.claims[0]["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
     opaque = {"driver": "example.com", "parameters": {"note": "secret-note"}}
     fleet.claims[0]["spec"]["devices"]["config"] = [{"opaque": opaque}]
     made = fleet.world()

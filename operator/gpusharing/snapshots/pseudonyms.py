@@ -148,7 +148,9 @@ def _secrets(value: Any) -> Iterator[str]:
         case dict():
             for key, item in value.items():
                 if key in _LABELS and isinstance(item, dict):
-                    yield from (text for text in item.values() if not _PLAIN.fullmatch(str(text)))
+                    yield from (text for text in item.values() if isinstance(text, str) and not _PLAIN.fullmatch(text))
+                    # The nodeSelector of an allocation is another one, with terms.
+                    yield from _secrets(item)
                 elif key == "values" and isinstance(item, list) and "operator" in value:
                     yield from (text for text in item if isinstance(text, str) and not _PLAIN.fullmatch(text))
                 elif key in {"ownerReferences", "reservedFor"} and isinstance(item, list):

@@ -237,6 +237,13 @@ def test_with_few_rights(server: Server, kubeconfig: Path, capsys: pytest.Captur
     assert "operator/operator-a/log.txt" in files
 
 
+def test_without_the_programs(server: Server, kubeconfig: Path) -> None:
+    """Not installed, or with other labels: that must not look as if all was there."""
+    server.lists[PODS.path()] = [pod("train-7", "mine")]
+    _, files, _ = bundle(kubeconfig)
+    assert b"logs and metrics: no pod of operator or agent was found" in files["README.txt"]
+
+
 def test_kinds_that_the_server_does_not_have(server: Server, kubeconfig: Path) -> None:
     """An older Kubernetes, or one without our CRDs: the latter is worth a line."""
     for path in ("/apis/scheduling.k8s.io/v1beta1/podgroups", "/apis/resource.k8s.io/v1/devicetaintrules"):

@@ -25,7 +25,7 @@ def checked(helm: Path, schema: Path, file: Path, folder: Path) -> str:
     # Helm adds it.
     described["properties"]["global"] = {}
     (chart / "values.schema.json").write_text(json.dumps(described))
-    command = [helm, "template", "k9s", chart, "--values", file]
+    command: list[str | Path] = [helm, "template", "k9s", chart, "--values", file]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr if done.returncode else ""
 

@@ -52,6 +52,7 @@ def world() -> World:
     fleet.claims[0]["status"]["allocation"]["devices"]["results"][0]["request"] = "big-gpu-of-jane"
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-of-berlin"]}]}]
     fleet.claims[0]["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+    fleet.pods[0]["spec"]["resourceClaims"] = [{"name": "gpu-0-mps", "resourceClaimName": "train-llama"}]
     opaque = {"driver": "example.com", "parameters": {"note": "secret-note"}}
     fleet.claims[0]["spec"]["devices"]["config"] = [{"opaque": opaque}]
     made = fleet.world()
@@ -103,6 +104,16 @@ def test_words_of_devices_stay() -> None:
     assert types == {
         device["attributes"]["type"]["string"] for one in world().slices for device in one["spec"].get("devices", ())
     }
+
+
+def test_names_of_devices_stay() -> None:
+    """Commands read them, and some call a claim so."""
+    before, after = (
+        [device["name"] for one in found.slices for device in one["spec"].get("devices", ())]
+        for found in (world(), hidden(world()))
+    )
+    assert "gpu-0-mps" in before
+    assert before == after
 
 
 def test_words_depend_on_the_salt() -> None:

@@ -89,14 +89,8 @@ def _programs(pods: Sequence[Json], conditions: Mapping[str, Sequence[Json]]) ->
         # What others put beside it comes after it, or has another name.
         container = next((one for one in containers if f"gpusharing-{one['name']}" == program), containers[0])
         ports = [one["containerPort"] for one in container.get("ports") or () if one.get("name") == _PORT]
-        status = next(
-            (
-                one
-                for one in (pod.get("status") or {}).get("containerStatuses") or ()
-                if one["name"] == container["name"]
-            ),
-            {},
-        )
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        status: Json = next((one for one in statuses if one["name"] == container["name"]), {})
         node = spec.get("nodeName") or ""
         yield Program(
             pod=pod["metadata"]["name"],

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from gpusharing import __version__
 from gpusharing.api import names
@@ -38,9 +39,9 @@ from gpusharing.snapshots.world import (
     World,
 )
 
-_NAMESPACE = "gpusharing-system"
-_PROGRAMS = f"{names.PROGRAM_LABEL} in ({names.OPERATOR},{names.AGENT})"
-_OPTIONAL = frozenset({TAINT_RULES.field, POD_GROUPS.field})
+_NAMESPACE: Final = "gpusharing-system"
+_PROGRAMS: Final = f"{names.PROGRAM_LABEL} in ({names.OPERATOR},{names.AGENT})"
+_OPTIONAL: Final = frozenset({TAINT_RULES.field, POD_GROUPS.field})
 """Kinds that an API server may not have: that is no gap."""
 
 
@@ -97,7 +98,7 @@ def _read(arguments: argparse.Namespace) -> Found:
         texts = read_programs(client, choice.chosen, since=since)
     unread = [
         *(f"{field}: {why}" for field, why in sorted(world.unread.items())),
-        *([f"pods of operator and agents: {programs.unread}"] if programs.unread else []),
+        *([] if choice.chosen else [f"logs and metrics: {programs.unread or 'no pod of operator or agent was found'}"]),
         *(f"logs of node {node}: no agent" for node in choice.unknown),
         *texts.unread,
     ]

@@ -111,7 +111,8 @@ def _of_names(world: World, salt: bytes) -> Mapping[str, str]:
     secret |= policies
     of_policies = _made_for(policies)
     kept = _KEPT | of_policies.keys()
-    words = sorted(word for word in secret - kept if word)
+    # Some call a claim as a device is called.
+    words = sorted(word for word in secret - kept if word and names.read_device(word) is None)
     found = {word: _pseudonym(rank, word, salt) for rank, word in enumerate(words)}
     # What the operator calls after a policy is still called after it.
     return found | {made: template.format(found[policy]) for made, (policy, template) in of_policies.items()}

@@ -19,7 +19,7 @@ SALT: Final = b"salt"
 SECRETS: Final = (
     "acme-research", "vision-team", "train-llama", "notebook-of-jane", "gpu-pool-berlin", "jane-doe", "batch-of-bob",
     "acme-first", "acme-second", "replica-of-jane", "secret-note",
-    "llama-of-acme", "big-gpu-of-jane", "node-of-berlin",
+    "llama-of-acme", "big-gpu-of-jane", "node-of-berlin", "team-of-acme", "former-claim", "former-namespace",
 )  # fmt: skip
 
 
@@ -55,8 +55,11 @@ def world() -> World:
     fleet.pods[0]["spec"]["resourceClaims"] = [{"name": "gpu-0-mps", "resourceClaimName": "train-llama"}]
     opaque = {"driver": "example.com", "parameters": {"note": "secret-note"}}
     fleet.claims[0]["spec"]["devices"]["config"] = [{"opaque": opaque}]
+    fleet.pods[0]["spec"]["tolerations"] = [{"key": "dedicated", "operator": "Equal", "value": "team-of-acme"}]
     made = fleet.world()
-    return replace(made, nodes=[_renamed(node) for node in made.nodes])
+    first, *others = (_renamed(sharing) for sharing in made.node_sharings)
+    first["status"]["claims"] = [{"uid": "gone", "claim": "former-namespace/former-claim"}]
+    return replace(made, nodes=[_renamed(node) for node in made.nodes], node_sharings=[first, *others])
 
 
 def hidden(found: World, salt: bytes = SALT) -> World:

@@ -6,7 +6,7 @@ They sort as the names did: policies of equal priority, rollouts and the schedul
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeGuard
 
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
@@ -51,6 +51,10 @@ _WORDS_OF_APIS: Final = frozenset(
 """Devices are told apart by them, and a name that is one of them says nothing about anybody."""
 _KEPT: Final = _KNOWN | _CLASSES_OF_ALL | _OF_OTHERS | _WORDS_OF_APIS
 _LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector"})
+_REFERENCES: Final = frozenset(
+    {"namespace", "nodeName", "resourceClaimName", "resourceClaimTemplateName", "pool", "claim", "podGroupName"}
+)
+"""Fields with names of objects, which may be gone."""
 
 
 class Pseudonyms:
@@ -148,23 +152,39 @@ def _secrets(value: Any) -> Iterator[str]:
     match value:
         case dict():
             for key, item in value.items():
-                if key in _LABELS and isinstance(item, dict):
-                    yield from (text for text in item.values() if isinstance(text, str) and not _PLAIN.fullmatch(text))
-                    # The nodeSelector of an allocation is another one, with terms.
-                    yield from _secrets(item)
-                elif key == "values" and isinstance(item, list) and "operator" in value:
-                    yield from (text for text in item if isinstance(text, str) and not _PLAIN.fullmatch(text))
-                elif key in {"ownerReferences", "reservedFor"} and isinstance(item, list):
-                    yield from (str(one.get("name") or "") for one in item)
-                elif key in {"uid", "shareID"} and isinstance(item, str):
-                    yield item
-                elif key in {"namespace", "nodeName", "resourceClaimName", "resourceClaimTemplateName", "pool"}:
-                    yield from _WORD.findall(item) if isinstance(item, str) else _secrets(item)
-                else:
-                    yield from _secrets(item)
+                yield from _secrets_of_field(key, item, value)
         case list():
             for item in value:
                 yield from _secrets(item)
+
+
+def _secrets_of_field(key: str, item: Any, of: Mapping[str, Any]) -> Iterator[str]:
+    match item:
+        case dict() if key in _LABELS:
+            yield from filter(_is_secret, item.values())
+            # The nodeSelector of an allocation is another one, with terms.
+            yield from _secrets(item)
+        case list() if key == "values" and "operator" in of:
+            yield from filter(_is_secret, item)
+        case list() if key in {"ownerReferences", "reservedFor"}:
+            yield from (str(one.get("name") or "") for one in item)
+        case str() if key == "value" and _is_taint_of_others(of):
+            yield from filter(_is_secret, [item])
+        case str() if key in {"uid", "shareID"}:
+            yield item
+        case str() if key in _REFERENCES:
+            yield from _WORD.findall(item)
+        case _:
+            yield from _secrets(item)
+
+
+def _is_secret(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and not _PLAIN.fullmatch(value)
+
+
+def _is_taint_of_others(value: Mapping[str, Any]) -> bool:
+    """Or a toleration."""
+    return isinstance(value.get("key"), str) and not value["key"].startswith(names.GROUP)
 
 
 def _names(value: Any) -> Iterator[str]:

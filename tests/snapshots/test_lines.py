@@ -29,7 +29,18 @@ def test_what_others_have_written_is_read_as_well(indent: int | None) -> None:
     assert lines.loads(text.encode()) == WORLD
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[", '{\n  "objects": {\n', '  "objects": {\n    "nodes": [\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[",
+        "[" * 100_000,
+        '{"a": ' * 100_000 + '\n  "objects": {',
+        '{\n  "objects": {\n',
+        '  "objects": {\n    "nodes": [\n',
+    ],
+)
 def test_other_files_are_refused(text: str) -> None:
     with pytest.raises(SnapshotError):
         lines.loads(text.encode())

@@ -76,12 +76,14 @@ def from_json(value: Any) -> World:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError as error:
+        raise SnapshotError("nested too deeply") from error
     except ValueError:
         import yaml  # noqa: PLC0415 (most snapshots are JSON, and do without the parser)
 
         try:
             return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 (a safe one)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise SnapshotError(f"neither JSON nor YAML: {error}") from error
 
 

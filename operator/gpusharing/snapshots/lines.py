@@ -83,7 +83,7 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Lines]] | None:
         return None
     try:
         head = json.loads(data[:start].rstrip().removesuffix(b",") + b"}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     lists: dict[str, Lines] = {}
     current = Lines()

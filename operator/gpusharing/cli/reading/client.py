@@ -112,7 +112,7 @@ class Client:
         try:
             connection.request("GET", self._root + target, headers=headers)
             response = connection.getresponse()
-            data = response.read() if most is None else _some(response, most, time.monotonic() + self._timeout)
+            data = response.read() if most is None else _some(response, most, self._timeout)
         except BaseException:
             connection.close()
             raise
@@ -144,10 +144,14 @@ class _Connection(http.client.HTTPSConnection):
         self.sock = self._access.tls.wrap_socket(self.sock, server_hostname=self._access.server_name or self.host)
 
 
-def _some(response: http.client.HTTPResponse, most: int, end: float) -> bytes:
+def _some(response: http.client.HTTPResponse, most: int, within: float) -> bytes:
+    """Raises TimeoutError, also if there is never a pause that is as long."""
+    end = time.monotonic() + within
     found = bytearray()
-    while len(found) < most and time.monotonic() < end and (piece := response.read1(most - len(found))):
+    while len(found) < most and (piece := response.read1(most - len(found))):
         found += piece
+        if time.monotonic() > end:
+            raise TimeoutError(f"not complete after {within:.0f} s")
     return bytes(found)
 
 

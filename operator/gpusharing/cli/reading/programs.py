@@ -14,7 +14,7 @@ LOG, PREVIOUS, METRICS = "log.txt", "previous-log.txt", "metrics.txt"
 LARGEST: Final = 1 << 20
 """Bytes of a file: of a log the last ones."""
 IN_ALL: Final = 64 << 20
-TIMEOUT: Final = 10.0
+TIMEOUT: Final = 15.0
 LINES: Final = 5000
 # The API cuts the end of a log that is longer, and the end is what matters: this is more than 5,000 lines have.
 _ANSWER: Final = 8 * LARGEST

@@ -1,4 +1,4 @@
-"""What part of a GPU its claims were promised, and how much of its memory: for bills, and to compare with what they use.
+"""What part of a GPU its claims were promised, and how much of its memory: for bills, and to compare with their use.
 
 The ratios of a GPU's claims never add up to more than 1. So they come from one amount, of which the scheduler gives no
 more than there is: of shared devices memory where the policy divides it, and shares where it does not; of MIG devices

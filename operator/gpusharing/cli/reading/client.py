@@ -101,13 +101,22 @@ class Client:
                 coming = self._threads.submit(self.get, path, {**asked, "continue": found[1].decode()})
             yield data
 
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """Of an answer that goes on. It ends when the server, or a connection that was lost, ends it."""
+        connection = self._connection()
+        try:
+            connection.request("GET", f"{self._root}{path}?{urlencode(query)}", headers=self._headers())
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise ReadError(path, response.status, _message(response.read()))
+            yield from response
+        finally:
+            connection.close()
+
     def _ask(self, target: str) -> tuple[int, bytes]:
         connection = self._connection()
-        headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
-        if self.access.authorization:
-            headers["Authorization"] = self.access.authorization
         try:
-            connection.request("GET", self._root + target, headers=headers)
+            connection.request("GET", self._root + target, headers=self._headers())
             response = connection.getresponse()
             data = response.read()
         except BaseException:
@@ -115,6 +124,12 @@ class Client:
             raise
         self._idle.put(connection)
         return response.status, data
+
+    def _headers(self) -> Mapping[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
+        if self.access.authorization:
+            headers["Authorization"] = self.access.authorization
+        return headers
 
     def _connection(self) -> http.client.HTTPConnection:
         try:

@@ -68,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.watch and sys.stdout.isatty():
         from gpusharing.cli.top.watching import watch  # noqa: PLC0415
 
-        return watch(args)
+        return watch(args, lambda fleet: _part(fleet, args))
     _print(_of_file(args) if args.snapshot else _of_cluster(args), args)
     return exits.OK
 
@@ -93,9 +93,9 @@ def _of_file(args: argparse.Namespace) -> "Fleet":
 
 
 def _print(fleet: "Fleet", args: argparse.Namespace) -> None:
-    from gpusharing.occupancy import document, filters  # noqa: PLC0415
+    from gpusharing.occupancy import document  # noqa: PLC0415
 
-    shown = filters.part_of(fleet, node=args.node, policy=args.policy, namespace=args.namespace or "", idle=args.idle)
+    shown = _part(fleet, args)
     match args.output:
         case options.JSON:
             print(as_json(document.to_json(shown)))
@@ -105,6 +105,12 @@ def _print(fleet: "Fleet", args: argparse.Namespace) -> None:
             print(_csv(shown, args.group), end="")
         case _:
             _draw(shown, args.group)
+
+
+def _part(fleet: "Fleet", args: argparse.Namespace) -> "Fleet":
+    from gpusharing.occupancy.filters import part_of  # noqa: PLC0415
+
+    return part_of(fleet, node=args.node, policy=args.policy, namespace=args.namespace or "", idle=args.idle)
 
 
 def _csv(fleet: "Fleet", group: str) -> str:

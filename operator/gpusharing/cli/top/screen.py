@@ -23,6 +23,7 @@ _STYLES: Final = {
     Sharing.MPS: "green",
     Sharing.MIG: "blue",
 }
+_NOTHING: Final = Text()
 _WIDE: Final = 100
 """Columns from which there is room for the policy."""
 _MOST_FINDINGS: Final = 5
@@ -43,9 +44,9 @@ def console(screen: Screen) -> Console:
     )
 
 
-def drawn(fleet: Fleet, group: str, screen: Screen, *, height: int | None = None) -> list[Text]:
-    """`height`: of the terminal, if it is not to scroll."""
-    before = [_summary(fleet, screen.width), Text()]
+def drawn(fleet: Fleet, group: str, screen: Screen, *, height: int | None = None, state: Text = _NOTHING) -> list[Text]:
+    """`height`: of the terminal, if it is not to scroll. `state`: of the reading, if it goes on."""
+    before = [_summary(fleet, screen.width), state]
     table = list(_gpus(fleet, screen.width) if group == GPU else _uses(fleet, group, screen.width))
     after = [*_waiting(fleet.waiting, screen), *_notes(fleet, screen)]
     if height is not None:

@@ -126,7 +126,9 @@ def _csv(fleet: "Fleet", group: str) -> str:
 
 
 def _draw(fleet: "Fleet", group: str) -> None:
+    from rich.console import Group  # noqa: PLC0415
+
     from gpusharing.cli.top.screen import console, drawn  # noqa: PLC0415
 
     screen = Screen.of()
-    console(screen).print(*drawn(fleet, group, screen), sep="\n")
+    console(screen).print(Group(*drawn(fleet, group, screen)))

@@ -79,6 +79,7 @@ SYMBOLS = {
     "nvmlDeviceGetPciInfo_v2",
     "nvmlDeviceGetPciInfo_v3",
     "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetProcessUtilization",
     "nvmlDeviceGetRemappedRows",
     "nvmlDeviceGetSerial",
     "nvmlDeviceGetSupportedEventTypes",
@@ -278,6 +279,7 @@ def test_versions_need_room(library: ctypes.CDLL, symbol: str) -> None:
         ("nvmlDeviceGetVirtualizationMode", 1),
         ("nvmlDeviceGetAddressingMode", 1),
         ("nvmlDeviceGetComputeRunningProcesses_v3", 2),
+        ("nvmlDeviceGetProcessUtilization", 2),
     ],
 )
 def test_results_need_a_place(library: ctypes.CDLL, gpu: c_void_p, function: str, results: int) -> None:

@@ -6,6 +6,66 @@ from gpusharing.agent.metrics.exposition import Metric
 
 _PREFIX: Final = "gpusharing_agent_"
 
+_OF_GPU: Final = ("node", "gpu_uuid")
+_OF_CLAIM_DEVICE: Final = (*_OF_GPU, "device", "namespace", "claim", "claim_uid")
+
+CLAIM_DEVICE_INFO: Final = Metric(
+    "gpusharing_claim_device_info",
+    "gauge",
+    "1 for each device that a prepared claim has",
+    (*_OF_CLAIM_DEVICE, "pool", "policy", "sharing", "profile", "mig_uuid"),
+)
+CLAIM_SHARE_RATIO: Final = Metric(
+    "gpusharing_claim_share_ratio", "gauge", "Part of the GPU that the claim was promised", _OF_CLAIM_DEVICE
+)
+CLAIM_MEMORY_PROMISED: Final = Metric(
+    "gpusharing_claim_memory_promised_bytes",
+    "gauge",
+    "GPU memory that the claim was promised; 0 where the policy does not divide it and the claim did not ask for any",
+    _OF_CLAIM_DEVICE,
+)
+GPU_INFO: Final = Metric(
+    "gpusharing_gpu_info",
+    "gauge",
+    "1 for each GPU of the node",
+    (*_OF_GPU, "slot", "product", "policy", "offers"),
+)
+GPU_SHARES: Final = Metric(
+    "gpusharing_gpu_shares", "gauge", "Shares of a GPU that are taken or free, by mode", (*_OF_GPU, "sharing", "state")
+)
+GPU_MEMORY: Final = Metric("gpusharing_gpu_memory_bytes", "gauge", "Memory of a GPU that programs can use", _OF_GPU)
+GPU_MEMORY_PROMISED: Final = Metric(
+    "gpusharing_gpu_memory_promised_bytes", "gauge", "Memory of a GPU that its claims were promised", _OF_GPU
+)
+
+ATTRIBUTION: Final = (
+    CLAIM_DEVICE_INFO,
+    CLAIM_SHARE_RATIO,
+    CLAIM_MEMORY_PROMISED,
+    GPU_INFO,
+    GPU_SHARES,
+    GPU_MEMORY,
+    GPU_MEMORY_PROMISED,
+)
+
+CLAIM_MEMORY_USED: Final = Metric(
+    "gpusharing_claim_memory_used_bytes", "gauge", "GPU memory that the containers of the claim use", _OF_CLAIM_DEVICE
+)
+CLAIM_MEMORY_LIMIT: Final = Metric(
+    "gpusharing_claim_memory_limit_bytes",
+    "gauge",
+    "GPU memory that the driver lets the containers of the claim use, where a memory wall stands",
+    _OF_CLAIM_DEVICE,
+)
+CLAIM_SM_UTILIZATION: Final = Metric(
+    "gpusharing_claim_sm_utilization_ratio",
+    "gauge",
+    "Part of the last seconds in which the GPU worked for the containers of the claim",
+    _OF_CLAIM_DEVICE,
+)
+
+USE: Final = (CLAIM_MEMORY_USED, CLAIM_MEMORY_LIMIT, CLAIM_SM_UTILIZATION)
+
 PREPARES: Final = Metric(f"{_PREFIX}prepares_total", "counter", "Claims that the kubelet asked to prepare")
 PREPARE_FAILURES: Final = Metric(
     f"{_PREFIX}prepare_failures_total", "counter", "Claims that were not prepared, by the cause", ("reason",)
@@ -93,66 +153,6 @@ INTERNAL_ERRORS: Final = Metric(
 WATCH_BROKEN: Final = Metric(
     "gpusharing_watch_broken_seconds", "gauge", "For how long a kind could not be watched; 0 while it is", ("kind",)
 )
-
-_OF_GPU: Final = ("node", "gpu_uuid")
-_OF_CLAIM_DEVICE: Final = (*_OF_GPU, "device", "namespace", "claim", "claim_uid")
-
-CLAIM_DEVICE_INFO: Final = Metric(
-    "gpusharing_claim_device_info",
-    "gauge",
-    "1 for each device that a prepared claim has",
-    (*_OF_CLAIM_DEVICE, "pool", "policy", "sharing", "profile", "mig_uuid"),
-)
-CLAIM_SHARE_RATIO: Final = Metric(
-    "gpusharing_claim_share_ratio", "gauge", "Part of the GPU that the claim was promised", _OF_CLAIM_DEVICE
-)
-CLAIM_MEMORY_PROMISED: Final = Metric(
-    "gpusharing_claim_memory_promised_bytes",
-    "gauge",
-    "GPU memory that the claim was promised; 0 where the policy does not divide it and the claim did not ask for any",
-    _OF_CLAIM_DEVICE,
-)
-GPU_INFO: Final = Metric(
-    "gpusharing_gpu_info",
-    "gauge",
-    "1 for each GPU of the node",
-    (*_OF_GPU, "slot", "product", "policy", "offers"),
-)
-GPU_SHARES: Final = Metric(
-    "gpusharing_gpu_shares", "gauge", "Shares of a GPU that are taken or free, by mode", (*_OF_GPU, "sharing", "state")
-)
-GPU_MEMORY: Final = Metric("gpusharing_gpu_memory_bytes", "gauge", "Memory of a GPU that programs can use", _OF_GPU)
-GPU_MEMORY_PROMISED: Final = Metric(
-    "gpusharing_gpu_memory_promised_bytes", "gauge", "Memory of a GPU that its claims were promised", _OF_GPU
-)
-
-ATTRIBUTION: Final = (
-    CLAIM_DEVICE_INFO,
-    CLAIM_SHARE_RATIO,
-    CLAIM_MEMORY_PROMISED,
-    GPU_INFO,
-    GPU_SHARES,
-    GPU_MEMORY,
-    GPU_MEMORY_PROMISED,
-)
-
-CLAIM_MEMORY_USED: Final = Metric(
-    "gpusharing_claim_memory_used_bytes", "gauge", "GPU memory that the containers of the claim use", _OF_CLAIM_DEVICE
-)
-CLAIM_MEMORY_LIMIT: Final = Metric(
-    "gpusharing_claim_memory_limit_bytes",
-    "gauge",
-    "GPU memory that the driver lets the containers of the claim use, where a memory wall stands",
-    _OF_CLAIM_DEVICE,
-)
-CLAIM_SM_UTILIZATION: Final = Metric(
-    "gpusharing_claim_sm_utilization_ratio",
-    "gauge",
-    "Part of the last seconds in which the GPU worked for the containers of the claim",
-    _OF_CLAIM_DEVICE,
-)
-
-USE: Final = (CLAIM_MEMORY_USED, CLAIM_MEMORY_LIMIT, CLAIM_SM_UTILIZATION)
 
 ALL: Final = (
     *ATTRIBUTION,

@@ -123,6 +123,7 @@ STRUCTURES = {
     "nvmlMemory_v2_t": nvml.c_nvmlMemory_v2_t,
     "nvmlPciInfo_t": nvml.nvmlPciInfo_t,
     "nvmlProcessInfo_t": nvml.c_nvmlProcessInfo_v2_t,
+    "nvmlProcessUtilizationSample_t": nvml.c_nvmlProcessUtilizationSample_t,
     "nvmlDeviceAddressingMode_t": nvml.c_nvmlDeviceAddressingMode_t,
     "nvmlGpuInstancePlacement_t": nvml.c_nvmlGpuInstancePlacement_t,
     "nvmlGpuInstanceProfileInfo_t": nvml.c_nvmlGpuInstanceProfileInfo_t,

@@ -93,8 +93,7 @@ async def place(tmp_path: Path) -> Place:
 
 async def test_who_has_what(place: Place) -> None:
     place.prepare("a", HALF, mig_uuid="MIG-1")
-    info = [label for label in catalogue.CLAIM_DEVICE_INFO.labels]
-    assert place.told(catalogue.CLAIM_DEVICE_INFO, *info) == {
+    assert place.told(catalogue.CLAIM_DEVICE_INFO, *catalogue.CLAIM_DEVICE_INFO.labels) == {
         ("n1", place.board.uuid, HALF, "default", "a", "uid-a", "n1", "shared", "MIG", "3g.40gb", "MIG-1"): 1
     }
     assert place.told(catalogue.GPU_INFO, *catalogue.GPU_INFO.labels) == {
@@ -190,11 +189,7 @@ async def test_names_of_others_break_no_line(place: Place) -> None:
 async def test_through_churn_a_gpu_is_promised_once(place: Place, seed: int) -> None:
     """Policies change under claims that stay; agents prepare only what goes together."""
     random = Random(seed)  # noqa: S311 (no secret)
-    choices = {
-        "gpu-0-timeslicing": lambda: {"shares": str(random.randint(1, 2)), "memory": random.choice(["0", "6Gi"])},
-        "gpu-0-mps": lambda: {"shares": "1", "memory": random.choice(["2Gi", "40Gi"]), "threads": "25"},
-    }
-    device, consumed = random.choice(list(choices.items()))
+    device = random.choice(["gpu-0-timeslicing", "gpu-0-mps"])
     for number in range(12):
         if random.random() < 0.3:
             await place.offer(
@@ -203,7 +198,8 @@ async def test_through_churn_a_gpu_is_promised_once(place: Place, seed: int) -> 
                 )
             )
         if random.random() < 0.7:
-            place.prepare(f"c{number}", device, consumed())
+            consumed = {"shares": str(random.randint(1, 2)), "memory": random.choice(["0", "6Gi", "40Gi"])}
+            place.prepare(f"c{number}", device, consumed)
         elif place.records.claims:
             place.records.drop_claim(random.choice(list(place.records.claims)))
         ratios = place.told(catalogue.CLAIM_SHARE_RATIO, "claim_uid")

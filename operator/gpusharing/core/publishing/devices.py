@@ -42,6 +42,13 @@ def attributes_of(offered: OfferedGpu, device: str) -> attributes.Attributes:
     return described
 
 
+def capacities_of(offered: OfferedGpu, device: str) -> capacities.Capacities:
+    """How much there is of one, as its ResourceSlice says."""
+    option = options.of_device(offered.gpu, device)
+    described: capacities.Capacities = _described(offered, option, Entry(device=device)).get("capacity", {})
+    return described
+
+
 def remembered(wanted: Offers, before: Offers, entries: Sequence[Entry]) -> Offers:
     """The offers to describe these devices by: a way that ended is described as it was as long as it is published."""
     shown = {names.sharing_of_device(entry.device) for entry in entries}

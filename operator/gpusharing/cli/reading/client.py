@@ -70,18 +70,25 @@ class Client:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        attempts: int = _ATTEMPTS,
+        timeout: float = _TIMEOUT,
+    ) -> bytes:
         target = f"{path}?{urlencode(query)}" if query else path
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             try:
-                status, data = self._ask(target)
+                status, data = self._ask(target, timeout)
             except (OSError, http.client.HTTPException) as error:
-                if attempt == _ATTEMPTS or self._closed.is_set():
+                if attempt == attempts or self._closed.is_set():
                     raise CommandError(f"no answer from {self.access.server}: {error}") from error
             else:
                 if status < 300:
                     return data
-                if attempt == _ATTEMPTS or status not in _TRY_LATER:
+                if attempt == attempts or status not in _TRY_LATER:
                     raise ReadError(path, status, _message(data))
             time.sleep(_FIRST_DELAY * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
@@ -103,7 +110,7 @@ class Client:
 
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
         """Of an answer that goes on. It ends when the server, or a connection that was lost, ends it."""
-        connection = self._connection()
+        connection = self._connection(_TIMEOUT)
         try:
             connection.request("GET", f"{self._root}{path}?{urlencode(query)}", headers=self._headers())
             response = connection.getresponse()
@@ -113,8 +120,8 @@ class Client:
         finally:
             connection.close()
 
-    def _ask(self, target: str) -> tuple[int, bytes]:
-        connection = self._connection()
+    def _ask(self, target: str, timeout: float) -> tuple[int, bytes]:
+        connection = self._connection(timeout)
         try:
             connection.request("GET", self._root + target, headers=self._headers())
             response = connection.getresponse()
@@ -131,21 +138,24 @@ class Client:
             headers["Authorization"] = self.access.authorization
         return headers
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
         try:
-            return self._idle.get_nowait()
+            connection = self._idle.get_nowait()
         except queue.Empty:
-            pass
-        if self._is_plain:
-            return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
-        return _Connection(self._host, self._port, self.access)
+            if self._is_plain:
+                return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+            return _Connection(self._host, self._port, self.access, timeout)
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        return connection
 
 
 class _Connection(http.client.HTTPSConnection):
     """To a server whose certificate may be for another name."""
 
-    def __init__(self, host: str, port: int | None, access: Access) -> None:
-        super().__init__(host, port, timeout=_TIMEOUT, context=access.tls)
+    def __init__(self, host: str, port: int | None, access: Access, timeout: float) -> None:
+        super().__init__(host, port, timeout=timeout, context=access.tls)
         self._access = access
 
     def connect(self) -> None:

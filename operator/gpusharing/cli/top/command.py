@@ -5,6 +5,7 @@ import csv
 import gc
 import io
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusharing.cli import exits, options
@@ -13,6 +14,7 @@ from gpusharing.cli.output import Screen, as_json, as_yaml
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.fleet import fleet_of, read_lists, waiting_of
 from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.cli.reading.use import read_usage
 from gpusharing.occupancy.groups import GPU, GROUPS
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.watch and (args.snapshot or args.output != options.TABLE):
         raise CommandError("--watch draws a table of a cluster: leave out --snapshot and --output")
+    if args.prometheus and args.snapshot:
+        raise CommandError("--prometheus says how it is now: leave it out with --snapshot")
     if args.watch and sys.stdout.isatty():
         from gpusharing.cli.top.watching import watch  # noqa: PLC0415
 
@@ -75,11 +79,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _of_cluster(args: argparse.Namespace) -> "Fleet":
     found = access(args.kubeconfig, args.context)
-    with Client(found) as client:
+    with Client(found) as client, ThreadPoolExecutor(1) as beside:
+        usage = beside.submit(read_usage, client, args.prometheus)
         lists = read_lists(client, args.namespace or found.namespace)
-        from gpusharing.occupancy.usage import Usage  # noqa: PLC0415 (loaded while the API server works)
-
-        return fleet_of(lists, waiting_of(client, lists), Usage())
+        return fleet_of(lists, waiting_of(client, lists), usage.result())
 
 
 def _of_file(args: argparse.Namespace) -> "Fleet":

@@ -20,15 +20,19 @@ from gpusharing.cli.output import Screen
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.fleet import Lists, LiveLists, fleet_of, waiting_of
 from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.cli.reading.use import read_usage
 from gpusharing.cli.top.columns import clipped, printable
 from gpusharing.cli.top.screen import console, drawn
 from gpusharing.occupancy.fleet import Fleet, Waiting
+from gpusharing.occupancy.notes import not_measured
 from gpusharing.occupancy.usage import Usage
 
 _BETWEEN: Final = 1.0
 """Seconds between two pictures."""
 _AT_LEAST: Final = 10.0
 """Seconds after which the picture is drawn again though nothing has changed: it says of when it is."""
+_MEASURED: Final = 15.0
+"""Seconds for which a measurement counts: Prometheus has no newer ones, as a rule."""
 _EXPLAINED: Final = 60.0
 """Seconds for which an explanation counts: for each, all nodes and slices are read."""
 
@@ -52,6 +56,25 @@ class Explained:
         return self._waiting
 
 
+class MeasuredAgain:
+    """Use, as often as it is measured."""
+
+    def __init__(self, client: Client, prometheus: str | None) -> None:
+        self._client = client
+        self._prometheus = prometheus
+        self._usage = Usage()
+        self._until = 0.0
+
+    def now(self) -> Usage:
+        if time.monotonic() > self._until:
+            try:
+                self._usage = read_usage(self._client, self._prometheus)
+            except CommandError as error:
+                self._usage = Usage(missing=not_measured(str(error), "Wait, or mend it."))
+            self._until = time.monotonic() + _MEASURED
+        return self._usage
+
+
 def watch(args: argparse.Namespace, part: Callable[[Fleet], Fleet]) -> int:
     """Until Ctrl-C; then the terminal is as it was before."""
     gc.enable()
@@ -69,6 +92,7 @@ def watch(args: argparse.Namespace, part: Callable[[Fleet], Fleet]) -> int:
 def _draw(picture: Live, client: Client, args: argparse.Namespace, part: Callable[[Fleet], Fleet]) -> None:
     live = LiveLists(client, args.namespace or client.access.namespace)
     explained = Explained(client)
+    measured = MeasuredAgain(client, args.prometheus)
     drawn_at, size = 0.0, os.terminal_size((0, 0))
     while True:
         has_changed = live.wait(_BETWEEN)
@@ -77,7 +101,7 @@ def _draw(picture: Live, client: Client, args: argparse.Namespace, part: Callabl
         if lists is None:
             picture.update(Text(live.problem or f"Reading {client.access.server} …"), refresh=True)
         elif has_changed or size != before or time.monotonic() > drawn_at + _AT_LEAST:
-            fleet = part(fleet_of(lists, explained.of(lists), Usage()))
+            fleet = part(fleet_of(lists, explained.of(lists), measured.now()))
             screen = Screen.of()
             lines = drawn(fleet, args.group, screen, height=size.lines, state=_state(fleet, live, screen.width))
             picture.console.width = screen.width

@@ -3,6 +3,7 @@
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from http.client import HTTPException
 from typing import Final
 from urllib.parse import unquote, urlencode, urlsplit
 
@@ -37,16 +38,16 @@ def read(url: str) -> Sequence[Sample]:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise CommandError(f"--prometheus {url}: not a URL such as http://localhost:9090")
     host = parts.netloc.rpartition("@")[2]
-    headers = {"Accept": "application/json"}
+    place = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+    request = urllib.request.Request(f"{place}/api/v1/query?{urlencode({'query': _QUERY})}")  # noqa: S310
     if parts.username is not None:
         secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers["Authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
-    place = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
-    request = urllib.request.Request(f"{place}/api/v1/query?{urlencode({'query': _QUERY})}", headers=headers)  # noqa: S310
+        # Not for who we are sent on to.
+        request.add_unredirected_header("Authorization", f"Basic {b64encode(secret.encode()).decode()}")
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310 (http and https only)
             data = response.read(_LONGEST + 1)
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         raise CommandError(f"Prometheus at {place} does not answer: {error}") from error
     if len(data) > _LONGEST:
         raise CommandError(f"Prometheus at {place} has more than {_LONGEST // 1024**2} MiB of these metrics")

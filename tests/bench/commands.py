@@ -77,14 +77,17 @@ def run(*arguments: str) -> Run:
     return Run(*figures)
 
 
+def _printed(*arguments: str) -> str:
+    command = [sys.executable, "-m", "gpusharing", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
 def _check_that_all_was_read(*arguments: str, nodes: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpusharing", *arguments, "-o", "json"], capture_output=True, text=True, check=False
-    )
-    steps = json.loads(done.stdout)["steps"]
+    printed = _printed(*arguments, "-o", "json")
+    steps = json.loads(printed)["steps"]
     published = sum(len(spec.get("devices", ())) for spec in EVERY_MODE.slices(node_name(0)))
     if [int(step["devices"]) for step in steps] != [nodes * published]:
-        raise RuntimeError(f"not all devices were looked at: {done.stdout}")
+        raise RuntimeError(f"not all devices were looked at: {printed}")
 
 
 async def several(*arguments: str) -> Run:
@@ -113,10 +116,12 @@ async def explains(nodes: int, claims: int) -> list[Figure]:
         await all_at_once(_publish(admin, number) for number in range(nodes))
         await all_at_once(_decide(admin, number, claims // nodes) for number in range(nodes))
         fleet = f"{nodes:,} nodes x 8 GPUs, {claims:,} claims"
-        figures += await _top(control_plane, f"`gpusharing top`, {fleet}")
-        for name, asked in _ASKERS.items():
-            figures += await _explain(control_plane, admin, name, asked, nodes=nodes, fleet=fleet)
-        figures += await _top(control_plane, f"`gpusharing top`, {fleet}, {len(_ASKERS)} pods wait")
+        name = f"`gpusharing top`, {fleet}"
+        figures += await _top(control_plane, name, nodes=nodes, claims=claims, waiting=0)
+        for asker, asked in _ASKERS.items():
+            figures += await _explain(control_plane, admin, asker, asked, nodes=nodes, fleet=fleet)
+        name += f", {len(_ASKERS)} pods wait"
+        figures += await _top(control_plane, name, nodes=nodes, claims=claims, waiting=len(_ASKERS))
     return figures
 
 
@@ -193,8 +198,13 @@ async def _decide(admin: Admin, number: int, claims: int) -> None:
     await admin.merge(f"{NODE_SHARINGS.path()}/{node}", {"spec": spec.to_json()})
 
 
-async def _top(control_plane: ControlPlane, name: str) -> Sequence[Figure]:
-    found = await several("top", "--kubeconfig", str(control_plane.kubeconfig))
+async def _top(control_plane: ControlPlane, name: str, *, nodes: int, claims: int, waiting: int) -> Sequence[Figure]:
+    command = ("top", "--kubeconfig", str(control_plane.kubeconfig))
+    total = json.loads(await asyncio.to_thread(_printed, *command, "-o", "json"))
+    seen = (total["total"]["gpus"], total["total"]["claims"], sum("finding" in one for one in total["waiting"]))
+    if seen != (nodes * GPUS, claims, waiting):
+        raise RuntimeError(f"top has seen {seen} of GPUs, claims and pods that wait")
+    found = await several(*command)
     return [
         absolute(f"{name}, median of {ROUNDS}", found.seconds, "s", at_most=3),
         absolute(f"{name}, CPU of the command", found.cpu, "s", at_most=2),

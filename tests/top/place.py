@@ -18,7 +18,7 @@ from harness.eventually import eventually
 from planning.fleets import Fleet, mps, policy, time_slicing
 
 ROOT: Final = Path(__file__).parents[2]
-NAMESPACES: Final = ("ml", "secret")
+NAMESPACES: Final = ("ml", "vision")
 _OFFERS: Final = {"exclusive": {}, **time_slicing(4), **mps(8), "mig": {"profiles": ["1g.10gb", "3g.40gb"]}}
 
 
@@ -27,11 +27,11 @@ def shared_fleet() -> Fleet:
     fleet = Fleet(nodes=2, gpus=4, policies=[policy("all", offers=_OFFERS)])
     fleet.namespaces = {name: {} for name in NAMESPACES}
     fleet.hold("gpu-0-timeslicing", namespace="ml", name="train-0", consumed={"shares": "2", "memory": "0"})
-    fleet.hold("gpu-0-timeslicing", namespace="secret", name="secret-0")
-    fleet.hold("gpu-1-mps", namespace="secret", name="secret-1", consumed=_MPS)
+    fleet.hold("gpu-0-timeslicing", namespace="vision", name="camera-0")
+    fleet.hold("gpu-1-mps", namespace="vision", name="camera-1", consumed=_MPS)
     fleet.hold("gpu-2-mig-3g40gb-9-0", namespace="ml", name="rank-0")
-    fleet.hold("gpu-2-mig-1g10gb-19-6", namespace="secret", name="secret-2")
-    fleet.hold("gpu-3", namespace="secret", name="secret-3")
+    fleet.hold("gpu-2-mig-1g10gb-19-6", namespace="vision", name="camera-2")
+    fleet.hold("gpu-3", namespace="vision", name="camera-3")
     fleet.wait("gpu.nvidia.com", namespace="ml", name="wide", count=5)
     return fleet
 

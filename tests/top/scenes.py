@@ -19,8 +19,8 @@ _USED: Final = Usage(
     gpus={"GPU-node-0-3": Measured(memory=61_000, utilization=0.97)},
     claims={
         ("uid-train-0", "gpu-0-timeslicing"): Measured(21_504, 0.71),
-        ("uid-secret-0", "gpu-0-timeslicing"): Measured(12_288, 0.11),
-        ("uid-secret-1", "gpu-1-mps"): Measured(512, 0.02),
+        ("uid-camera-0", "gpu-0-timeslicing"): Measured(12_288, 0.11),
+        ("uid-camera-1", "gpu-1-mps"): Measured(512, 0.02),
     },
 )
 

@@ -356,7 +356,7 @@ def test_usage(samples: Sequence[tuple[str, Mapping[str, str], float]], expected
             Usage(
                 claims={
                     ("uid-train-0", "gpu-0-timeslicing"): Measured(10, 0.75),
-                    ("uid-secret-0", "gpu-0-timeslicing"): Measured(20, 0.75),
+                    ("uid-camera-0", "gpu-0-timeslicing"): Measured(20, 0.75),
                 }
             ),
             30,

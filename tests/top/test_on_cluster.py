@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -21,7 +22,7 @@ import pytest_asyncio
 
 from agent.on_cluster import RESOURCE
 from gpusharing.snapshots.world import World
-from harness.eventually import PATIENCE
+from harness.eventually import PATIENCE, eventually
 from top.place import Place, place, shared_fleet
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -77,16 +78,16 @@ def holders(found: Any) -> dict[str, list[str]]:
 async def test_an_administrator_sees_who_is_where(cluster: Place) -> None:
     found, _ = await everything(cluster.control_plane.kubeconfig)
     assert holders(found) == {
-        "node-0/gpu-0": ["ml/train-0", "secret/secret-0"],
-        "node-0/gpu-1": ["secret/secret-1"],
-        "node-0/gpu-2": ["secret/secret-2", "ml/rank-0"],
-        "node-0/gpu-3": ["secret/secret-3"],
+        "node-0/gpu-0": ["ml/train-0", "vision/camera-0"],
+        "node-0/gpu-1": ["vision/camera-1"],
+        "node-0/gpu-2": ["vision/camera-2", "ml/rank-0"],
+        "node-0/gpu-3": ["vision/camera-3"],
     }
     assert (found["total"]["gpus"], found["total"]["gpusInUse"], found["total"]["claims"]) == (8, 4, 6)
-    assert [one["name"] for one in found["namespaces"]] == ["ml", "secret"]
+    assert [one["name"] for one in found["namespaces"]] == ["ml", "vision"]
     (waiting,) = found["waiting"]
     assert (waiting["pod"], waiting["finding"]["code"]) == ("wide", "GSH0235")
-    assert "GSH0101" not in [one["code"] for one in found["notes"]]
+    assert [one["code"] for one in found["notes"]] == ["GSH0103"], "there are no agents that measure"
 
 
 async def test_of_others_a_tenant_sees_only_how_many_they_are(cluster: Place) -> None:
@@ -99,7 +100,7 @@ async def test_of_others_a_tenant_sees_only_how_many_they_are(cluster: Place) ->
         "node-0/gpu-3": [],
     }
     assert [gpu["hiddenClaims"] for gpu in found["nodes"][0]["gpus"]] == [1, 1, 1, 1]
-    assert "secret" not in text
+    assert not re.search("vision|camera", text)
     assert "1 of other namespaces" in text
     everybody, _ = await everything(cluster.control_plane.kubeconfig)
     for name in ("gpus", "gpusInUse", "claims", "ratio"):
@@ -111,9 +112,17 @@ async def test_a_tenant_who_sees_no_node_sharing_is_told_so(cluster: Place) -> N
     joe = await tenant(cluster, "joe")
     found, text = await everything(joe)
     assert holders(found) == {"node-0/gpu-0": ["ml/train-0"], "node-0/gpu-2": ["ml/rank-0"]}
-    assert "secret" not in text
+    assert not re.search("vision|camera", text)
     assert "nodesharings may not be read, so GPUs are known only by the claims" in " ".join(text.split())
     assert [one["pod"] for one in found["waiting"]] == ["wide"]
+
+
+async def test_with_another_prometheus_it_says_that_it_does_not_answer(cluster: Place) -> None:
+    command = [sys.executable, "-m", "gpusharing", "top", "--prometheus", "http://127.0.0.1:1"]
+    command += ["--kubeconfig", str(cluster.control_plane.kubeconfig)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Prometheus at http://127.0.0.1:1 does not answer" in done.stderr
 
 
 # ---------------------------------------------------------------------------------------------------------------- live
@@ -180,3 +189,15 @@ async def test_live_it_draws_what_changes_and_leaves_the_terminal_as_it_was(clus
         await asyncio.to_thread(terminal.until, lambda drawn: b"\x1b[?1049l" in drawn and b"\x1b[?25h" in drawn)
         assert await asyncio.to_thread(terminal.process.wait, PATIENCE) == 0
         assert b"Traceback" not in terminal.drawn
+
+
+async def test_without_our_kinds_it_says_that_nothing_is_installed(cluster: Place) -> None:
+    """The last one: it takes the kinds away."""
+    await cluster.control_plane.kubectl("delete", "crd", "nodesharings.gpusharing.dev", "--wait=false")
+
+    async def says_so() -> None:
+        found, _ = await everything(cluster.control_plane.kubeconfig)
+        assert "GSH0102" in [one["code"] for one in found["notes"]]
+        assert holders(found)["node-0/gpu-3"] == ["vision/camera-3"]
+
+    await eventually(says_so)

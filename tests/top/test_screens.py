@@ -130,7 +130,7 @@ def test_all_formats_say_the_same(snapshot: Path, monkeypatch: pytest.MonkeyPatc
     rows = list(csv.DictReader(io.StringIO(run("--snapshot", str(snapshot), "-o", "csv")[1])))
     gpus = [gpu for node in found["json"]["nodes"] for gpu in node["gpus"]]
     assert [row["uuid"] for row in rows] == [gpu["uuid"] for gpu in gpus]
-    assert rows[0]["claims"] == "ml/train-0 secret/secret-0"
+    assert rows[0]["claims"] == "ml/train-0 vision/camera-0"
     assert run("--snapshot", str(snapshot)) == (0, (SCREENS / "cluster-80.txt").read_text())
 
 

@@ -36,7 +36,9 @@ def read(client: Client) -> Found:
     if len(pods) > MOST:
         return Found(problem=f"more than {MOST} agents are too many to be asked one by one")
     paths = [_path(pod) for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
-    with ThreadPoolExecutor(max(1, len(paths)), thread_name_prefix="agent") as threads:
+    if not paths:
+        return Found(problem="no agent runs")
+    with ThreadPoolExecutor(len(paths), thread_name_prefix="agent") as threads:
         found = list(threads.map(lambda path: _page(client, path), paths))
     samples = [sample for one in found for sample in one.samples]
     problems = [one.problem for one in found if one.problem]

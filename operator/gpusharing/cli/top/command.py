@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from gpusharing.occupancy.fleet import Fleet
 
 _EXAMPLES: Final = (
-    ("Who is on which GPU?", "gpusharing top"),
+    ("Which pods are on which GPU?", "gpusharing top"),
     ("The same, and it stays up to date", "gpusharing top -w"),
     ("How much did each namespace get?", "gpusharing top -g namespace"),
     ("Which GPUs do nothing? What they do is measured by Prometheus", "gpusharing top --idle --prometheus URL"),
-    ("My GPUs, and who else is on them", "gpusharing top -n ml"),
+    ("My GPUs, and who shares them", "gpusharing top -n ml"),
     ("For a spreadsheet", "gpusharing top -o csv > gpus.csv"),
 )
 
 
 def register(subparsers: Any) -> None:
     parser = options.add_command(
-        subparsers, "top", summary="show who is on which GPU, and what waits for one", examples=_EXAMPLES
+        subparsers, "top", summary="show which pods are on which GPU, and which wait", examples=_EXAMPLES
     )
     parser.add_argument("-g", "--group", choices=GROUPS, default=GPU, help="a line for each of these (default: gpu)")
     parser.add_argument("-w", "--watch", action="store_true", help="stay, and draw again what changes")

@@ -70,7 +70,7 @@ class MeasuredAgain:
             try:
                 self._usage = read_usage(self._client, self._prometheus)
             except CommandError as error:
-                self._usage = Usage(missing=not_measured(str(error), "Wait, or mend it."))
+                self._usage = Usage(missing=not_measured(str(error), "Wait until it answers again."))
             self._until = time.monotonic() + _MEASURED
         return self._usage
 

@@ -72,6 +72,11 @@ class NodeGpus:
         self.minors: Mapping[str, int] = {}
         """Of all that were found, those without a slot too."""
 
+    @property
+    def patience(self) -> float:
+        """So many seconds nothing is written because of a claim that may leave again soon."""
+        return self._timing.patience
+
     def found(
         self,
         states: Iterable[GpuState],

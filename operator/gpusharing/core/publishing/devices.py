@@ -96,7 +96,8 @@ def _mig(offered: OfferedGpu, entry: Entry) -> Device:
         # The driver does not know the profile any more: what is left of the device is that it was there.
         return {"attributes": attributes.undivided(offered, Sharing.MIG, entry)}
     existing = next((instance for instance in offered.instances if instance.place == place), None)
-    described = attributes.mig(offered, profile, existing.uuid if existing else None, entry)
+    made = next((instance for instance in (*offered.instances, *offered.made) if instance.place == place), None)
+    described = attributes.mig(offered, profile, made.uuid if made else None, entry)
     capacity = capacities.mig_instance(profile)
     if existing:
         slices = capacities.memory_slices(profile, place.start)

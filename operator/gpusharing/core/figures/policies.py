@@ -1,0 +1,37 @@
+"""A policy in numbers, as it was when its status was made."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpusharing.api.meta import Condition
+from gpusharing.api.names import Sharing
+from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
+from gpusharing.core.status.totals import Totals
+
+READY: Final = "Ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFigures:
+    conditions: Sequence[Condition]
+    won: int
+    lost: int
+    """GPUs."""
+    clients: Mapping[Sharing, int]
+    max_clients: int
+    nodes: Mapping[str, int]
+    """On which the policy is in force, and by the reason why not yet."""
+
+
+def policy_figures(status: SharingPolicyStatus, totals: Totals) -> PolicyFigures:
+    late = Counter(node.reason for node in totals.lagging)
+    return PolicyFigures(
+        conditions=status.conditions,
+        won=totals.won,
+        lost=len(totals.lost),
+        clients={sharing: totals.clients[sharing] for sharing in Sharing},
+        max_clients=totals.places,
+        nodes={READY: totals.ready} | {reason: late[reason] for reason in LagReason},
+    )

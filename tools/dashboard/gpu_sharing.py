@@ -173,10 +173,20 @@ _POLICIES: Final = _Row(
         lines(
             "GPUs and clients by policy",
             [
-                over_time(f"sum by (policy) (gpusharing_policy_gpus{{{_POLICY}}})", "{{policy}}: GPUs"),
+                over_time(f'gpusharing_policy_gpus{{{_POLICY},state="won"}}', "{{policy}}: GPUs"),
                 over_time(f"sum by (policy) (gpusharing_policy_clients{{{_POLICY}}})", "{{policy}}: clients"),
             ],
-            "GPUs that a policy has won, and claims on them.",
+            "GPUs that a policy has won, and devices on them that claims have.",
+        ),
+        lines(
+            "Rollout",
+            [
+                over_time(
+                    f"sum by (policy, state) (gpusharing_rollout_nodes{{{_POLICY}}}) > 0", "{{policy}} {{state}}"
+                )
+            ],
+            "Nodes of a policy on which it is in force (Ready), and others by the reason why it is not yet.",
+            stacked=True,
         ),
         lines(
             "Evictions",

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import VariableOption, VariableRefresh, VariableSort
 
-from dashboard.panels import DATA_SOURCE, Panel, bars, lines, now, number, over_time, part, rows
+from dashboard.panels import DATA_SOURCE, Panel, Query, bars, lines, now, number, over_time, part, rows
 
 UID: Final = "gpusharing"
 _EACH_GPU: Final = 50
@@ -18,13 +18,27 @@ _EACH_GPU: Final = 50
 _CLUSTER: Final = 'cluster=~"$cluster"'
 _NODE: Final = f'{_CLUSTER},node=~"$node"'
 _POLICY: Final = f'{_CLUSTER},policy=~"$policy"'
-_GPU: Final = f'{_NODE},policy=~"$policy"'
-_CLAIM: Final = f'{_GPU},namespace=~"$namespace"'
 _TENANT: Final = f'{_POLICY},namespace=~"$namespace"'
 
-_GPUS: Final = f"gpusharing_gpu_info{{{_GPU}}}"
-_PROMISED: Final = f"gpusharing_claim_share_ratio{{{_CLAIM}}}"
-_USED: Final = f"gpusharing_claim_sm_utilization_ratio{{{_CLAIM}}}"
+_GPUS: Final = f'gpusharing_gpu_info{{{_NODE},policy=~"$policy"}}'
+
+
+def _of_gpus(metric: str) -> str:
+    """Of those that were chosen: by policy, too."""
+    return f"({metric}{{{_NODE}}} and on (cluster, node, gpu_uuid) {_GPUS})"
+
+
+def _of_claims(metric: str) -> str:
+    """Likewise, with labels that only one metric has."""
+    return (
+        f'({metric}{{{_NODE},namespace=~"$namespace"}} * on (cluster, claim_uid, device) group_left (policy, sharing)'
+        f" gpusharing_claim_device_info{{{_TENANT}}})"
+    )
+
+
+_PROMISED: Final = _of_claims("gpusharing_claim_share_ratio")
+_USED: Final = _of_claims("gpusharing_claim_sm_utilization_ratio")
+_MEMORY_USED: Final = _of_claims("gpusharing_claim_memory_used_bytes")
 
 
 class _Row(NamedTuple):
@@ -37,8 +51,10 @@ def _of_all_gpus(what: str) -> str:
     return f"(sum({what}) or vector(0)) / count({_GPUS})"
 
 
-def _of_each_gpu(what: str) -> str:
-    return f"topk({_EACH_GPU}, sum by (cluster, node, gpu_uuid) ({what} or {_GPUS} * 0))"
+def _of_each_gpu(what: str) -> Query:
+    every = f"sum by (cluster, node, gpu_uuid) ({what} or {_GPUS} * 0)"
+    named = f"{every} * on (cluster, node, gpu_uuid) group_left (slot) {_GPUS}"
+    return now(f"topk({_EACH_GPU}, {named})", "{{node}} gpu-{{slot}}")
 
 
 _FLEET: Final = _Row(
@@ -49,10 +65,12 @@ _FLEET: Final = _Row(
         part("Used", _of_all_gpus(_USED), "How busy claims keep the GPUs, on average."),
         part(
             "Memory promised",
-            f"sum(gpusharing_gpu_memory_promised_bytes{{{_GPU}}}) / sum(gpusharing_gpu_memory_bytes{{{_GPU}}})",
+            f"sum({_of_gpus('gpusharing_gpu_memory_promised_bytes')}) / sum({_of_gpus('gpusharing_gpu_memory_bytes')})",
             "What part of the GPUs' memory claims were promised.",
         ),
-        number("Claims on GPUs", f"count(group by (claim_uid) ({_PROMISED})) or vector(0)", "Claims that hold devices."),
+        number(
+            "Claims on GPUs", f"count(group by (claim_uid) ({_PROMISED})) or vector(0)", "Claims that hold devices."
+        ),
         number(
             "Waiting claims",
             f"sum(gpusharing_pending_claims{{{_TENANT}}}) or vector(0)",
@@ -81,18 +99,26 @@ _EACH: Final = _Row(
     [
         bars(
             "Promised, by GPU",
-            [now(_of_each_gpu(_PROMISED), "{{node}} {{gpu_uuid}}")],
+            [_of_each_gpu(_PROMISED)],
             f"The {_EACH_GPU} GPUs of which most is promised.",
+            width=8,
         ),
         bars(
             "Used, by GPU",
-            [now(_of_each_gpu(_USED), "{{node}} {{gpu_uuid}}")],
-            f"The {_EACH_GPU} GPUs that are busiest.",
+            [_of_each_gpu(_USED)],
+            f"The {_EACH_GPU} GPUs that claims keep busiest.",
+            width=8,
+        ),
+        bars(
+            "Memory used, by GPU",
+            [_of_each_gpu(f"{_MEMORY_USED} / on (cluster, node, gpu_uuid) group_left () gpusharing_gpu_memory_bytes")],
+            f"The {_EACH_GPU} GPUs of which claims use most memory.",
+            width=8,
         ),
         bars(
             "Shares",
-            [now(f"sum by (sharing, state) (gpusharing_gpu_shares{{{_GPU}}})", "{{sharing}} {{state}}")],
-            "Shares that claims hold, and those that are still free.",
+            [now(f"sum by (sharing, state) ({_of_gpus('gpusharing_gpu_shares')})", "{{sharing}} {{state}}")],
+            "Shares that claims hold, and those that are free; of MIG memory slices. A free GPU counts in each of its modes.",
             unit="short",
             width=8,
         ),
@@ -150,7 +176,8 @@ _NAMESPACES: Final = _Row(
         ),
         rows(
             "Idle holders",
-            f"{_PROMISED} and on (claim_uid, device) max_over_time({_USED}[1h]) < 0.05",
+            f"{_PROMISED} and on (cluster, claim_uid, device)"
+            f" max_over_time(gpusharing_claim_sm_utilization_ratio{{{_NODE}}}[1h]) < 0.05",
             ("namespace", "claim", "node", "device"),
             "promised",
             "Claims whose processes used less than 5 % of the GPU at any time of the last hour.",
@@ -180,11 +207,7 @@ _POLICIES: Final = _Row(
         ),
         lines(
             "Rollout",
-            [
-                over_time(
-                    f"sum by (policy, state) (gpusharing_rollout_nodes{{{_POLICY}}}) > 0", "{{policy}} {{state}}"
-                )
-            ],
+            [over_time(f"sum by (policy, state) (gpusharing_rollout_nodes{{{_POLICY}}}) > 0", "{{policy}} {{state}}")],
             "Nodes of a policy on which it is in force (Ready), and others by the reason why it is not yet.",
             stacked=True,
         ),
@@ -217,7 +240,9 @@ _AGENTS: Final = _Row(
             "The conditions of NodeSharings have the cause.",
         ),
         number(
-            "Writes that fail", f"sum(gpusharing_writes_failing{{{_CLUSTER}}})", "Objects that the operator cannot write."
+            "Writes that fail",
+            f"sum(gpusharing_writes_failing{{{_CLUSTER}}})",
+            "Objects that the operator cannot write.",
         ),
         number("Age of changes", f"max(gpusharing_loop_lag_seconds{{{_CLUSTER}}})", "Not decided on yet.", unit="s"),
         lines(
@@ -252,7 +277,9 @@ def text() -> str:
     made = (
         dashboard.Dashboard("GPU sharing")
         .uid(UID)
-        .description("Who is on which GPU, what is promised, used and waited for. docs/metrics.md explains the metrics.")
+        .description(
+            "Who is on which GPU, what is promised, used and waited for. docs/metrics.md explains the metrics."
+        )
         .tags(["gpu", "kubernetes"])
         .time("now-6h", "now")
         .refresh("1m")

@@ -14,7 +14,6 @@ from grafana_foundation_sdk.models.common import (
 from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
     DataTransformerConfig,
-    FieldColorModeId,
     Threshold,
     ThresholdsMode,
 )

@@ -52,7 +52,7 @@ class FiguresCollector(Collector):
         )
         for name, policy in figures.policies.items() if figures else ():
             for condition in policy.conditions:
-                conditions.add_metric([name, condition.type, condition.status, condition.reason], 1)
+                conditions.add_metric([name, *condition], 1)
             gpus.add_metric([name, "won"], policy.won)
             gpus.add_metric([name, "lost"], policy.lost)
             for sharing, count in policy.clients.items():

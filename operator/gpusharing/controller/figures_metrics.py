@@ -26,26 +26,33 @@ class FiguresCollector(Collector):
     def _of_policies(self, figures: Figures | None) -> Iterable[Metric]:
         conditions = _gauge(
             "policy_condition",
-            "1 for each condition of a policy, with its status and reason now",
+            "1 for each condition of a policy, with its present status and reason",
             "policy",
             "type",
             "status",
             "reason",
         )
-        gpus = _gauge("policy_gpus", "GPUs that a policy selects, by who got them", "policy", "state")
-        clients = _gauge("policy_clients", "Devices on GPUs of a policy that claims have", "policy", "sharing")
+        gpus = _gauge("policy_gpus", "GPUs that a policy selects: won, or lost to another policy", "policy", "state")
+        clients = _gauge(
+            "policy_clients", "Devices on GPUs of a policy that are allocated to claims, by mode", "policy", "sharing"
+        )
         most = _gauge(
             "policy_max_clients", "The most claims that can use the GPUs of a policy at the same time", "policy"
         )
-        nodes = _gauge("rollout_nodes", "Nodes of a policy, by how far its rollout is there", "policy", "state")
+        nodes = _gauge(
+            "rollout_nodes",
+            "Nodes with GPUs of a policy: on which it is in force, and by the reason why not yet",
+            "policy",
+            "state",
+        )
         evictions = CounterMetricFamily(
             "gpusharing_evictions",
-            "Claims whose pods were evicted because of a policy, counted when the eviction begins",
+            "Claims whose pods are evicted for a policy, counted when the eviction begins",
             labels=["policy"],
         )
         for name, policy in figures.policies.items() if figures else ():
             for condition in policy.conditions:
-                conditions.add_metric([name, condition.type, condition.status, condition.reason], 1)
+                conditions.add_metric([name, *condition], 1)
             gpus.add_metric([name, "won"], policy.won)
             gpus.add_metric([name, "lost"], policy.lost)
             for sharing, count in policy.clients.items():
@@ -58,11 +65,23 @@ class FiguresCollector(Collector):
 
 
 def _of_namespaces(figures: Figures | None) -> Iterable[Metric]:
-    pending = _gauge("pending_claims", "Claims whose pods wait for devices", "policy", "namespace", "reason")
-    used = _gauge(
-        "quota_used", "Devices of a policy that a namespace has of its quota", "policy", "namespace", "sharing"
+    pending = _gauge(
+        "pending_claims",
+        "Claims without devices, or that are denied theirs, by the reason",
+        "policy",
+        "namespace",
+        "reason",
     )
-    hard = _gauge("quota_hard", "Quota of a namespace for devices of a policy", "policy", "namespace", "sharing")
+    used = _gauge(
+        "quota_used",
+        "Devices of a policy that count towards the quota of a namespace",
+        "policy",
+        "namespace",
+        "sharing",
+    )
+    hard = _gauge(
+        "quota_hard", "Devices of a policy that the quota of a namespace permits", "policy", "namespace", "sharing"
+    )
     if figures is not None:
         _add(pending, figures.pending_claims)
         _add(used, figures.quota_use.used)

@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from gpusharing.api.meta import Condition
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
 from gpusharing.core.status.totals import Totals
@@ -13,9 +12,15 @@ from gpusharing.core.status.totals import Totals
 READY: Final = "Ready"
 
 
+class ConditionNow(NamedTuple):
+    type: str
+    status: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyFigures:
-    conditions: Sequence[Condition]
+    conditions: Sequence[ConditionNow]
     won: int
     lost: int
     """GPUs."""
@@ -28,7 +33,7 @@ class PolicyFigures:
 def policy_figures(status: SharingPolicyStatus, totals: Totals) -> PolicyFigures:
     late = Counter(node.reason for node in totals.lagging)
     return PolicyFigures(
-        conditions=status.conditions,
+        conditions=tuple(ConditionNow(one.type, one.status, one.reason) for one in status.conditions),
         won=totals.won,
         lost=len(totals.lost),
         clients={sharing: totals.clients[sharing] for sharing in Sharing},

@@ -1,4 +1,4 @@
-"""The Grafana dashboard: who is on which GPU, what is promised, used and waited for, and is all well?"""
+"""The Grafana dashboard: which claim is on which GPU, what is promised, used and waited for, and is all well?"""
 
 import itertools
 import json
@@ -123,7 +123,7 @@ _EACH: Final = _Row(
             width=8,
         ),
         rows(
-            "Who is on which GPU",
+            "Claims and their GPUs",
             _PROMISED,
             ("node", "gpu_uuid", "device", "sharing", "policy", "namespace", "claim"),
             "promised",
@@ -278,7 +278,7 @@ def text() -> str:
         dashboard.Dashboard("GPU sharing")
         .uid(UID)
         .description(
-            "Who is on which GPU, what is promised, used and waited for. docs/metrics.md explains the metrics."
+            "Which claim is on which GPU, what is promised, used and waited for. docs/metrics.md explains the metrics."
         )
         .tags(["gpu", "kubernetes"])
         .time("now-6h", "now")

@@ -74,9 +74,10 @@ class Prometheus:
         # What it has gathered is of no value.
         await self._process.kill()
 
-    async def query(self, expression: str) -> list[Sample]:
-        """The value now, of a vector or a scalar."""
-        async with self._session.post("/api/v1/query", data={"query": expression}) as response:
+    async def query(self, expression: str, *, at: float | None = None) -> list[Sample]:
+        """The values of a vector or a scalar now, or at a time in seconds."""
+        asked = {"query": expression} | ({"time": str(at)} if at is not None else {})
+        async with self._session.post("/api/v1/query", data=asked) as response:
             answer = await response.json()
         if answer["status"] != "success":
             raise QueryError(f"{answer['error']} in:\n{expression}")

@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from gpusharing import sim
+from gpusharing.core import quantities
 from harness.eventually import eventually
 from harness.gpu_cluster import NAMESPACE, GpuCluster
 from harness.node import Node
@@ -46,7 +47,8 @@ class Place:
     slot: str
     gpu_uuid: str
     device: str
-    claim_uid: str
+    memory: int
+    """Of the device, in bytes; that of a shared one is the GPU's."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,16 @@ class Bed:
         """By the word of the scheduler."""
         claim = await self.user.get("resourceclaim", worker.name, f"--namespace={worker.namespace}")
         (result,) = claim["status"]["allocation"]["devices"]["results"]
-        slot = result["device"].split("-")[1]
-        gpu = self.cluster.simulated[worker.node].gpus()[int(slot)]
-        return Place(worker.node, slot, gpu.uuid, result["device"], claim["metadata"]["uid"])
+        name = result["device"]
+        slot = re.match(r"gpu-(\d+)", name)
+        assert slot
+        gpu = self.cluster.simulated[worker.node].gpus()[int(slot[1])]
+        for published in (await self.user.get("resourceslices"))["items"]:
+            for device in published["spec"].get("devices", ()):
+                if (published["spec"]["pool"]["name"], device["name"]) == (result["pool"], name):
+                    memory = quantities.exact(device["capacity"]["memory"]["value"])
+                    return Place(worker.node, slot[1], gpu.uuid, name, int(memory))
+        raise AssertionError(f"{name} is not published")
 
 
 @asynccontextmanager

@@ -1,71 +1,141 @@
-"""What each expression returns for the workload. Labels that are not named are not compared."""
+"""What each expression returns for the workload."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from monitoring.bed import Place, utilization_of
-from monitoring.workload import IDLE, MIG, MPS, QUOTA, SHARE, WHOLE, WORKERS, Worker
+from monitoring.bed import PRICES, Place, utilization_of
+from monitoring.workload import GIB, IDLE, MIG, MPS, OF_MPS, QUOTA, SHARE, WHOLE, WORKERS, Worker
 
-Values = Mapping[tuple[str, ...], float]
+Amounts = Mapping[Worker, float]
 Places = Mapping[Worker, Place]
 
-MIB: Final = 1024**2
-GPU_MEMORY: Final = 81559 * MIB
-OF_MPS: Final = 20 * 1024 * MIB / GPU_MEMORY
-PROMISED: Final[Mapping[Worker, float]] = {SHARE: 1 / 4, IDLE: 1 / 4, WHOLE: 1, MPS: OF_MPS, MIG: 1 / 8}
-USED: Final[Mapping[Worker, float]] = {worker: worker.utilization / 100 for worker in WORKERS if worker is not MIG}
-"""Of MIG devices NVML does not tell it."""
-MEMORY_USED: Final[Mapping[Worker, float]] = {worker: worker.memory * 1024 * MIB for worker in WORKERS}
-GPUS: Final = 4
+GPUS: Final[tuple[tuple[str, ...], ...]] = tuple((node, slot) for node in PRICES for slot in "01")
+USED: Final = {worker: worker.utilization / 100 for worker in WORKERS if worker is not MIG}
+"""NVML has no utilization of processes on MIG instances."""
+MEMORY_USED: Final = {worker: float(worker.memory * GIB) for worker in WORKERS}
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(NamedTuple):
     labels: tuple[str, ...]
-    values: Callable[[Places], Values]
+    """Others are not compared."""
+    values: Mapping[tuple[str, ...], float]
 
 
-def one(value: float) -> Expected:
-    return Expected((), lambda _: {(): value})
+NOTHING: Final = Expected((), {})
 
 
-def by(labels: str, values: Mapping[str, float]) -> Expected:
-    return Expected(tuple(labels.split()), lambda _: {tuple(key.split()): value for key, value in values.items()})
+def of_panels(places: Places) -> Mapping[str, Expected]:
+    promised = _promised(places)
+    memory = places[WHOLE].memory
+    memory_promised = memory + OF_MPS + places[MIG].memory
+    per_gpu = {worker: amount / memory for worker, amount in MEMORY_USED.items()}
+    return {
+        "GPUs": _one(len(GPUS)),
+        "Promised": _one(sum(promised.values()) / len(GPUS)),
+        "Used": _one(sum(USED.values()) / len(GPUS)),
+        "Memory promised": _one(memory_promised / memory / len(GPUS)),
+        "Claims on GPUs": _one(len(WORKERS)),
+        "Waiting claims": _one(1),
+        "Promised and used GPUs: GPUs": _one(len(GPUS)),
+        "Promised and used GPUs: promised": _one(sum(promised.values())),
+        "Promised and used GPUs: used": _one(sum(USED.values())),
+        "Waiting claims by reason": _by("reason", {"NotPlaced": 1}),
+        "Promised, by GPU": _by_gpu(promised, places),
+        "Used, by GPU": _by_gpu(USED, places),
+        "Memory used, by GPU": _by_gpu(per_gpu, places),
+        "Shares": _by(
+            "sharing state",
+            {
+                "TimeSlicing taken": 2,
+                "TimeSlicing free": 2,
+                "Exclusive taken": 1,
+                "Exclusive free": 0,
+                "MPS taken": 1,
+                "MPS free": 3,
+                "MIG taken": 1,
+                "MIG free": 7,
+            },
+        ),
+        "Claims and their GPUs": _by_claim(promised, places, "node", "gpu_uuid", "device"),
+        "Promised GPUs by namespace": _by_namespace(promised),
+        "Used GPUs by namespace": _by_namespace(USED),
+        "Quota used": _by(
+            "namespace policy sharing", {"red shares TimeSlicing": 2 / QUOTA, "blue shares TimeSlicing": 1 / QUOTA}
+        ),
+        "Idle holders": _by_claim({IDLE: promised[IDLE]}, places, "node", "device"),
+        "GPUs and clients by policy: {{policy}}: GPUs": _by("policy", {"shares": 2, "parts": 2}),
+        "GPUs and clients by policy: {{policy}}: clients": _by("policy", {"shares": 3, "parts": 2}),
+        "Rollout": _by("policy state", {"shares Ready": 1, "parts Ready": 1}),
+        "Evictions": _by("policy", {"shares": 0, "parts": 0}),
+        "Agents down": _one(0),
+        "Leaders": _one(1),
+        "Drivers that hang": _one(0),
+        "GPUs with failed settings": _one(0),
+        "Writes that fail": _one(0),
+        "Claims that were not prepared": NOTHING,
+    }
 
 
-def nothing() -> Expected:
-    return Expected((), lambda _: {})
+def of_queries(places: Places) -> Mapping[str, Expected]:
+    promised = _promised(places)
+    utilization = {worker: utilization_of(place.node, int(place.slot)) for worker, place in places.items()}
+    return {
+        "Pods behind claims": _by_claim(dict.fromkeys(WORKERS, 1.0), places, "gpu_uuid"),
+        "Utilization of the GPU of each claim, by NVIDIA's DCGM exporter": _by_claim(utilization, places, "gpu_uuid"),
+        "Utilization of the GPU of each pod": _by_claim(utilization, places, "gpu_uuid"),
+        "What part of the GPUs each namespace was promised": _by_namespace(promised, len(GPUS)),
+        "What part of the GPUs each namespace uses": _by_namespace(USED, len(GPUS)),
+        "Used of what was promised, by namespace": _by(
+            "namespace",
+            {name: _of_namespace(USED, name) / _of_namespace(promised, name) for name in ("red", "blue")},
+        ),
+        "Memory used by claims, by namespace": _by_namespace(MEMORY_USED),
+        "GPUs of which nothing is promised": NOTHING,
+        "Waiting claims by reason": _by("reason", {"NotPlaced": 1}),
+        "Waiting claims by namespace and policy": _by("namespace policy", {"red shares": 1}),
+        "Quotas that are used up": _by("namespace policy sharing", {"red shares TimeSlicing": QUOTA}),
+        "Policies that are not ready": NOTHING,
+        "Nodes on which a policy is not in force yet": NOTHING,
+    }
 
 
-def by_namespace(amounts: Mapping[Worker, float], divided_by: float = 1) -> Expected:
-    namespaces = {worker.namespace for worker in amounts}
-    return by("namespace", {name: _of_namespace(amounts, name) / divided_by for name in namespaces})
+def promised_by_namespace(places: Places) -> Expected:
+    return _by_namespace(_promised(places))
 
 
-def _of_namespace(amounts: Mapping[Worker, float], namespace: str) -> float:
+def _promised(places: Places) -> Amounts:
+    """Parts of GPUs."""
+    return {SHARE: 1 / 4, IDLE: 1 / 4, WHOLE: 1, MPS: OF_MPS / places[MPS].memory, MIG: 1 / 8}
+
+
+def _one(value: float) -> Expected:
+    return Expected((), {(): value})
+
+
+def _by(labels: str, values: Mapping[str, float]) -> Expected:
+    """Labels and their values are divided by spaces."""
+    return Expected(tuple(labels.split()), {tuple(key.split()): value for key, value in values.items()})
+
+
+def _by_namespace(amounts: Amounts, divided_by: float = 1) -> Expected:
+    return _by("namespace", {name: _of_namespace(amounts, name) / divided_by for name in ("red", "blue")})
+
+
+def _of_namespace(amounts: Amounts, namespace: str) -> float:
     return sum(amount for worker, amount in amounts.items() if worker.namespace == namespace)
 
 
-def by_gpu(amounts: Mapping[Worker, float], divided_by: float = 1) -> Expected:
-    def values(places: Places) -> Values:
-        found = {(node, slot): 0.0 for node in ("node-1", "node-2") for slot in "01"}
-        for worker, amount in amounts.items():
-            place = places[worker]
-            found[place.node, place.slot] += amount / divided_by
-        return found
-
-    return Expected(("node", "slot"), values)
+def _by_gpu(amounts: Amounts, places: Places) -> Expected:
+    sums = dict.fromkeys(GPUS, 0.0)
+    for worker, amount in amounts.items():
+        sums[places[worker].node, places[worker].slot] += amount
+    return Expected(("node", "slot"), sums)
 
 
-def by_claim(labels: str, amounts: Mapping[Worker, float], *more: str) -> Expected:
-    """`labels` are of its place. `more` are values of the labels after them, the same for each."""
-    names = tuple(labels.split())
-
-    def values(places: Places) -> Values:
-        return {
-            (worker.namespace, worker.name, *(getattr(places[worker], name) for name in names[2:])): amount
-            for worker, amount in amounts.items()
-        }
-
-    return Expected(names, values)
+def _by_claim(amounts: Amounts, places: Places, *more: str) -> Expected:
+    """`more` are labels of its place."""
+    values = {
+        (worker.namespace, worker.name, *(getattr(places[worker], name) for name in more)): amount
+        for worker, amount in amounts.items()
+    }
+    return Expected(("namespace", "claim", *more), values)

@@ -15,7 +15,7 @@ def static_exporter(page: str) -> Iterator[str]:
     """Its address. It answers from a thread, also while no test runs."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 (the library's name)
+        def do_GET(self) -> None:
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.end_headers()

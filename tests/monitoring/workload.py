@@ -8,6 +8,7 @@ from node.user import User
 
 GIB: Final = 1024**3
 QUOTA: Final = 2
+OF_MPS: Final = 20 * GIB
 
 
 class Worker(NamedTuple):

@@ -46,8 +46,8 @@ def test_ten_thousand_namespaces_are_a_few_hundred_rows() -> None:
     }
     short = shortened(found)
     assert len(short) == MOST_ROWS + 2
-    assert short["q", "large", "x"] == 7
-    assert short["q", OTHERS, "x"] == 10_000
+    assert short[Row("q", "large", "x")] == 7
+    assert short[Row("q", OTHERS, "x")] == 10_000
     # Whatever comes first in the state of the cluster: the same ones have names each time.
     assert shortened(dict(reversed(found.items()))) == short
 

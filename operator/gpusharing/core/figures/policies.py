@@ -1,15 +1,13 @@
 """A policy in numbers, as it was when its status was made."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
+from gpusharing.core.status.contribution import READY
 from gpusharing.core.status.totals import Totals
-
-READY: Final = "Ready"
 
 
 class ConditionNow(NamedTuple):
@@ -31,12 +29,11 @@ class PolicyFigures:
 
 
 def policy_figures(status: SharingPolicyStatus, totals: Totals) -> PolicyFigures:
-    late = Counter(node.reason for node in totals.lagging)
     return PolicyFigures(
         conditions=tuple(ConditionNow(one.type, one.status, one.reason) for one in status.conditions),
         won=totals.won,
         lost=len(totals.lost),
         clients={sharing: totals.clients[sharing] for sharing in Sharing},
         max_clients=totals.places,
-        nodes={READY: totals.ready} | {reason: late[reason] for reason in LagReason},
+        nodes={state: totals.states[state] for state in (READY, *LagReason)},
     )

@@ -31,5 +31,5 @@ def bounded(rows: Mapping[Row, int], shown: AbstractSet[Row]) -> Mapping[Row, in
     """With the sums of those that are not shown."""
     sums: Counter[Row] = Counter()
     for row, number in rows.items():
-        sums[row if row in shown else row._replace(namespace=OTHERS)] += number
+        sums[row if row in shown else Row(row.policy, OTHERS, row.value)] += number
     return sums

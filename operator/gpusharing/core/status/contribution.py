@@ -4,13 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.node_spec import GpuSharing, RefusalReason
 from gpusharing.api.sharing.offers import Offers
-from gpusharing.api.sharing.policy_status import LaggingNode
+from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
 from gpusharing.core.claims.allocation import display_name, tolerates
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import ExaminedPolicy
@@ -20,6 +20,8 @@ from gpusharing.core.rollout.gpu_progress import blocking_holds, failure
 from gpusharing.core.rollout.plan import NodePlan
 from gpusharing.core.state.node_view import GpuView, Hold, NodeView
 from gpusharing.core.status.lagging import Late, is_late, lagging
+
+READY: Final = "Ready"
 
 
 class RefusedOffer(NamedTuple):
@@ -71,6 +73,15 @@ class Contribution:
     @property
     def is_ready(self) -> bool:
         return self.selected and self.won > 0 and self.lagging is None
+
+    @property
+    def state(self) -> str | None:
+        """How far the policy is here. A node can be ready and have a GPU that fails."""
+        if self.lagging is not None:
+            return self.lagging.reason
+        if self.failing:
+            return LagReason.FAILING
+        return READY if self.is_ready else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,8 @@ class Totals:
     """Nodes with GPUs that fail."""
     counted: int = 0
     """Nodes on which GPUs that were won are offered in modes that exclude each other."""
+    states: Counter[str] = field(default_factory=Counter)
+    """Nodes."""
     places: int = 0
     clients: Counter[Sharing] = field(default_factory=Counter)
     without_offers: int = 0
@@ -67,6 +69,8 @@ def _add(totals: Totals, node: Contribution) -> None:
     totals.moving += node.changing and not node.stops
     totals.broken += bool(node.failing)
     totals.counted += node.counted
+    if state := node.state:
+        totals.states[state] += 1
     totals.places += node.places
     totals.clients.update(node.clients)
     totals.without_offers += node.without_offers

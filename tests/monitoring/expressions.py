@@ -28,11 +28,11 @@ def panels() -> Iterator[Any]:
     yield from (panel for panel in DASHBOARD["panels"] if panel["type"] != "row")
 
 
-def _of_panels() -> Iterator[tuple[str, str]]:
+def _targets() -> Iterator[tuple[str, Any]]:
     for panel in panels():
         for target in panel["targets"]:
             legend = f": {target['legendFormat']}" if len(panel["targets"]) > 1 else ""
-            yield f"{panel['title']}{legend}", target["expr"]
+            yield f"{panel['title']}{legend}", target
 
 
 def _of_page() -> Iterator[tuple[str, str]]:
@@ -44,7 +44,11 @@ def _of_page() -> Iterator[tuple[str, str]]:
             yield title.removeprefix("# "), expression
 
 
-PANELS: Final[Mapping[str, str]] = dict(_of_panels())
+PANELS: Final[Mapping[str, str]] = {name: target["expr"] for name, target in _targets()}
+LEGENDS: Final[Mapping[str, list[str]]] = {
+    name: re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]) for name, target in _targets()
+}
+"""The labels in them."""
 QUERIES: Final[Mapping[str, str]] = dict(_of_page())
 VARIABLES: Final[Mapping[str, str]] = {
     variable["name"]: variable["query"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"

@@ -120,15 +120,5 @@ def _is_part(panel: Any) -> bool:
     return bool(panel["fieldConfig"]["defaults"]["unit"] == "percentunit")
 
 
-def test_legends_name_labels_that_are_left() -> None:
-    for panel in panels():
-        for target in panel["targets"]:
-            named = set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")))
-            left = set(labels_named(rendered(target["expr"])))
-            assert named <= left or not any(
-                isinstance(node, promql_parser.AggregateExpr) for node in nodes(rendered(target["expr"]))
-            )
-
-
 def test_recording_rules_are_on_the_page() -> None:
     assert set(re.findall(r"^\| `(\w+:\w+:\w+)` \|", PAGE, re.MULTILINE)) == set(RECORDS)

@@ -12,7 +12,7 @@ from harness.eventually import eventually
 from harness.prometheus import Prometheus, Sample
 from monitoring.bed import PRICES, Bed, bed
 from monitoring.expected import NOTHING, Expected, Places, of_panels, of_queries, promised_by_namespace
-from monitoring.expressions import ALERTS, PANELS, QUERIES, RECORDS, VARIABLES, rendered
+from monitoring.expressions import ALERTS, LEGENDS, PANELS, QUERIES, RECORDS, VARIABLES, rendered
 from monitoring.known_metrics import selectors
 from monitoring.workload import WORKERS
 
@@ -69,6 +69,8 @@ async def is_about_something(prometheus: Prometheus, expression: str) -> None:
 @pytest.mark.parametrize("name", [name for name in PANELS if name not in OF_TIME])
 async def test_panels(monitored: Bed, places: Places, name: str) -> None:
     await returns(monitored.prometheus, runnable(PANELS[name]), of_panels(places)[name])
+    for sample in await monitored.prometheus.query(runnable(PANELS[name])):
+        assert sample.labels.keys() >= set(LEGENDS[name])
 
 
 @pytest.mark.parametrize("name", [name for name in QUERIES if name not in {*OF_GPU_HOURS, NOT_HONORING}])

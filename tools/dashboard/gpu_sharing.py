@@ -111,7 +111,11 @@ _EACH: Final = _Row(
         ),
         bars(
             "Memory used, by GPU",
-            [_of_each_gpu(f"{_MEMORY_USED} / on (cluster, node, gpu_uuid) group_left () gpusharing_gpu_memory_bytes")],
+            [
+                _of_each_gpu(
+                    f"{_MEMORY_USED} / on (cluster, node, gpu_uuid) group_left () gpusharing_gpu_memory_bytes{{{_NODE}}}"
+                )
+            ],
             f"The {_EACH_GPU} GPUs of which claims use most memory.",
             width=8,
         ),

@@ -10,11 +10,12 @@ import pytest_asyncio
 
 from harness.eventually import eventually
 from harness.prometheus import Prometheus, Sample
-from monitoring.bed import PRICES, Bed, bed
+from monitoring.agreement import by_claims, by_nvidia_smi, by_top
+from monitoring.bed import PRICES, Bed, bed, utilization_of
 from monitoring.expected import NOTHING, Expected, Places, of_panels, of_queries, promised_by_namespace
 from monitoring.expressions import ALERTS, LEGENDS, PANELS, QUERIES, RECORDS, VARIABLES, rendered
 from monitoring.known_metrics import selectors
-from monitoring.workload import WORKERS
+from monitoring.workload import GIB, IDLE, MIG, MPS, SHARE, WAITING, WHOLE, WORKERS, come, go
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
 
@@ -184,6 +185,42 @@ async def test_without_honor_labels(monitored: Bed, places: Places) -> None:
 @pytest.mark.parametrize("name", ALERTS)
 async def test_alerts_are_quiet_while_all_is_well(monitored: Bed, name: str) -> None:
     await returns(monitored.prometheus, ALERTS[name]["expr"], NOTHING)
+
+
+async def test_top_says_the_same_as_claims_and_nvidia_smi_while_pods_come_and_go(monitored: Bed) -> None:
+    user = monitored.user
+
+    async def they_agree() -> None:
+        seen, _ = await by_top(user, monitored.prometheus)
+        assert seen.claims == await by_claims(user)
+        assert seen.used == await by_nvidia_smi(user)
+
+    await eventually(they_agree)
+    for worker in (SHARE, MPS, MIG):
+        await go(user, worker)
+        await eventually(they_agree)
+        await come(user, worker._replace(name=f"{worker.name}-again", memory=worker.memory + 1))
+        await eventually(they_agree)
+
+
+async def test_top_has_what_prometheus_has_measured(monitored: Bed) -> None:
+    async def check() -> None:
+        _, found = await by_top(monitored.user, monitored.prometheus)
+        measured = {
+            one["claim"]: (one["memoryUsedMiB"], one["utilization"])
+            for node in found["nodes"]
+            for gpu in node["gpus"]
+            for one in gpu["holders"]
+        }
+        for worker in (IDLE, WHOLE):
+            assert measured[worker.name] == (worker.memory * GIB // 1024**2, worker.utilization / 100)
+        utilizations = {
+            (node["name"], slot): gpu["utilization"] for node in found["nodes"] for slot, gpu in enumerate(node["gpus"])
+        }
+        assert utilizations == {place: utilization_of(*place) / 100 for place in utilizations}, "by DCGM"
+        assert [(one["pod"], "finding" in one) for one in found["waiting"]] == [(WAITING.name, True)]
+
+    await eventually(check)
 
 
 async def test_alerts_of_programs_that_are_away(monitored: Bed) -> None:

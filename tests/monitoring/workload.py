@@ -65,10 +65,18 @@ async def begin(user: User) -> None:
     await user.apply(*POLICIES)
     await user.wait("sharingpolicy", "--all", "--for=condition=Ready")
     # One after the other: so the first ones share a GPU.
-    for worker in (*WORKERS, WAITING):
-        await user.apply(_claim(worker), _pod(user.cluster, worker))
-        if worker is not WAITING:
-            await user.wait(f"pod/{worker.name}", f"--namespace={worker.namespace}", "--for=condition=Ready")
+    for worker in WORKERS:
+        await come(user, worker)
+    await user.apply(_claim(WAITING), _pod(user.cluster, WAITING))
+
+
+async def come(user: User, worker: Worker) -> None:
+    await user.apply(_claim(worker), _pod(user.cluster, worker))
+    await user.wait(f"pod/{worker.name}", f"--namespace={worker.namespace}", "--for=condition=Ready")
+
+
+async def go(user: User, worker: Worker) -> None:
+    await user.delete(f"pod/{worker.name}", f"resourceclaim/{worker.name}", f"--namespace={worker.namespace}", "--now")
 
 
 def _claim(worker: Worker) -> dict[str, Any]:

@@ -27,6 +27,7 @@ ROOMS: Final = (
     "forecasting",
     "kube",
     "nvidia",
+    "occupancy",
     "planning",
     "sharing_tests",
     "snapshots",

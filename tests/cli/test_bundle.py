@@ -17,7 +17,7 @@ import pytest
 
 from explaining.bed import request
 from explaining.scenes import claim, pod
-from gpusharing.cli import bundle_run, exits
+from gpusharing.cli import exits
 from gpusharing.cli.main import main
 from gpusharing.cli.reading import programs
 from gpusharing.snapshots import archive, lines
@@ -294,7 +294,7 @@ def test_large_logs_have_their_end(
 def test_a_node_that_never_ends_its_answer_is_not_waited_for(
     server: Server, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bundle_run, "TIMEOUT", 2.0)
+    monkeypatch.setattr(programs, "TIMEOUT", 2.0)
     server.hanging = {f"{POD}/operator-a/log"}
     code, files, _ = bundle(kubeconfig)
     assert code == exits.OK

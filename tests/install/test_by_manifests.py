@@ -150,6 +150,7 @@ async def test_a_bundle_says_what_the_cluster_says(user: AnyUser, cluster: Insta
         ("explain", "gpu", "node-1/gpu-0"),
         ("explain", "policy", "all-modes"),
         ("plan", "-f", wanted),
+        ("top", "--group", "namespace"),
     ]
 
     async def both_say_the_same() -> None:

@@ -15,6 +15,7 @@ A bundle of gpusharing {version}, of Kubernetes 1.{minor}, read at {taken_at}.
 It can be read without the cluster:
   gpusharing explain pod NAME -n NAMESPACE --snapshot FILE
   gpusharing plan -f POLICIES --snapshot FILE
+  gpusharing top --snapshot FILE
 
 snapshot.json  objects and Events, without annotations, environments, images and volumes of pods; no Secret
 operator/POD   log.txt, of the container before it previous-log.txt, and metrics.txt

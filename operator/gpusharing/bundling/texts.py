@@ -6,7 +6,12 @@ from typing import Any, Final
 
 from gpusharing.snapshots.pseudonyms import Pseudonyms
 
-_SAMPLE: Final = re.compile(r"(?P<head>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?(?P<value> [-+\w.]+)", re.ASCII)
+_NAME: Final = r"(?:gpusharing|process|python)_\w+"
+_SAMPLE: Final = re.compile(
+    rf"(?P<head>{_NAME})(?:\{{(?P<labels>.*)\}})?(?P<value> (?:[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|[-+]?Inf|NaN))",
+    re.ASCII,
+)
+_TYPE: Final = re.compile(rf"# TYPE {_NAME} [a-z]+", re.ASCII)
 _LABEL: Final = re.compile(r'(?P<name>[a-zA-Z_]\w*)="(?P<value>(?:[^"\\]|\\.)*)"', re.ASCII)
 
 
@@ -43,7 +48,7 @@ def anonymous_metrics(text: str, pseudonyms: Pseudonyms) -> str:
 
 
 def _sample(line: str, pseudonyms: Pseudonyms) -> str:
-    if line.startswith("# TYPE "):
+    if _TYPE.fullmatch(line):
         return line
     found = _SAMPLE.fullmatch(line)
     if found is None:

@@ -20,7 +20,7 @@ from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, decode_list, read, read_list, served_versions
 from gpusharing.cli.reading.kubeconfig import access
-from gpusharing.cli.reading.programs import METRICS, TIMEOUT, Texts, read_programs
+from gpusharing.cli.reading.programs import METRICS, Texts, read_programs
 from gpusharing.cli.vocabulary import vocabulary
 from gpusharing.snapshots import archive, file
 from gpusharing.snapshots.anonymous import anonymous
@@ -87,15 +87,13 @@ def _read(arguments: argparse.Namespace) -> Found:
         asks = [_ask(one, oldest) for one in RESOURCES]
         world = replace(read(client, asks), served=served_versions(client))
         programs = read_list(client, Ask(PODS, fallback=_NAMESPACE, labels=_PROGRAMS))
+        choice = choose(programs.objects, world.node_sharings, arguments.nodes)
+        texts = read_programs(client, choice.chosen, since=since)
     world = replace(
         world,
         events=events.wanted(world.events, events.pods_with_devices(world.pods)),
         unread={field: why for field, why in world.unread.items() if field not in _OPTIONAL},
     )
-    choice = choose(programs.objects, world.node_sharings, arguments.nodes)
-    # A node that does not answer is what bundles are made for: the others must not wait for it.
-    with Client(found, timeout=TIMEOUT, attempts=1) as client:
-        texts = read_programs(client, choice.chosen, since=since)
     unread = [
         *(f"{field}: {why}" for field, why in sorted(world.unread.items())),
         *([] if choice.chosen else [f"logs and metrics: {programs.unread or 'no pod of operator or agent was found'}"]),

@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "plan": ("gpusharing.cli.plan", "show what a change of policies would do"),
     "snapshot": ("gpusharing.cli.snapshot", "write the state of a cluster into a file"),
     "test": ("gpusharing.cli.test", "test policies without a cluster"),
+    "top": ("gpusharing.cli.top.command", "show which pods are on which GPU, and which wait"),
     "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }

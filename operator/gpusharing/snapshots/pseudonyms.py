@@ -41,15 +41,12 @@ _KNOWN: Final = frozenset(
     | {"gpusharing-operator", "gpusharing-agent", "operator", "agent"}
 )
 _OF_OTHERS: Final = frozenset({names.DRIVER})
-_CLASSES_OF_ALL: Final = frozenset(
-    {"gpu.nvidia.com", "mig.nvidia.com", "timeslicing.gpu.nvidia.com", "mps.gpu.nvidia.com"}
-)
 _WORDS_OF_APIS: Final = frozenset(
     {"gpu", "mig", "shared", "restricted", "memory", "shares", "threads", "pods", "All", "Equal", "Exists", "In"}
     | {sharing.value for sharing in Sharing}
 )
 """Devices are told apart by them, and a name that is one of them says nothing about anybody."""
-_KEPT: Final = _KNOWN | _CLASSES_OF_ALL | _OF_OTHERS | _WORDS_OF_APIS
+_KEPT: Final = _KNOWN | names.INSTALLED_CLASSES | _OF_OTHERS | _WORDS_OF_APIS
 _LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector"})
 _REFERENCES: Final = frozenset(
     {"namespace", "nodeName", "resourceClaimName", "resourceClaimTemplateName", "pool", "claim", "podGroupName"}

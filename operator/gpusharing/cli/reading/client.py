@@ -49,10 +49,8 @@ class ReadError(Exception):
 class Client:
     """Used by several threads. Raises ReadError, and CommandError if there is no answer."""
 
-    def __init__(self, access: Access, *, timeout: float = _TIMEOUT, attempts: int = _ATTEMPTS) -> None:
+    def __init__(self, access: Access) -> None:
         self.access = access
-        self._timeout = timeout
-        self._attempts = attempts
         url = urlsplit(access.server)
         self._host, self._port = url.hostname or "", url.port
         self._root = url.path
@@ -72,19 +70,27 @@ class Client:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def get(self, path: str, query: Mapping[str, str] | None = None, *, most: int | None = None) -> bytes:
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        attempts: int = _ATTEMPTS,
+        timeout: float = _TIMEOUT,
+        most: int | None = None,
+    ) -> bytes:
         """`most`: no more bytes than these are read, and no longer than the timeout, whoever sends them."""
         target = f"{path}?{urlencode(query)}" if query else path
-        for attempt in range(1, self._attempts + 1):
+        for attempt in range(1, attempts + 1):
             try:
-                status, data = self._ask(target, most)
+                status, data = self._ask(target, timeout, most)
             except (OSError, http.client.HTTPException) as error:
-                if attempt == self._attempts or self._closed.is_set():
+                if attempt == attempts or self._closed.is_set():
                     raise CommandError(f"no answer from {self.access.server}: {error}") from error
             else:
                 if status < 300:
                     return data
-                if attempt == self._attempts or status not in _TRY_LATER:
+                if attempt == attempts or status not in _TRY_LATER:
                     raise ReadError(path, status, _message(data))
             time.sleep(_FIRST_DELAY * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
@@ -104,15 +110,24 @@ class Client:
                 coming = self._threads.submit(self.get, path, {**asked, "continue": found[1].decode()})
             yield data
 
-    def _ask(self, target: str, most: int | None) -> tuple[int, bytes]:
-        connection = self._connection()
-        headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
-        if self.access.authorization:
-            headers["Authorization"] = self.access.authorization
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """Of an answer that goes on. It ends when the server, or a connection that was lost, ends it."""
+        connection = self._connection(_TIMEOUT)
         try:
-            connection.request("GET", self._root + target, headers=headers)
+            connection.request("GET", f"{self._root}{path}?{urlencode(query)}", headers=self._headers())
             response = connection.getresponse()
-            data = response.read() if most is None else _some(response, most, self._timeout)
+            if response.status >= 300:
+                raise ReadError(path, response.status, _message(response.read()))
+            yield from response
+        finally:
+            connection.close()
+
+    def _ask(self, target: str, timeout: float, most: int | None) -> tuple[int, bytes]:
+        connection = self._connection(timeout)
+        try:
+            connection.request("GET", self._root + target, headers=self._headers())
+            response = connection.getresponse()
+            data = response.read() if most is None else _some(response, most, timeout)
         except BaseException:
             connection.close()
             raise
@@ -122,14 +137,23 @@ class Client:
             connection.close()
         return response.status, data
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _headers(self) -> Mapping[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
+        if self.access.authorization:
+            headers["Authorization"] = self.access.authorization
+        return headers
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
         try:
-            return self._idle.get_nowait()
+            connection = self._idle.get_nowait()
         except queue.Empty:
-            pass
-        if self._is_plain:
-            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        return _Connection(self._host, self._port, self.access, self._timeout)
+            if self._is_plain:
+                return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+            return _Connection(self._host, self._port, self.access, timeout)
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        return connection
 
 
 class _Connection(http.client.HTTPSConnection):

@@ -60,8 +60,10 @@ def _of_program(client: Client, program: Program, since: int | None) -> Texts:
     texts = Texts()
     for file, path, query in _requests(program, since):
         name = f"{folder(program)}/{file}"
+        most = LARGEST if file == METRICS else _ANSWER
         try:
-            data = client.get(path, query, most=_ANSWER if file != METRICS else LARGEST)
+            # A node that does not answer is what bundles are made for: the others must not wait for it.
+            data = client.get(path, query, attempts=1, timeout=TIMEOUT, most=most)
         except (ReadError, CommandError) as error:
             texts.unread.append(f"{name}: {error.message if isinstance(error, ReadError) else error}")
         else:

@@ -3,7 +3,7 @@ end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses
 removed. A bundle of it answers as it does."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -170,6 +170,7 @@ async def test_a_bundle_says_what_the_cluster_says(user: AnyUser, cluster: Insta
 
     hidden = written(bundle, kubeconfig, "--anonymous")
     assert hidden.keys() != texts.keys()
+    assert samples(hidden) == samples(texts)
     everything = "\n".join((*hidden, *hidden.values()))
     named_by_people = [
         one["metadata"]["name"]
@@ -179,6 +180,12 @@ async def test_a_bundle_says_what_the_cluster_says(user: AnyUser, cluster: Insta
     assert len(named_by_people) > 10
     assert [name for name in named_by_people if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", everything)] == []
     await user.delete("pod", "greedy", "--grace-period=0")
+
+
+def samples(texts: Mapping[str, str]) -> set[str]:
+    """The names of metrics."""
+    pages = [text for name, text in texts.items() if name.endswith("/metrics.txt")]
+    return {re.split(r"[{ ]", line)[0] for page in pages for line in page.splitlines() if not line.startswith("#")}
 
 
 async def test_a_node_is_drained(user: AnyUser, cluster: InstalledCluster) -> None:

@@ -7,10 +7,8 @@ from typing import Any, Final
 from gpusharing.snapshots.pseudonyms import Pseudonyms
 
 _NAME: Final = r"(?:gpusharing|process|python)_\w+"
-_SAMPLE: Final = re.compile(
-    rf"(?P<head>{_NAME})(?:\{{(?P<labels>.*)\}})?(?P<value> (?:[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|[-+]?Inf|NaN))",
-    re.ASCII,
-)
+_VALUE: Final = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|Inf|NaN)"
+_SAMPLE: Final = re.compile(rf"(?P<head>{_NAME})(?:\{{(?P<labels>.*)\}})?(?P<value> {_VALUE})", re.ASCII)
 _TYPE: Final = re.compile(rf"# TYPE {_NAME} [a-z]+", re.ASCII)
 _LABEL: Final = re.compile(r'(?P<name>[a-zA-Z_]\w*)="(?P<value>(?:[^"\\]|\\.)*)"', re.ASCII)
 

@@ -26,6 +26,8 @@ def test_explanations_come_out_the_same(name: str, tmp_path: Path) -> None:
     expected = said("explain", kind, what, "-n", "ml", "--snapshot", path)
     assert found[0] == expected[0] == status
     assert shape(found[1]) == shape(expected[1])
+    # What the scheduler says is read, too.
+    assert ("cannot allocate all claims" in str(found[1])) == ("cannot allocate all claims" in str(expected[1]))
 
 
 def shape(explanation: Any) -> Any:

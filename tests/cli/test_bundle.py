@@ -276,6 +276,17 @@ def test_no_name_of_anybody(server: Server, kubeconfig: Path) -> None:
     assert any(f"/{agent['metadata']['name']}/" in name for name in files)
 
 
+def test_no_name_of_anybody_with_few_rights(server: Server, kubeconfig: Path) -> None:
+    """Who may only read the namespace of the programs does not get their nodes' names from the World."""
+    server.lists[POD] = server.lists[PODS.path()][:2]
+    server.refused = set(server.lists) - {POD}
+    _, files, world = bundle(kubeconfig, "--anonymous")
+    assert list(world.pods) == []
+    assert [name for name in files if name.endswith("log.txt")]
+    everything = b"\n".join([*map(str.encode, files), *files.values()]).decode()
+    assert [name for name in ("node-1", "operator-a", "agent-a", "jane") if name in everything] == []
+
+
 def test_large_logs_have_their_end(
     server: Server, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

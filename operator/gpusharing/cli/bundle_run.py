@@ -124,7 +124,8 @@ def _events(oldest: str, page: bytes) -> Sequence[Json]:
 def _files(found: Found, *, is_anonymous: bool) -> Mapping[str, bytes]:
     world, texts, unread = found.world, found.texts.files, found.unread
     if is_anonymous:
-        pseudonyms = Pseudonyms.of(world, salt=os.urandom(16), vocabulary=vocabulary())
+        programs = [name for one in found.choice.chosen for name in (one.pod, one.node, one.namespace)]
+        pseudonyms = Pseudonyms.of(world, salt=os.urandom(16), vocabulary=vocabulary(), others=programs)
         texts = {pseudonyms.name(name): _hidden(name, data, pseudonyms) for name, data in texts.items()}
         world = anonymous(world, pseudonyms)
         unread = [pseudonyms.prose(one) for one in unread]

@@ -63,8 +63,9 @@ class Pseudonyms:
         self._vocabulary = _KEPT | {word.lower() for word in vocabulary} | set(vocabulary)
 
     @classmethod
-    def of(cls, world: World, *, salt: bytes, vocabulary: Collection[str]) -> Self:
-        return cls(_of_names(world, salt), salt, vocabulary)
+    def of(cls, world: World, *, salt: bytes, vocabulary: Collection[str], others: Collection[str] = ()) -> Self:
+        """`others`: names that the World may not have, because it was not all read."""
+        return cls(_of_names(world, salt, others), salt, vocabulary)
 
     def name(self, text: str) -> str:
         """Of a field: all names of the World in it are replaced, and nothing else."""
@@ -95,8 +96,9 @@ class Pseudonyms:
         return f"x-{_digest(token, self._salt)}"
 
 
-def _of_names(world: World, salt: bytes) -> Mapping[str, str]:
-    secret = {word for one in RESOURCES for item in world.of(one) for word in _secrets(item)}
+def _of_names(world: World, salt: bytes, others: Collection[str]) -> Mapping[str, str]:
+    secret = set(others)
+    secret |= {word for one in RESOURCES for item in world.of(one) for word in _secrets(item)}
     # What people call containers, the requests of claims, and what Events are about.
     secret |= {word for one in (PODS, CLAIMS, TEMPLATES, EVENTS) for item in world.of(one) for word in _names(item)}
     for one in RESOURCES:

@@ -11,8 +11,8 @@ ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "docs/recipes"
 EXAMPLE: Final = ROOT / "docs/examples/by-label.yaml"
 NAMESPACE: Final = "models"
-OTHERS: Final = {"README", "kueue"}
-"""The index, and a recipe with tests of its own."""
+OTHERS: Final = {"README", "kueue", "volcano"}
+"""The index, and recipes with tests of their own."""
 PAGES: Final = sorted(page.stem for page in FOLDER.glob("*.md") if page.stem not in OTHERS)
 
 Json = Mapping[str, Any]

@@ -133,7 +133,7 @@ async def test_with_another_prometheus_it_says_that_it_does_not_answer(cluster: 
 
 
 class Terminal:
-    """What a program draws in a terminal of 100 columns and 30 lines."""
+    """What a program draws, without colours, in a terminal of 100 columns and 30 lines."""
 
     def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
         self.process = process
@@ -164,7 +164,7 @@ def in_terminal(*command: str) -> Iterator[Terminal]:
         stdin=side,
         stdout=side,
         stderr=side,
-        env=environment | {"TERM": "xterm-256color"},
+        env=environment | {"TERM": "xterm-256color", "NO_COLOR": "1"},
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (Ctrl-C is for who has the terminal)
     )
@@ -182,6 +182,7 @@ async def test_live_it_draws_what_changes_and_leaves_the_terminal_as_it_was(clus
     with in_terminal("top", "--watch", "--kubeconfig", kubeconfig) as terminal:
         await asyncio.to_thread(terminal.until, lambda drawn: b"ml/train-0" in drawn and b"1 pod waits" in drawn)
         assert b"\x1b[?1049h" in terminal.drawn, "it draws beside what was on the screen"
+        assert b"\x1b[36m" not in terminal.drawn, "colours are not wanted"
         assert b"ml/late" not in terminal.drawn
         late = json.loads(json.dumps(world.claims[0]).replace("train-0", "late").replace("node-0", "node-1"))
         await cluster.add_claim(late)

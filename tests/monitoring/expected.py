@@ -13,6 +13,7 @@ GPUS: Final[tuple[tuple[str, ...], ...]] = tuple((node, slot) for node in PRICES
 USED: Final = {worker: worker.utilization / 100 for worker in WORKERS if worker is not MIG}
 """NVML has no utilization of processes on MIG instances."""
 MEMORY_USED: Final = {worker: float(worker.memory * GIB) for worker in WORKERS}
+CONDITIONS: Final = ("Accepted True", "Ready True", "Progressing False", "Conflicted False", "Degraded False")
 
 
 class Expected(NamedTuple):
@@ -26,7 +27,8 @@ NOTHING: Final = Expected((), {})
 
 def of_panels(places: Places) -> Mapping[str, Expected]:
     promised = _promised(places)
-    memory = places[WHOLE].memory
+    # Of a GPU, as much as programs can use.
+    memory = places[MPS].memory
     memory_promised = memory + OF_MPS + places[MIG].memory
     per_gpu = {worker: amount / memory for worker, amount in MEMORY_USED.items()}
     return {
@@ -53,7 +55,7 @@ def of_panels(places: Places) -> Mapping[str, Expected]:
                 "MPS taken": 1,
                 "MPS free": 3,
                 "MIG taken": 1,
-                "MIG free": 7,
+                "MIG free": 6,
             },
         ),
         "Claims and their GPUs": _by_claim(promised, places, "node", "gpu_uuid", "device"),
@@ -63,6 +65,10 @@ def of_panels(places: Places) -> Mapping[str, Expected]:
             "namespace policy sharing", {"red shares TimeSlicing": 2 / QUOTA, "blue shares TimeSlicing": 1 / QUOTA}
         ),
         "Idle holders": _by_claim({IDLE: promised[IDLE]}, places, "node", "device"),
+        "Conditions": _by(
+            "policy type status",
+            {f"{policy} {condition}": 1 for policy in ("shares", "parts") for condition in CONDITIONS},
+        ),
         "GPUs and clients by policy: {{policy}}: GPUs": _by("policy", {"shares": 2, "parts": 2}),
         "GPUs and clients by policy: {{policy}}: clients": _by("policy", {"shares": 3, "parts": 2}),
         "Rollout": _by("policy state", {"shares Ready": 1, "parts Ready": 1}),
@@ -91,6 +97,9 @@ def of_queries(places: Places) -> Mapping[str, Expected]:
         ),
         "Memory used by claims, by namespace": _by_namespace(MEMORY_USED),
         "GPUs of which nothing is promised": NOTHING,
+        "Idle holders: claims of at least an hour that used less than 5 % of their GPU at any time of it": _by_claim(
+            {IDLE: promised[IDLE]}, places, "device"
+        ),
         "Waiting claims by reason": _by("reason", {"NotPlaced": 1}),
         "Waiting claims by namespace and policy": _by("namespace policy", {"red shares": 1}),
         "Quotas that are used up": _by("namespace policy sharing", {"red shares TimeSlicing": QUOTA}),

@@ -98,7 +98,7 @@ def _pod(cluster: GpuCluster, worker: Worker) -> dict[str, Any]:
         mounts = [{"name": "driver", "mountPath": str(node.directory)}]
         if worker.memory:
             program = str(node.directory / "bin/cuda-process")
-            command = [program, f"--memory={worker.memory}G", f"--utilization={worker.utilization}"]
+            command = [program, "--dev=/dev", f"--memory={worker.memory}G", f"--utilization={worker.utilization}"]
     container = {
         "name": "main",
         "image": SHELL,

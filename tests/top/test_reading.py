@@ -21,7 +21,7 @@ CLAIM = {"claim_uid": "u", "device": "gpu-0"}
 
 
 def answer(*samples: tuple[str, Mapping[str, str], str]) -> bytes:
-    result = [{"metric": {"__name__": name, **labels}, "value": [1.5, value]} for name, labels, value in samples]
+    result = [{"metric": {"__name__": name} | dict(labels), "value": [1.5, value]} for name, labels, value in samples]
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
 
 

@@ -113,9 +113,10 @@ def _series_of_others(cluster: GpuCluster) -> Iterator[str]:
         yield f'node_gpu_hourly_cost{{node="{node}",instance="{node}"}} {PRICES[node]}'
         for index, gpu in enumerate(simulated.gpus()):
             known = f'gpu="{index}",UUID="{gpu.uuid}",Hostname="{node}"'
-            yield f"DCGM_FI_DEV_GPU_UTIL{{{known}}} {utilization_of(node, index)}"
-            # As of an instance of MIG, with the UUID of its GPU.
-            yield f'DCGM_FI_DEV_GPU_UTIL{{{known},GPU_I_ID="9"}} 0'
+            for name, value in dcgm_values(node, index).items():
+                yield f"{name}{{{known}}} {value}"
+                # As of an instance of MIG, with the UUID of its GPU.
+                yield f'{name}{{{known},GPU_I_ID="9"}} 0'
     for worker in WORKERS:
         # A claim of two pods.
         for pod in (worker.name, f"{worker.name}-too"):
@@ -123,9 +124,9 @@ def _series_of_others(cluster: GpuCluster) -> Iterator[str]:
             yield f"kube_pod_resourceclaim_info{{{labels}}} 1"
 
 
-def utilization_of(node: str, slot: int) -> int:
-    """By DCGM."""
-    return 10 * int(node[-1]) + slot
+def dcgm_values(node: str, slot: int) -> Mapping[str, float]:
+    """Another one for each GPU."""
+    return {"DCGM_FI_DEV_GPU_UTIL": 10 * int(node[-1]) + slot, "DCGM_FI_DEV_FB_USED": 1000 * int(node[-1]) + slot}
 
 
 async def _our_targets(cluster: GpuCluster) -> list[Json]:

@@ -78,6 +78,11 @@ async def test_queries(monitored: Bed, places: Places, name: str) -> None:
     await returns(monitored.prometheus, runnable(QUERIES[name]), of_queries(places)[name])
 
 
+async def test_pods_are_those_of_the_claims(monitored: Bed) -> None:
+    for sample in await monitored.prometheus.query(QUERIES["Pods behind claims"]):
+        assert sample.labels["pod"].removesuffix("-too") == sample.labels["claim"]
+
+
 async def test_panels_of_times(monitored: Bed) -> None:
     async def check() -> None:
         took = by_labels(await monitored.prometheus.query(runnable(PANELS["Time to prepare a claim"])), ("sharing",))

@@ -19,7 +19,7 @@ from harness.processes import Process
 from harness.prometheus import Prometheus
 from monitoring.expressions import MONITORING, PAGE, RULES
 from monitoring.static_exporter import static_exporter
-from monitoring.workload import WORKERS, Worker, begin
+from monitoring.workload import SHARE, WAITING, WORKERS, Worker, create, prepare, start
 from node.user import User
 
 Json = dict[str, Any]
@@ -104,8 +104,23 @@ async def bed(programs: Path, directory: Path) -> AsyncIterator[Bed]:
         )
         for server in (prometheus, not_honoring):
             await stack.enter_async_context(server)
-        await begin(user)
+        await _start_workload(user, prometheus)
         yield Bed(user, prometheus, not_honoring)
+
+
+async def _start_workload(user: User, prometheus: Prometheus) -> None:
+    """One claim after the other, so that the first ones share a GPU."""
+
+    async def first_one_is_counted() -> None:
+        """A rate needs a series that is there before it increases."""
+        assert await prometheus.query(f'gpusharing_agent_prepare_duration_seconds_count{{node="{SHARE.node}"}}')
+
+    await prepare(user)
+    for worker in WORKERS:
+        await start(user, worker)
+        if worker is SHARE:
+            await eventually(first_one_is_counted)
+    await create(user, WAITING)
 
 
 def _series_of_others(cluster: GpuCluster) -> Iterator[str]:

@@ -87,7 +87,7 @@ async def test_panels_of_times(monitored: Bed) -> None:
     async def check() -> None:
         took = by_labels(await monitored.prometheus.query(runnable(PANELS["Time to prepare a claim"])), ("sharing",))
         assert took.keys() == {("Exclusive",), ("TimeSlicing",), ("MPS",), ("MIG",)}
-        # Of others there was but one: a rate needs two.
+        # Of the other modes there was but one claim, which made the series.
         assert 0 < took["TimeSlicing",] < 60
         [age] = await monitored.prometheus.query(runnable(PANELS["Age of changes"]))
         assert 0 <= age.value < 60

@@ -10,11 +10,9 @@ from typing import Any, Final
 
 import yaml
 
-from gpusharing import sim
 from gpusharing.core import quantities
 from harness.eventually import eventually
 from harness.gpu_cluster import NAMESPACE, GpuCluster
-from harness.node import Node
 from harness.processes import Process
 from harness.prometheus import Prometheus
 from monitoring.expressions import MONITORING, PAGE, RULES
@@ -28,15 +26,6 @@ PRICES: Final = {"node-1": 2.0, "node-2": 3.5}
 """Of a GPU for an hour."""
 _ENDPOINT: Final = yaml.safe_load((MONITORING / "podmonitor.yaml").read_text())["spec"]["podMetricsEndpoints"][0]
 [_RESTORING] = re.findall(r"^```yaml\nmetricRelabelings:\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-
-
-class MonitoredCluster(GpuCluster):
-    def _simulate(self, node: Node) -> sim.SimNode:
-        simulated = super()._simulate(node)
-        # Agents find the claims of processes by their control groups, as the node's kernel names them.
-        (simulated.sys / "fs").mkdir(exist_ok=True)
-        (simulated.sys / "fs/cgroup").symlink_to("/sys/fs/cgroup")
-        return simulated
 
 
 @dataclass(frozen=True)
@@ -81,7 +70,7 @@ class Bed:
 @asynccontextmanager
 async def bed(programs: Path, directory: Path) -> AsyncIterator[Bed]:
     async with AsyncExitStack() as stack:
-        cluster = MonitoredCluster(node_names=["node-1", "node-2"], gpus="H100-80GB:2", with_cgroup2=True)
+        cluster = GpuCluster(node_names=["node-1", "node-2"], gpus="H100-80GB:2")
         user = User(await stack.enter_async_context(cluster))
         exporter = stack.enter_context(static_exporter("\n".join(_series_of_others(cluster)) + "\n"))
         others = _scraped("others", [_target(exporter)], honor_labels=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from monitoring.bed import PRICES, Place, utilization_of
+from monitoring.bed import PRICES, Place, dcgm_values
 from monitoring.workload import GIB, IDLE, MIG, MPS, OF_MPS, QUOTA, SHARE, WHOLE, WORKERS, Worker
 
 Amounts = Mapping[Worker, float]
@@ -84,20 +84,23 @@ def of_panels(places: Places) -> Mapping[str, Expected]:
 
 def of_queries(places: Places) -> Mapping[str, Expected]:
     promised = _promised(places)
-    utilization = {worker: utilization_of(place.node, int(place.slot)) for worker, place in places.items()}
+    by_dcgm = {worker: dcgm_values(place.node, int(place.slot)) for worker, place in places.items()}
+    utilization = {worker: values["DCGM_FI_DEV_GPU_UTIL"] for worker, values in by_dcgm.items()}
+    used = {worker: values["DCGM_FI_DEV_FB_USED"] for worker, values in by_dcgm.items()}
+    told = {worker: amount for worker, amount in promised.items() if worker in USED}
     return {
         "Pods behind claims": _by_claim(dict.fromkeys(WORKERS, 1.0), places, "gpu_uuid"),
-        "Utilization of the GPU of each claim, by NVIDIA's DCGM exporter": _by_claim(utilization, places, "gpu_uuid"),
-        "Utilization of the GPU of each pod": _by_claim(utilization, places, "gpu_uuid"),
+        "Utilization of the GPU of each pod, by NVIDIA's dcgm-exporter": _by_claim(utilization, places, "gpu_uuid"),
+        "Memory used on the GPU of each claim, in MiB": _by_claim(used, places, "gpu_uuid"),
         "What part of the GPUs each namespace was promised": _by_namespace(promised, len(GPUS)),
-        "What part of the GPUs each namespace uses": _by_namespace(USED, len(GPUS)),
-        "Used of what was promised, by namespace": _by(
+        "What part of the GPUs each namespace uses, without MIG": _by_namespace(USED, len(GPUS)),
+        "Used of what was promised, by namespace, of claims that have both": _by(
             "namespace",
-            {name: _of_namespace(USED, name) / _of_namespace(promised, name) for name in ("red", "blue")},
+            {name: _of_namespace(USED, name) / _of_namespace(told, name) for name in ("red", "blue")},
         ),
         "Memory used by claims, by namespace": _by_namespace(MEMORY_USED),
         "GPUs of which nothing is promised": NOTHING,
-        "Idle holders: claims of at least an hour that used less than 5 % of their GPU at any time of it": _by_claim(
+        "Claims of at least an hour that used less than 5 % of their GPU at any time of it, without MIG": _by_claim(
             {IDLE: promised[IDLE]}, places, "device"
         ),
         "Waiting claims by reason": _by("reason", {"NotPlaced": 1}),

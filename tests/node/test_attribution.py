@@ -1,5 +1,7 @@
-"""Who has what: claims in the API, nvidia-smi on the node and the agent's metrics agree while pods come and go."""
+"""Who has what: claims, nvidia-smi on the node, the agent's metrics and `top` agree while pods come and go."""
 
+import json
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -110,10 +112,23 @@ class Tenant(User):
             assert claims.keys() == set(pods)
             assert await self.by_metrics(owners) == claims
             assert await self.by_smi() == Counter((has.gpu, has.memory) for has in claims.values())
+            await self._top_agrees(claims)
             await self._infos_agree(owners, claims)
             await self._ratios_agree(owners)
 
         await eventually(check)
+
+    async def _top_agrees(self, claims: Mapping[str, Has]) -> None:
+        """Also with the agent about ratios."""
+        command = [sys.executable, "-m", "gpusharing", "top", "-o", "json"]
+        found = json.loads(await run([*command, "--kubeconfig", self.cluster.kubeconfig]))
+        holders = [(gpu["uuid"], one) for node in found["nodes"] for gpu in node["gpus"] for one in gpu["holders"]]
+        assert {one["pods"][0]: (gpu, one["device"]) for gpu, one in holders} == {
+            name: has[:2] for name, has in claims.items()
+        }
+        samples = await self.page("gpusharing_claim_share_ratio")
+        ratios = {sample.labels["claim_uid"]: sample.value for sample in samples}
+        assert {one["uid"]: one["ratio"] for _, one in holders} == pytest.approx(ratios, abs=0.0001)
 
     async def _infos_agree(self, owners: Mapping[str, str], claims: Mapping[str, Has]) -> None:
         instances = {

@@ -13,7 +13,7 @@ import pytest_asyncio
 from harness.commands import run
 from harness.eventually import eventually
 from harness.prometheus import Prometheus, Sample
-from monitoring.bed import PRICES, Bed, bed, utilization_of
+from monitoring.bed import PRICES, Bed, bed, dcgm_values
 from monitoring.expected import NOTHING, Expected, Places, of_panels, of_queries, promised_by_namespace
 from monitoring.expressions import ALERTS, LEGENDS, PANELS, QUERIES, RECORDS, VARIABLES, rendered
 from monitoring.known_metrics import selectors
@@ -209,12 +209,11 @@ async def test_top_shows_what_was_measured(monitored: Bed) -> None:
             for one in gpu["holders"]
         }
         assert measured == {one.name: (one.memory * GIB // MIB, one.utilization / 100) for one in WORKERS}
-        # DCGM says how busy GPUs are; it does not say here how much of their memory is used.
-        assert {place: gpu["utilization"] for place, gpu in gpus.items()} == {
-            place: utilization_of(*place) / 100 for place in gpus
+        of_gpus = {place: (gpu["memoryUsedMiB"], gpu["utilization"]) for place, gpu in gpus.items()}
+        dcgm = {place: dcgm_values(*place) for place in gpus}
+        assert of_gpus == {
+            place: (found["DCGM_FI_DEV_FB_USED"], found["DCGM_FI_DEV_GPU_UTIL"] / 100) for place, found in dcgm.items()
         }
-        used = sum(gpu["memoryUsedMiB"] for gpu in gpus.values())
-        assert used == sum(one.memory for one in WORKERS) * GIB // MIB
         assert [one["pod"] for one in found["waiting"] if "finding" in one] == [WAITING.name]
         assert found["notes"] == []
 

@@ -55,8 +55,7 @@ POLICIES: Final = (
 )
 
 
-async def begin(user: User) -> None:
-    """Returns when all that can run does."""
+async def prepare(user: User) -> None:
     namespaces = {worker.namespace for worker in WORKERS}
     for name in namespaces:
         await user.apply(_object("v1", "Namespace", name, "", labels={"team": "colours"}))
@@ -64,19 +63,15 @@ async def begin(user: User) -> None:
         await user.wait("serviceaccount/default", f"--namespace={name}", "--for=create")
     await user.apply(*POLICIES)
     await user.wait("sharingpolicy", "--all", "--for=condition=Ready")
-    # One after the other: so the first ones share a GPU.
-    for worker in WORKERS:
-        await come(user, worker)
-    await user.apply(_claim(WAITING), _pod(user.cluster, WAITING))
 
 
-async def come(user: User, worker: Worker) -> None:
+async def create(user: User, worker: Worker) -> None:
     await user.apply(_claim(worker), _pod(user.cluster, worker))
+
+
+async def start(user: User, worker: Worker) -> None:
+    await create(user, worker)
     await user.wait(f"pod/{worker.name}", f"--namespace={worker.namespace}", "--for=condition=Ready")
-
-
-async def go(user: User, worker: Worker) -> None:
-    await user.delete(f"pod/{worker.name}", f"resourceclaim/{worker.name}", f"--namespace={worker.namespace}", "--now")
 
 
 def _claim(worker: Worker) -> dict[str, Any]:
@@ -98,7 +93,7 @@ def _pod(cluster: GpuCluster, worker: Worker) -> dict[str, Any]:
         mounts = [{"name": "driver", "mountPath": str(node.directory)}]
         if worker.memory:
             program = str(node.directory / "bin/cuda-process")
-            command = [program, f"--memory={worker.memory}G", f"--utilization={worker.utilization}"]
+            command = [program, "--dev=/dev", f"--memory={worker.memory}G", f"--utilization={worker.utilization}"]
     container = {
         "name": "main",
         "image": SHELL,

@@ -133,7 +133,7 @@ async def test_with_another_prometheus_it_says_that_it_does_not_answer(cluster: 
 
 
 class Terminal:
-    """What a program draws in a terminal of 100 columns and 30 lines."""
+    """What a program draws, without colours, in a terminal of 100 columns and 30 lines."""
 
     def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
         self.process = process
@@ -160,13 +160,12 @@ def in_terminal(*command: str) -> Iterator[Terminal]:
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
     process = subprocess.Popen(
-        [sys.executable, "-m", "gpusharing", *command],
+        # Ctrl-C is for the program that the terminal belongs to.
+        ["setsid", "--ctty", sys.executable, "-m", "gpusharing", *command],
         stdin=side,
         stdout=side,
         stderr=side,
-        env=environment | {"TERM": "xterm-256color"},
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (Ctrl-C is for who has the terminal)
+        env=environment | {"TERM": "xterm-256color", "NO_COLOR": "1"},
     )
     os.close(side)
     try:
@@ -182,6 +181,7 @@ async def test_live_it_draws_what_changes_and_leaves_the_terminal_as_it_was(clus
     with in_terminal("top", "--watch", "--kubeconfig", kubeconfig) as terminal:
         await asyncio.to_thread(terminal.until, lambda drawn: b"ml/train-0" in drawn and b"1 pod waits" in drawn)
         assert b"\x1b[?1049h" in terminal.drawn, "it draws beside what was on the screen"
+        assert b"\x1b[36m" not in terminal.drawn, "colours are not wanted"
         assert b"ml/late" not in terminal.drawn
         late = json.loads(json.dumps(world.claims[0]).replace("train-0", "late").replace("node-0", "node-1"))
         await cluster.add_claim(late)

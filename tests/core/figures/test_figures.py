@@ -82,7 +82,7 @@ def test_a_gpu_that_fails_later() -> None:
     gpus = (first.model_copy(update={"conditions": (broken,)}), second)
     status = at.node_sharings["n1"].status.model_copy(update={"gpus": gpus})
     failing = at.node_sharings["n1"].model_copy(update={"status": status})
-    at = replace(at, node_sharings=at.node_sharings | {"n1": failing})
+    at = replace(at, node_sharings={**at.node_sharings, "n1": failing})
     assert figures(at).policies["p"].nodes == dict.fromkeys(["Ready", *LagReason], 0) | {"Ready": 1, "Failing": 1}
 
 

@@ -235,12 +235,12 @@ def _not_evicted(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
 def _clients_by_policy(view: NodeView, decided: Sequence[GpuSharing]) -> Mapping[str, Mapping[Sharing, int]]:
     """Of the policies in force, not of those to come."""
     in_force = {gpu.uuid: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
-    clients: defaultdict[str, Counter[Sharing]] = defaultdict(Counter)
+    modes: defaultdict[str, list[Sharing]] = defaultdict(list)
     for gpu in decided:
         if gpu.allocated and gpu.uuid in in_force:
-            modes = (names.sharing_of_device(device.device) for device in gpu.allocated)
-            clients[in_force[gpu.uuid]].update(filter(None, modes))
-    return clients
+            found = [names.sharing_of_device(device.device) for device in gpu.allocated]
+            modes[in_force[gpu.uuid]] += filter(None, found)
+    return {policy: Counter(found) for policy, found in modes.items()}
 
 
 def _is_counted(offers: Offers) -> bool:

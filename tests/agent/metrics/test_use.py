@@ -18,6 +18,7 @@ from gpusharing.agent.metrics.exposition import Metric
 from gpusharing.agent.metrics.use import ClaimUse
 from gpusharing.agent.state.models import MetadataMount
 from gpusharing.agent.state.records import Records
+from gpusharing.agent.steps import InternalErrors, Steps
 from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.api import names
 from gpusharing.api.names import MigPlace
@@ -49,7 +50,13 @@ class Place:
         walls = Walls(hardware, self.records, CdiSpecs(()), state=directory / "state", packaged=directory / "none")
         claims = ContainerClaims(self.metadata)
         self.use = ClaimUse(
-            node="n1", hardware=hardware, records=self.records, walls=walls, claims=claims, cgroups=directory
+            node="n1",
+            hardware=hardware,
+            records=self.records,
+            walls=walls,
+            claims=claims,
+            cgroups=directory,
+            steps=Steps(InternalErrors()),
         )
 
     def prepare(self, name: str, *devices: str, gpu: int = 0, told: bool = True, mig: dict[str, str] = {}) -> None:  # noqa: B006

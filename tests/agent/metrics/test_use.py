@@ -12,6 +12,7 @@ import pytest_asyncio
 from agent.metrics.pages import samples_of
 from agent.samples import prepared_claim, prepared_device
 from gpusharing import sim
+from gpusharing.agent.containers import of_processes
 from gpusharing.agent.containers.of_processes import ContainerClaims
 from gpusharing.agent.metrics import catalogue, use
 from gpusharing.agent.metrics.exposition import Metric
@@ -191,6 +192,20 @@ async def test_nobody_speaks_for_another_claim(place: Place, tmp_path: Path) -> 
         place.run(pid, 1, 90)
         assert await place.memory() == {"victim": 0}
         assert await place.utilization() == {"victim": 0}
+
+
+async def test_whoever_mounts_without_end_is_not_read_without_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.prepare("a", SHARE)
+    place.prepare("b", SHARE)
+    with place.container("a") as pid, place.container("b") as other:
+        place.run(pid, 1, 10)
+        place.run(other, 2, 10)
+        mounts = Path(f"/proc/{pid}/mountinfo").read_bytes()
+        monkeypatch.setattr(of_processes, "_MOST", mounts.index(b"uid-a"))
+        # Its last mount is not seen any more, and that of nobody else is taken for it.
+        assert await place.memory() == {"a": 0, "b": 0}
 
 
 async def test_what_cannot_be_told_is_not_said_to_be_nothing(place: Place) -> None:

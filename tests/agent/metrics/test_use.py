@@ -194,6 +194,10 @@ async def test_nobody_speaks_for_another_claim(place: Place, tmp_path: Path) -> 
         assert await place.utilization() == {"victim": 0}
 
 
+def mounts_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/mountinfo").read_bytes()
+
+
 async def test_whoever_mounts_without_end_is_not_read_without_end(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,8 +206,7 @@ async def test_whoever_mounts_without_end_is_not_read_without_end(
     with place.container("a") as pid, place.container("b") as other:
         place.run(pid, 1, 10)
         place.run(other, 2, 10)
-        mounts = Path(f"/proc/{pid}/mountinfo").read_bytes()
-        monkeypatch.setattr(of_processes, "_MOST", mounts.index(b"uid-a"))
+        monkeypatch.setattr(of_processes, "_MOST", mounts_of(pid).index(b"uid-a"))
         # Its last mount is not seen any more, and that of nobody else is taken for it.
         assert await place.memory() == {"a": 0, "b": 0}
 

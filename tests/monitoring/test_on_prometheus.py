@@ -108,8 +108,7 @@ async def test_rules_record_what_their_expressions_return(monitored: Bed, name: 
 
 
 async def test_gpu_hours_and_money_add_up_to_the_hardware(monitored: Bed) -> None:
-    # Rules of a group have values of the same moments.
-    at = time.time() - 2
+    at = evaluated()
     found = {name: await total(monitored.prometheus, QUERIES[name], at) for name in OF_GPU_HOURS}
     hardware = "sum by (node) (sum_over_time(node:gpusharing_gpus:count[1d])) / 60"
     hours = by_labels(await monitored.prometheus.query(hardware, at=at), ("node",))
@@ -118,6 +117,11 @@ async def test_gpu_hours_and_money_add_up_to_the_hardware(monitored: Bed) -> Non
     assert of_day + unpromised == pytest.approx(sum(hours.values()))
     assert money + unpromised_money == pytest.approx(sum(hours[node,] * price for node, price in PRICES.items()))
     assert min(found.values()) > 0
+
+
+def evaluated() -> float:
+    """A time of which all rules of a group have been evaluated."""
+    return time.time() - 5
 
 
 async def total(prometheus: Prometheus, expression: str, at: float) -> float:
@@ -132,7 +136,7 @@ async def test_gpu_hours_of_namespaces_are_what_they_were_promised(
     lately = runnable(expression).replace("[1d]", f"[{SOON}]")
 
     async def check() -> None:
-        at = time.time() - 2
+        at = evaluated()
         hours = await monitored.prometheus.query(lately, at=at)
         [looks] = await monitored.prometheus.query(
             f'count_over_time(node:gpusharing_gpus:count{{node="node-1"}}[{SOON}])', at=at

@@ -211,12 +211,12 @@ async def test_top_shows_what_was_measured(monitored: Bed) -> None:
         found = json.loads(await run(command))
         gpus = {(node["name"], slot): gpu for node in found["nodes"] for slot, gpu in enumerate(node["gpus"])}
         measured = {
-            one["claim"]: (one["memoryUsedMiB"], one.get("utilization", 0))
+            one["claim"]: (one.get("memoryUsedMiB"), one.get("utilization", 0))
             for gpu in gpus.values()
             for one in gpu["holders"]
         }
         assert measured == {one.name: (one.memory * GIB // MIB, one.utilization / 100) for one in WORKERS}
-        of_gpus = {place: (gpu["memoryUsedMiB"], gpu["utilization"]) for place, gpu in gpus.items()}
+        of_gpus = {place: (gpu.get("memoryUsedMiB"), gpu.get("utilization")) for place, gpu in gpus.items()}
         dcgm = {place: dcgm_values(*place) for place in gpus}
         assert of_gpus == {
             place: (has["DCGM_FI_DEV_FB_USED"], has["DCGM_FI_DEV_GPU_UTIL"] / 100) for place, has in dcgm.items()

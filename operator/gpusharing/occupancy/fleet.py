@@ -16,16 +16,15 @@ class Holder:
     uid: str
     pods: tuple[str, ...] = ()
     device: str
-    mode: Sharing | None
-    """None: the device has a name that this version does not know."""
+    mode: Sharing
     profile: str = ""
     """Of a MIG device: 3g.40gb."""
     shares: int = 1
     """Of a shared GPU; of a MIG device its compute slices."""
-    ratio: float = 0.0
-    """Which part of the GPU the claim was promised."""
+    ratio: float | None = None
+    """Which part of the GPU the claim was promised. None: not known."""
     memory_promised: int | None = None
-    """None: it may use all that the others leave."""
+    """None: nothing limits it."""
     memory_used: int | None = None
     """None: nobody knows."""
     utilization: float | None = None
@@ -50,8 +49,8 @@ class GpuUse:
     shares_taken: int = 0
     shares_total: int | None = None
     """Of the mode in use; of an idle GPU the most that it offers. None: not known."""
-    ratio: float = 0.0
-    """Which part of it is promised to claims."""
+    ratio: float | None = 0.0
+    """Which part of it is promised to claims. None: not known."""
     memory_promised: int = 0
     memory_used: int | None = None
     utilization: float | None = None
@@ -59,8 +58,12 @@ class GpuUse:
     """The reason why it cannot be used, such as FatalXid; empty: nothing is known to be wrong."""
     holders: tuple[Holder, ...] = ()
     """In the order of devices, then of names."""
-    hidden: int = 0
-    """Claims of namespaces that the caller may not read. Their part is in the sums."""
+    hidden_claims: tuple[str, ...] = ()
+    """The uids of claims that the caller may not read. Their part is in the sums."""
+
+    @property
+    def hidden(self) -> int:
+        return len(self.hidden_claims)
 
     @property
     def name(self) -> str:
@@ -68,7 +71,7 @@ class GpuUse:
 
     @property
     def is_idle(self) -> bool:
-        return not self.holders and not self.hidden
+        return not self.holders and not self.hidden_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ STYLES: Final = {
     Sharing.MPS: "mps",
     Sharing.MIG: "mig",
 }
-HIDDEN: Final = "hidden"
+HIDDEN: Final = "others"
 _MOST_CELLS: Final = 16
 """Shares that are drawn one by one; more would only be stripes."""
 
@@ -56,7 +56,7 @@ def _parts(gpu: GpuUse) -> Iterator[tuple[float, str, str]]:
         known = sum(holder.shares for holder in gpu.holders)
         yield 100.0 * max(gpu.shares_taken - known, 0) / total, HIDDEN, label
     else:
-        yield 100.0 * max(gpu.ratio - sum(holder.ratio or 0.0 for holder in gpu.holders), 0.0), HIDDEN, label
+        yield 100.0 * max((gpu.ratio or 0.0) - sum(one.ratio or 0.0 for one in gpu.holders), 0.0), HIDDEN, label
 
 
 def _width(holder: Holder, total: int | None) -> float:

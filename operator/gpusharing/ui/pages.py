@@ -34,8 +34,9 @@ MODES: Final = {
 class Pages:
     """Used by several threads."""
 
-    def __init__(self, **same: Any) -> None:
+    def __init__(self, *, root: str, **same: Any) -> None:
         """`same`: what is the same on all pages."""
+        self.root = root
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -45,7 +46,7 @@ class Pages:
             auto_reload=False,
         )
         self._templates.filters |= {"gib": gib, "clock": _clock}
-        self._templates.globals |= {**same, "titles": {ALL: "All GPUs", **MODES}}
+        self._templates.globals |= {"root": root, **same, "titles": {ALL: "All GPUs", **MODES}}
 
     def page(self, template: str, **values: Any) -> bytes:
         return self._templates.get_template(template).render(**values).encode()

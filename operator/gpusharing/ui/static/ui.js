@@ -2,6 +2,7 @@
 "use strict";
 
 let opener = null;
+let isOpening = false;
 
 document.addEventListener("htmx:sseOpen", () => live(true));
 document.addEventListener("htmx:sseError", () => live(false));
@@ -13,13 +14,16 @@ function live(works) {
 }
 
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (event.target.id.startsWith("open-")) opener = event.target.id;
+  if (!event.target.id.startsWith("open-")) return;
+  opener = event.target.id;
+  isOpening = true;
 });
 
-// The details begin at their heading, also for those who hear the page.
+// Who opens details comes to their heading, also by ear; when they are drawn again, nobody is moved.
 document.addEventListener("htmx:afterSwap", (event) => {
-  const heading = event.detail.target.id === "panel" && event.detail.target.querySelector("h2");
-  if (heading && opener) heading.focus();
+  if (!isOpening || event.detail.target.id !== "panel") return;
+  isOpening = false;
+  event.detail.target.querySelector("h2").focus();
 });
 
 document.addEventListener("keydown", (event) => {

@@ -1,0 +1,69 @@
+"""What the page shows, and where it comes from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.explaining.explanation import Explanation
+from gpusharing.occupancy.fleet import Fleet
+from gpusharing.planning.changes import Plan
+from gpusharing.ui.history import Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    number: int = 0
+    """A later one has a higher number."""
+    fleet: Fleet = Fleet()
+    policies: tuple[SharingPolicy, ...] = ()
+    """By name."""
+    problem: str = ""
+    """Why it may be old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    at: str
+    about: str
+    reason: str
+    message: str
+    is_warning: bool = False
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """About one object."""
+
+    explanation: Explanation
+    users: tuple[Explanation, ...] = ()
+    """Of a GPU: its claims."""
+    events: tuple[Event, ...] = ()
+    """The latest first."""
+    policy: SharingPolicy | None = None
+
+
+class PlanError(Exception):
+    """Why there is no plan, with the place in the text."""
+
+
+class Source(Protocol):
+    """Used by several threads."""
+
+    @property
+    def samples(self) -> Sequence[Sample]: ...
+
+    def picture(self) -> Picture: ...
+
+    def later(self, number: int, patience: float) -> Picture:
+        """As soon as there is one; after `patience` seconds the same."""
+
+    def gpu(self, node: str, name: str) -> Details | None: ...
+
+    def pod(self, namespace: str, name: str) -> Details | None: ...
+
+    def policy(self, name: str) -> Details | None: ...
+
+    def plan(self, text: bytes) -> Plan:
+        """Raises PlanError."""

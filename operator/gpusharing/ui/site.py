@@ -1,0 +1,132 @@
+"""Which page a URL is."""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from gpusharing.core.text import counted
+from gpusharing.planning import reports
+from gpusharing.ui import updates
+from gpusharing.ui.charts import chart
+from gpusharing.ui.exchange import EVENTS, Answer, Request
+from gpusharing.ui.pages import TYPES, Pages, static
+from gpusharing.ui.picture import Details, Picture, PlanError, Source
+from gpusharing.ui.rows import node_rows
+from gpusharing.ui.sections import finding_row, policy_rows, policy_state, summary, waiting_rows
+from gpusharing.ui.viewing import Shown, View
+
+SEEN: Final = "What this process has seen."
+"""Where the history comes from, unless it is a Prometheus."""
+
+
+class UiSite:
+    def __init__(self, source: Source, *, cluster: str, root: str, source_of_history: str = SEEN) -> None:
+        """`root` stands before every path."""
+        self._source = source
+        self._pages = Pages(cluster=cluster, root=root)
+        self._source_of_history = source_of_history
+
+    def answer(self, request: Request) -> Answer:
+        match request.path:
+            case ("" | "plan",) if request.form is not None:
+                return self._plan(request)
+            case _ if request.form is not None:
+                return self._missing(request)
+            case ("",):
+                return self._index(View.of_query(request.query))
+            case ("events",):
+                since = request.last_event or request.query.get("since", "")
+                view = View.of_query(request.query)
+                stream = updates.stream(self._source, view, self._pages, since, self._source_of_history)
+                return Answer(body=stream, content_type=EVENTS)
+            case ("static", name) if name in TYPES:
+                return Answer(body=static(name), content_type=TYPES[name])
+            case ("gpu", node, name):
+                return self._details(request, "gpu.html", self._source.gpu(node, name), event=f"gpu-{node}-{name[4:]}")
+            case ("pod", namespace, name):
+                return self._details(request, "pod.html", self._source.pod(namespace, name), event="waiting")
+            case ("policy", name):
+                return self._details(request, "policy.html", self._source.policy(name), event="policies")
+            case ("history",):
+                return self._fragment(request, "history.html", chart=chart(self._source.samples), event="history")
+        return self._missing(request)
+
+    def still(self, picture: Picture, style: str, policy: str) -> bytes:
+        """A file that needs nothing else. `policy`: what a browser may do with it."""
+        shown = View().everything(picture.fleet)
+        return self._page(picture, View(), shown, is_still=True, template="still.html", style=style, csp=policy)
+
+    def _index(self, view: View) -> Answer:
+        picture = self._source.picture()
+        return Answer(body=self._page(picture, view, view.shown(picture.fleet), is_still=False, template="index.html"))
+
+    def _page(self, picture: Picture, view: View, shown: Shown, *, template: str, is_still: bool, **more: Any) -> bytes:
+        stream = f"{view.query(page=shown.page)}&since={picture.number}".lstrip("&")
+        return self._pages.page(
+            template,
+            picture=picture,
+            view=view,
+            shown=shown,
+            stream=stream,
+            nodes=[node_rows(node, gpus) for node, gpus in shown.nodes],
+            summary=summary(picture.fleet),
+            waiting=waiting_rows(picture.fleet),
+            policies=policy_rows(picture.policies),
+            chart=chart(self._source.samples),
+            source_of_history=self._source_of_history,
+            is_still=is_still,
+            **more,
+        )
+
+    def _details(self, request: Request, template: str, details: Details | None, *, event: str) -> Answer:
+        if details is None:
+            return self._missing(request)
+        found = details.explanation
+        values: Mapping[str, Any] = {
+            "details": details,
+            "findings": [finding_row(one) for one in found.findings],
+            "state": policy_state(details.policy) if details.policy else None,
+        }
+        return self._fragment(request, template, event=event, **values)
+
+    def _plan(self, request: Request) -> Answer:
+        text = (request.form or {}).get("policy", "")
+        try:
+            plan = self._source.plan(text.encode())
+        except PlanError as error:
+            return self._fragment(
+                request, "plan.html", HTTPStatus.UNPROCESSABLE_ENTITY, error=str(error), text=text, plan=None
+            )
+        values: dict[str, Any] = {
+            "summary": reports.summary(plan),
+            "groups": [(counted(len(one.places), "GPU"), one) for one in reports.groups(plan)],
+            "sections": [(title, texts) for title, texts in _sections(plan) if texts],
+            "findings": [(reports.about(one), finding_row(one)) for one in plan.findings],
+        }
+        return self._fragment(request, "plan.html", plan=plan, text=text, error="", **values)
+
+    def _missing(self, request: Request) -> Answer:
+        return self._fragment(request, "missing.html", HTTPStatus.NOT_FOUND)
+
+    def _fragment(
+        self, request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, *, event: str = "", **values: Any
+    ) -> Answer:
+        """Alone, or as a part of the page."""
+        page = template if request.wants_part else "alone.html"
+        path = "/".join(request.path)
+        body = self._pages.page(
+            page, fragment=template, is_part=request.wants_part, path=path, event=event, **values
+        )
+        return Answer(body=body, status=status)
+
+
+_SECTIONS: Final[Mapping[str, Callable[[Any], list[str]]]] = {
+    "Policies": lambda plan: [reports.object_in_words(one) for one in plan.policies],
+    "Other objects": lambda plan: [reports.object_in_words(one) for one in plan.objects],
+    "Order": lambda plan: reports.order_in_words(plan.steps),
+    "Pods that would start": lambda plan: [reports.workload_in_words(one) for one in plan.starting],
+}
+
+
+def _sections(plan: Any) -> list[tuple[str, list[str]]]:
+    return [(title, in_words(plan)) for title, in_words in _SECTIONS.items()]

@@ -69,6 +69,10 @@ RESOURCES: Final = (
 )
 
 
+NOT_SERVED: Final = "the API server does not serve"
+"""So begins the reason why objects could not be read whose CRD is not installed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     minor: int

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.snapshots.lines import Lines
-from gpusharing.snapshots.world import TAINT_RULES, Json, Resource, World
+from gpusharing.snapshots.world import NOT_SERVED, TAINT_RULES, Json, Resource, World
 
 FLOOR: Final = 36
 
@@ -91,9 +91,7 @@ def _absent(client: Client, ask: Ask, error: ReadError) -> Found:
             return Found(_objects(client, older, ""))
         except ReadError:
             return Found()
-    return Found(
-        unread=f"the API server does not serve {ask.resource.api_version} {ask.resource.plural} ({error.status})"
-    )
+    return Found(unread=f"{NOT_SERVED} {ask.resource.api_version} {ask.resource.plural} ({error.status})")
 
 
 def _objects(client: Client, ask: Ask, namespace: str) -> Sequence[Json]:

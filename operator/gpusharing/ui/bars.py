@@ -29,7 +29,7 @@ class Segment(NamedTuple):
 class Bar(NamedTuple):
     segments: tuple[Segment, ...]
     cells: tuple[float, ...]
-    """Where one share ends and the next begins."""
+    """Where one free share ends and the next begins."""
 
 
 def bar(gpu: GpuUse) -> Bar:
@@ -41,8 +41,8 @@ def bar(gpu: GpuUse) -> Bar:
             segments.append(Segment(round(start, 2), round(kept, 2), style, label))
         start += width
     total = gpu.shares_total or 1
-    cells = [round(100.0 * number / total, 2) for number in range(1, total)] if total <= _MOST_CELLS else []
-    return Bar(tuple(segments), tuple(cells))
+    ends = [100.0 * number / total for number in range(1, total)] if segments and total <= _MOST_CELLS else []
+    return Bar(tuple(segments), tuple(round(end, 2) for end in ends if end > start + 0.1))
 
 
 def _parts(gpu: GpuUse) -> Iterator[tuple[float, str, str]]:

@@ -31,6 +31,9 @@ MODES: Final = {
 }
 
 
+_ABBREVIATIONS: Final = frozenset({"GPU", "MPS", "MIG"})
+
+
 class Pages:
     """Used by several threads."""
 
@@ -45,7 +48,7 @@ class Pages:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._templates.filters |= {"gib": gib, "clock": _clock}
+        self._templates.filters |= {"gib": gib, "clock": _clock, "heading": _heading}
         self._templates.globals |= {"root": root, **same, "titles": {ALL: "All GPUs", **MODES}}
 
     def page(self, template: str, **values: Any) -> bytes:
@@ -64,3 +67,9 @@ def static(name: str) -> bytes:
 def _clock(moment: str) -> str:
     """Of 2026-11-20T12:00:00Z."""
     return f"{moment[11:19]} UTC" if len(moment) >= 19 else moment
+
+
+def _heading(title: str) -> str:
+    """Of IN USE AS: In use as. Abbreviations stay."""
+    words = [word if word in _ABBREVIATIONS else word.lower() for word in title.split()]
+    return " ".join([words[0][:1].upper() + words[0][1:], *words[1:]]) if words else ""

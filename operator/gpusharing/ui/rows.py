@@ -10,7 +10,6 @@ from gpusharing.ui.bars import STYLES, Bar, bar, name_of
 
 _NAMED: Final = 6
 """Claims that a row names; the rest is counted."""
-_UNITS: Final = {Sharing.EXCLUSIVE: "GPU", Sharing.MIG: "slice"}
 IDLE: Final = "idle"
 PROBLEM: Final = "problem"
 
@@ -33,8 +32,11 @@ class GpuRow:
     """A mode, idle or problem: its colour."""
     mode: str
     shares: str
-    offers: str
+    free: str
+    """For what, if nobody has it."""
     bar: Bar
+    part: str
+    """The bar in words."""
     memory: str
     busy: str
     who: tuple[Who, ...]
@@ -54,32 +56,35 @@ class NodeRows:
 
 
 def node_rows(node: NodeUse, shown: Sequence[GpuUse]) -> NodeRows:
-    in_use = sum(not gpu.is_idle for gpu in node.gpus)
-    count = len(node.gpus)
-    left_out = count - len(shown)
-    summary = f"{count} GPU{'' if count == 1 else 's'}, {in_use} in use"
+    models = {_model(gpu) for gpu in node.gpus}
+    is_mixed = len(models) > 1
+    parts = [f"{len(node.gpus)} GPUs" if is_mixed or not node.gpus else f"{len(node.gpus)} × {models.pop()}"]
+    parts.append(f"{sum(not gpu.is_idle for gpu in node.gpus)} in use")
+    if left_out := len(node.gpus) - len(shown):
+        parts.append(f"{left_out} not shown")
     return NodeRows(
         id=f"node-{node.name}",
         name=node.name,
-        summary=f"{summary}, {left_out} not shown" if left_out else summary,
+        summary=", ".join(parts),
         problem=node.problem,
-        gpus=tuple(map(gpu_row, shown)),
+        gpus=tuple(gpu_row(gpu, with_model=is_mixed) for gpu in shown),
     )
 
 
-def gpu_row(gpu: GpuUse) -> GpuRow:
+def gpu_row(gpu: GpuUse, *, with_model: bool = True) -> GpuRow:
     named = gpu.holders[:_NAMED]
     return GpuRow(
         id=f"gpu-{gpu.node}-{gpu.slot}",
         path=f"gpu/{gpu.node}/{gpu.name}",
         name=gpu.name,
-        model=gpu.model.removeprefix("NVIDIA "),
+        model=_model(gpu) if with_model else "",
         policy=gpu.policy or "",
         state=state(gpu),
         mode=" and ".join(gpu.modes) or IDLE,
         shares=_shares(gpu),
-        offers=", ".join(gpu.offers),
+        free="free for " + ("any mode" if len(gpu.offers) == len(Sharing) else ", ".join(gpu.offers or ("claims",))),
         bar=bar(gpu),
+        part=percent(gpu.ratio) or "not known",
         memory=_memory(gpu),
         busy=percent(gpu.utilization),
         who=tuple(Who(name_of(one), STYLES[one.mode], part(one)) for one in named),
@@ -87,6 +92,10 @@ def gpu_row(gpu: GpuUse) -> GpuRow:
         hidden=gpu.hidden,
         health=gpu.health,
     )
+
+
+def _model(gpu: GpuUse) -> str:
+    return gpu.model.removeprefix("NVIDIA ") or "GPU"
 
 
 def state(gpu: GpuUse) -> str:
@@ -109,18 +118,19 @@ def part(holder: Holder) -> str:
 
 
 def _shares(gpu: GpuUse) -> str:
-    if gpu.shares_total is None:
+    """Of a whole GPU, everybody knows."""
+    if gpu.shares_total is None or not gpu.modes or gpu.modes[0] is Sharing.EXCLUSIVE:
         return ""
-    mode = gpu.modes[0] if gpu.modes else (gpu.offers or (None,))[0]
-    unit = _UNITS.get(mode, "share") if mode else "share"
-    return f"{gpu.shares_taken} of {gpu.shares_total} {unit}{'' if gpu.shares_total == 1 else 's'}"
+    unit = "slices" if gpu.modes[0] is Sharing.MIG else "shares"
+    return f"{gpu.shares_taken} of {gpu.shares_total} {unit}"
 
 
 def _memory(gpu: GpuUse) -> str:
     if not gpu.memory:
         return ""
+    promised = f"{gib(gpu.memory_promised)} of " if gpu.memory_promised else ""
     used = f", {gib(gpu.memory_used)} used" if gpu.memory_used is not None else ""
-    return f"{gib(gpu.memory_promised)} of {gib(gpu.memory)} GiB{used}"
+    return f"{promised}{gib(gpu.memory)} GiB{used}"
 
 
 def gib(mebibytes: int) -> str:

@@ -33,10 +33,11 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = CONNECTIONS
 
-    def __init__(self, site: Site, *, port: int = 0, secret: str | None = None) -> None:
+    site: Site
+
+    def __init__(self, *, port: int = 0) -> None:
         """`port`: 0 takes a free one. Raises OSError."""
-        self.site = site
-        self.secret = secrets.token_urlsafe(16) if secret is None else secret
+        self.secret = secrets.token_urlsafe(16)
         self.connections = threading.BoundedSemaphore(CONNECTIONS)
         self.streams = threading.BoundedSemaphore(STREAMS)
         super().__init__((LOOPBACK, port), _Handler)

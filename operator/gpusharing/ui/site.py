@@ -11,7 +11,7 @@ from gpusharing.ui.charts import chart
 from gpusharing.ui.exchange import EVENTS, Answer, Request
 from gpusharing.ui.pages import TYPES, Pages, static
 from gpusharing.ui.picture import Details, Picture, PlanError, Source
-from gpusharing.ui.rows import node_rows
+from gpusharing.ui.rows import gpu_row, node_rows
 from gpusharing.ui.sections import finding_row, policy_rows, policy_state, summary, waiting_rows
 from gpusharing.ui.viewing import Shown, View
 
@@ -42,7 +42,9 @@ class UiSite:
             case ("static", name) if name in TYPES:
                 return Answer(body=static(name), content_type=TYPES[name])
             case ("gpu", node, name):
-                return self._details(request, "gpu.html", self._source.gpu(node, name), event=f"gpu-{node}-{name[4:]}")
+                return self._gpu(request, node, name)
+            case ("node", name):
+                return self._details(request, "node.html", self._source.node(name), event=f"node-{name}")
             case ("pod", namespace, name):
                 return self._details(request, "pod.html", self._source.pod(namespace, name), event="waiting")
             case ("policy", name):
@@ -78,7 +80,17 @@ class UiSite:
             **more,
         )
 
-    def _details(self, request: Request, template: str, details: Details | None, *, event: str) -> Answer:
+    def _gpu(self, request: Request, node: str, name: str) -> Answer:
+        gpus = (gpu for one in self._source.picture().fleet.nodes if one.name == node for gpu in one.gpus)
+        use = next((gpu for gpu in gpus if gpu.name == name), None)
+        if use is None:
+            return self._missing(request)
+        row = gpu_row(use)
+        return self._details(request, "gpu.html", self._source.gpu(node, name), event=row.id, gpu=row, use=use)
+
+    def _details(
+        self, request: Request, template: str, details: Details | None, *, event: str, **more: Any
+    ) -> Answer:
         if details is None:
             return self._missing(request)
         found = details.explanation
@@ -87,7 +99,7 @@ class UiSite:
             "findings": [finding_row(one) for one in found.findings],
             "state": policy_state(details.policy) if details.policy else None,
         }
-        return self._fragment(request, template, event=event, **values)
+        return self._fragment(request, template, event=event, **values, **more)
 
     def _plan(self, request: Request) -> Answer:
         text = (request.form or {}).get("policy", "")

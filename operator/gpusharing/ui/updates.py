@@ -112,7 +112,7 @@ class _Page:
             if is_new or (not others and nodes.get(node.name) == node):
                 continue
             rows = node_rows(node, gpus)
-            drawn.append(("", self.pages.part("node_head", rows, is_update=True)))
+            drawn.append((rows.id, self.pages.part("node_head", rows, root, False, is_update=True)))
             ids = {(gpu.node, gpu.slot) for gpu in others}
             for gpu, row in zip(gpus, rows.gpus, strict=True):
                 if (gpu.node, gpu.slot) in ids:

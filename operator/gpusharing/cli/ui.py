@@ -1,0 +1,45 @@
+"""gpusharing ui: one page about who is on which GPU, in the browser or as a file."""
+
+import argparse
+from typing import Any, Final
+
+from gpusharing.cli import exits, options
+
+HTML: Final = "html"
+
+
+def register(subparsers: Any) -> None:
+    parser = options.add_command(
+        subparsers,
+        "ui",
+        summary="show who is on which GPU, as a page in the browser",
+        examples=(
+            ("Serve it to this machine's browser, with the rights of your kubeconfig", "gpusharing ui"),
+            ("On a port of your own, without opening a browser", "gpusharing ui --port 8080 --no-browser"),
+            ("Write it as a file: for a ticket, or as an artefact of CI", "gpusharing ui -o html > gpus.html"),
+            ("Of a snapshot, without a cluster", "gpusharing ui --snapshot cluster.json"),
+        ),
+    )
+    parser.add_argument(
+        "-o", "--output", choices=(HTML,), help="write the page to standard output as one file, and serve nothing"
+    )
+    parser.add_argument("--port", type=_port, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)")
+    parser.add_argument("--no-browser", action="store_true", help="print the URL, and open no browser")
+    options.add_namespace(parser)
+    options.add_snapshot(parser)
+    options.add_cluster(parser)
+    parser.set_defaults(run=exits.reporting(_run))
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port < 65536:
+        raise ValueError
+    return port
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # What it needs takes longer to load than all else of a help text.
+    from gpusharing.cli import ui_run  # noqa: PLC0415
+
+    return ui_run.run(arguments)

@@ -4,10 +4,12 @@ import http.client
 import json
 import queue
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode, urlsplit
@@ -18,6 +20,8 @@ from gpusharing.cli.reading.kubeconfig import Access
 
 PAGE: Final = 500
 """Objects of a page, as kubectl has it."""
+LONGEST_LINE: Final = 12 * 1024 * 1024
+"""Bytes. Kubernetes' objects have at most 3 MiB."""
 _AT_ONCE: Final = 4
 _TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 3
@@ -56,6 +60,7 @@ class Client:
         self._root = url.path
         self._is_plain = url.scheme == "http"
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue()
+        self._streams: set[http.client.HTTPConnection] = set()
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="read")
         self._closed = threading.Event()
 
@@ -67,6 +72,10 @@ class Client:
     ) -> None:
         self._closed.set()
         self._threads.shutdown(cancel_futures=True)
+        for connection in list(self._streams):
+            if connection.sock is not None:
+                with suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
         while not self._idle.empty():
             self._idle.get().close()
 
@@ -101,13 +110,32 @@ class Client:
                 coming = self._threads.submit(self.get, path, {**asked, "continue": found[1].decode()})
             yield data
 
-    def _ask(self, target: str) -> tuple[int, bytes]:
-        connection = self._connection()
+    @contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
+        """Of an answer that goes on: one that is silent for long is broken. Another thread may close the client, which
+        ends it. Raises ReadError, and OSError or HTTPException when it breaks."""
+        connection = self._new_connection()
+        self._streams.add(connection)
+        try:
+            connection.request("GET", f"{self._root}{path}?{urlencode(query)}", headers=self._headers())
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise ReadError(path, response.status, _message(response.read()))
+            yield iter(lambda: response.readline(LONGEST_LINE), b"")
+        finally:
+            self._streams.discard(connection)
+            connection.close()
+
+    def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
         if self.access.authorization:
             headers["Authorization"] = self.access.authorization
+        return headers
+
+    def _ask(self, target: str) -> tuple[int, bytes]:
+        connection = self._connection()
         try:
-            connection.request("GET", self._root + target, headers=headers)
+            connection.request("GET", self._root + target, headers=self._headers())
             response = connection.getresponse()
             data = response.read()
         except BaseException:
@@ -120,7 +148,9 @@ class Client:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
-            pass
+            return self._new_connection()
+
+    def _new_connection(self) -> http.client.HTTPConnection:
         if self._is_plain:
             return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
         return _Connection(self._host, self._port, self.access)

@@ -8,6 +8,7 @@ from typing import Any, Final
 TABLE: Final = "table"
 JSON: Final = "json"
 YAML: Final = "yaml"
+CSV: Final = "csv"
 
 
 def add_command(

@@ -49,12 +49,12 @@ def gpu_use(
     ordered = sorted(parts, key=lambda one: (one.device, one.namespace, one.claim, one.uid))
     promises = _promises(gpu, offers, ordered) if report.uuid else map(_without_gpu, ordered)
     holders = [
-        _holder(part, promise, mig, usage.claims.get((part.namespace, part.claim, report.uuid), _NOT_MEASURED))
+        _holder(part, promise, mig, usage.claims.get((part.uid, part.device), _NOT_MEASURED))
         for part, promise in zip(ordered, promises, strict=True)
     ]
     modes = tuple(mode for mode in Sharing if any(one.mode is mode for one in holders))
     ratios = [one.ratio for one in holders]
-    measured = usage.gpus.get(report.uuid, _NOT_MEASURED)
+    measured = usage.gpus.get(report.uuid) or _together(holders)
     return GpuUse(
         node=node,
         slot=report.slot,
@@ -125,6 +125,16 @@ def _holder(part: Part, promise: tuple[Fraction | None, int], mig: MigSupport | 
         memory_promised=memory or None,
         memory_used=usage.memory,
         utilization=usage.utilization,
+    )
+
+
+def _together(holders: Sequence[Holder]) -> Measured:
+    """Where one is not measured, nobody knows what they use together."""
+    used = [one.memory_used for one in holders]
+    busy = [one.utilization for one in holders]
+    return Measured(
+        memory=sum(one or 0 for one in used) if used and None not in used else None,
+        utilization=min(sum(one or 0 for one in busy), 1.0) if busy and None not in busy else None,
     )
 
 

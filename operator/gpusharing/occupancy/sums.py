@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from statistics import fmean
 
 from gpusharing.occupancy.fleet import Fleet, GpuUse, Holder, Use
 
@@ -23,7 +22,7 @@ def of_gpus(name: str, gpus: Collection[GpuUse]) -> Use:
         memory=sum(gpu.memory for gpu in gpus),
         memory_promised=sum(gpu.memory_promised for gpu in gpus),
         memory_used=sum(used) if used else None,
-        utilization=fmean(busy) if busy else None,
+        utilization=_mean(busy),
     )
 
 
@@ -58,7 +57,7 @@ def _of_holders(name: str, held: Sequence[tuple[GpuUse, Holder]]) -> Use:
         memory=sum(gpu.memory for gpu in places.values()),
         memory_promised=sum(one.memory_promised or 0 for one in holders),
         memory_used=sum(used) if used else None,
-        utilization=fmean(busy) if busy else None,
+        utilization=_mean(busy),
     )
 
 
@@ -74,6 +73,10 @@ def _of_hidden(gpus: Sequence[GpuUse]) -> Use:
         memory=sum(gpu.memory for gpu in gpus),
         memory_promised=sum(gpu.memory_promised - sum(one.memory_promised or 0 for one in gpu.holders) for gpu in gpus),
     )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _hidden(gpus: Iterable[GpuUse]) -> int:

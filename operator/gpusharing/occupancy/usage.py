@@ -17,8 +17,8 @@ class Measured(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     gpus: Mapping[str, Measured] = field(default_factory=dict)
-    """By uuid."""
-    claims: Mapping[tuple[str, str, str], Measured] = field(default_factory=dict)
-    """By namespace, name, and the uuid of the GPU."""
+    """By uuid. Of others it is what their claims use together."""
+    claims: Mapping[tuple[str, str], Measured] = field(default_factory=dict)
+    """By the uid of the claim, and the name of its device."""
     missing: Finding | None = None
     """Why it is not known, and what to do."""

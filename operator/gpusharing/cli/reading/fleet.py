@@ -22,12 +22,12 @@ WAITING: Final = "spec.nodeName=,status.phase=Pending"
 @dataclass(frozen=True, kw_only=True)
 class Lists:
     minor: int
-    node_sharings: Found = Found()
+    node_sharings: Found
     """Decoded as far as `occupancy` needs them; so are the claims."""
-    claims: Found = Found()
-    pods: Found = Found()
+    claims: Found
+    pods: Found
     """Those that wait, and ask for more than CPU and memory."""
-    classes: Found = Found()
+    classes: Found
 
     def world(self) -> World:
         """Of NodeSharings and claims only whether they could be read: here they are no JSON."""

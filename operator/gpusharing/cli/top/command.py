@@ -1,0 +1,126 @@
+"""`gpusharing top`: who is on which GPU, and what waits for one."""
+
+import argparse
+import csv
+import gc
+import io
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from gpusharing.cli import exits, options
+from gpusharing.cli.exits import CommandError
+from gpusharing.cli.output import Screen, as_json, as_yaml
+from gpusharing.cli.reading.client import Client
+from gpusharing.cli.reading.fleet import fleet_of, read_lists, waiting_of
+from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.occupancy.groups import GPU, GROUPS
+
+if TYPE_CHECKING:
+    from gpusharing.occupancy.fleet import Fleet
+
+_EXAMPLES: Final = (
+    ("Who is on which GPU?", "gpusharing top"),
+    ("The same, and it stays up to date", "gpusharing top -w"),
+    ("How much did each namespace get?", "gpusharing top -g namespace"),
+    ("Which GPUs do nothing? What they do is measured by Prometheus", "gpusharing top --idle --prometheus URL"),
+    ("My GPUs, and who else is on them", "gpusharing top -n ml"),
+    ("For a spreadsheet", "gpusharing top -o csv > gpus.csv"),
+)
+
+
+def register(subparsers: Any) -> None:
+    parser = options.add_command(
+        subparsers, "top", summary="show who is on which GPU, and what waits for one", examples=_EXAMPLES
+    )
+    parser.add_argument("-g", "--group", choices=GROUPS, default=GPU, help="a line for each of these (default: gpu)")
+    parser.add_argument("-w", "--watch", action="store_true", help="stay, and draw again what changes")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAME", help="only GPUs on which this namespace has claims, and its pods that wait"
+    )
+    parser.add_argument("--node", metavar="NAME", default="", help="only GPUs of this node")
+    parser.add_argument("--policy", metavar="NAME", default="", help="only GPUs on which this policy is in force")
+    parser.add_argument(
+        "--idle", action="store_true", help="only GPUs that nobody holds, or whose measured utilization is below 5%%"
+    )
+    parser.add_argument(
+        "--prometheus",
+        metavar="URL",
+        help="where use is measured, such as http://localhost:9090 (default: the agents are asked, if they are few)",
+    )
+    options.add_cluster(parser)
+    options.add_snapshot(parser)
+    options.add_output(parser, (options.TABLE, options.JSON, options.YAML, options.CSV))
+    parser.set_defaults(run=exits.reporting(run))
+
+
+def run(args: argparse.Namespace) -> int:
+    # A command lives for a second: to look for garbage among all objects of a cluster would take half of it.
+    gc.disable()
+    try:
+        return _run(args)
+    finally:
+        gc.enable()
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.watch and (args.snapshot or args.output != options.TABLE):
+        raise CommandError("--watch draws a table of a cluster: leave out --snapshot and --output")
+    if args.watch and sys.stdout.isatty():
+        from gpusharing.cli.top.watching import watch  # noqa: PLC0415
+
+        return watch(args)
+    _print(_of_file(args) if args.snapshot else _of_cluster(args), args)
+    return exits.OK
+
+
+def _of_cluster(args: argparse.Namespace) -> "Fleet":
+    found = access(args.kubeconfig, args.context)
+    with Client(found) as client:
+        lists = read_lists(client, args.namespace or found.namespace)
+        from gpusharing.occupancy.usage import Usage  # noqa: PLC0415 (loaded while the API server works)
+
+        return fleet_of(lists, waiting_of(client, lists), Usage())
+
+
+def _of_file(args: argparse.Namespace) -> "Fleet":
+    from gpusharing.occupancy.of_file import of_file  # noqa: PLC0415
+    from gpusharing.snapshots.file import SnapshotError, loads  # noqa: PLC0415
+
+    try:
+        return of_file(loads(args.snapshot.read_text()))
+    except (OSError, SnapshotError) as error:
+        raise CommandError(f"snapshot {args.snapshot}: {error}") from error
+
+
+def _print(fleet: "Fleet", args: argparse.Namespace) -> None:
+    from gpusharing.occupancy import document, filters  # noqa: PLC0415
+
+    shown = filters.part_of(fleet, node=args.node, policy=args.policy, namespace=args.namespace or "", idle=args.idle)
+    match args.output:
+        case options.JSON:
+            print(as_json(document.to_json(shown)))
+        case options.YAML:
+            print(as_yaml(document.to_json(shown)))
+        case options.CSV:
+            print(_csv(shown, args.group), end="")
+        case _:
+            _draw(shown, args.group)
+
+
+def _csv(fleet: "Fleet", group: str) -> str:
+    from gpusharing.occupancy import document, groups  # noqa: PLC0415
+
+    if group == GPU:
+        rows = [document.GPU, *document.gpu_rows(fleet.gpus)]
+    else:
+        rows = [document.USE, *document.use_rows(groups.uses(fleet, group))]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def _draw(fleet: "Fleet", group: str) -> None:
+    from gpusharing.cli.top.screen import console, drawn  # noqa: PLC0415
+
+    screen = Screen.of()
+    console(screen).print(*drawn(fleet, group, screen), sep="\n")

@@ -27,9 +27,11 @@ _TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 3
 _FIRST_DELAY: Final = 0.4
 _TRY_LATER: Final = frozenset({429, 500, 502, 503, 504})
-# The metadata of a list come before its items.
-_HEAD: Final = 4096
-_CONTINUE: Final = re.compile(rb'"continue":"([^"]+)"')
+# The metadata of a list come before its items, and of a list of custom resources after them. What is between is not looked
+# at: people may write there what looks like it.
+_AROUND: Final = 8192
+_BEFORE: Final = re.compile(rb'\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":(\{[^{}]*\})')
+_AFTER: Final = re.compile(rb'"kind":"[^"]*","metadata":(\{[^{}]*\})\}\s*\Z')
 
 
 class ReadError(Exception):
@@ -104,10 +106,8 @@ class Client:
         coming: Future[bytes] | None = self._threads.submit(self.get, path, asked)
         while coming is not None:
             data = coming.result()
-            found = _CONTINUE.search(data, 0, _HEAD)
-            coming = None
-            if found:
-                coming = self._threads.submit(self.get, path, {**asked, "continue": found[1].decode()})
+            more = metadata(data).get("continue")
+            coming = self._threads.submit(self.get, path, {**asked, "continue": more}) if more else None
             yield data
 
     @contextmanager
@@ -154,6 +154,12 @@ class Client:
         if self._is_plain:
             return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
         return _Connection(self._host, self._port, self.access)
+
+
+def metadata(page: bytes) -> Mapping[str, Any]:
+    """Of a list, without decoding its items."""
+    found = _BEFORE.match(page, 0, _AROUND) or _AFTER.search(page, max(len(page) - _AROUND, 0))
+    return dict(json.loads(found[1])) if found else {}
 
 
 class _Connection(http.client.HTTPSConnection):

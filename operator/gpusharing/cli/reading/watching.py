@@ -1,7 +1,6 @@
 """A list that stays as the cluster is: read once, and then followed by a watch."""
 
 import http.client
-import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -9,12 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.reading.client import LONGEST_LINE, Client, ReadError
+from gpusharing.cli.reading.client import LONGEST_LINE, Client, ReadError, metadata
 from gpusharing.cli.reading.cluster import Ask, Found
 
-_VERSION: Final = re.compile(rb'"resourceVersion":"([^"]+)"')
-# The metadata of a list come before its items.
-_HEAD: Final = 4096
 _WATCHED_FOR: Final = 240
 """Seconds, after which the API server ends a watch, and it begins again where it was."""
 _FIRST_DELAY: Final = 1.0
@@ -115,8 +111,7 @@ class Watched:
         path, version = self._ask.resource.path(namespace=self._namespace), ""
         objects: dict[Key, Any] = {}
         for page in self._client.pages(path, self._query()):
-            found = _VERSION.search(page, 0, _HEAD)
-            version = version or (found[1].decode() if found else "")
+            version = version or metadata(page).get("resourceVersion", "")
             objects |= {self._key(one): one for one in self._ask.decode(page)}
         self.unread = ""
         self._replace(objects)

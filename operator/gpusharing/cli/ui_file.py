@@ -2,12 +2,9 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
-from gpusharing.explaining.lean import Lean
 from gpusharing.explaining.scene import Scene
-from gpusharing.occupancy import of_scene, waiting
-from gpusharing.occupancy.sharing import NodeSharing
+from gpusharing.occupancy.of_file import of_file
 from gpusharing.planning.changes import Plan
 from gpusharing.snapshots.world import World
 from gpusharing.ui import details
@@ -22,12 +19,8 @@ class FileSource:
     def __init__(self, world: World) -> None:
         self._world = world
         self._scene = Scene.of_file(world)
-        pods = waiting.waiting_pods(world.pods, world.classes)
-        chosen = waiting.to_explain(pods, len(world.nodes))
-        sharings: Any = Lean(NodeSharing).of_objects(world.node_sharings)
-        fleet = of_scene.fleet_of(self._scene, sharings, waiting=waiting.waiting(pods, chosen, self._scene))
         policies = sorted(self._scene.policies.values(), key=lambda one: one.metadata.name)
-        self._picture = Picture(number=1, fleet=fleet, policies=tuple(policies))
+        self._picture = Picture(number=1, fleet=of_file(world), policies=tuple(policies))
 
     @property
     def samples(self) -> Sequence[Sample]:

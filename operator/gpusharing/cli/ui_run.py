@@ -3,33 +3,49 @@
 import argparse
 import sys
 import webbrowser
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpusharing.cli import exits
 from gpusharing.cli.exits import CommandError
+from gpusharing.cli.reading.client import Client
+from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.cli.snapshot import read_world
 from gpusharing.cli.ui_file import FileSource
+from gpusharing.cli.ui_live import LiveSource, picture_now
 from gpusharing.snapshots.file import SnapshotError, loads
-from gpusharing.ui.picture import Source
+from gpusharing.ui.picture import Picture, Source
 from gpusharing.ui.server import Server, root
 from gpusharing.ui.site import UiSite
 from gpusharing.ui.still import still
 
 
 def run(arguments: argparse.Namespace) -> int:
-    source, cluster = _source(arguments)
-    if arguments.output:
-        sys.stdout.buffer.write(still(source, cluster))
-        return exits.OK
-    return _serve(source, cluster, arguments)
+    if arguments.snapshot is not None:
+        source, cluster = _of_file(arguments.snapshot), arguments.snapshot.name
+        return _print(source.picture(), cluster) if arguments.output else _serve(source, cluster, arguments)
+    found = access(arguments.kubeconfig, arguments.context)
+    namespace, cluster = arguments.namespace or found.namespace, urlsplit(found.server).netloc
+    with Client(found) as client:
+        if arguments.output:
+            return _print(picture_now(client, namespace), cluster)
+        read = partial(read_world, arguments.kubeconfig, arguments.context)
+        with LiveSource(client, namespace, read) as source:
+            return _serve(source, cluster, arguments)
 
 
-def _source(arguments: argparse.Namespace) -> tuple[Source, str]:
-    path: Path = arguments.snapshot
+def _print(picture: Picture, cluster: str) -> int:
+    sys.stdout.buffer.write(still(picture, cluster))
+    return exits.OK
+
+
+def _of_file(path: Path) -> FileSource:
     try:
-        world = loads(path.read_text())
+        return FileSource(loads(path.read_text()))
     except (OSError, SnapshotError) as error:
         raise CommandError(f"snapshot {path}: {error}") from error
-    return FileSource(world), path.name
 
 
 def _serve(source: Source, cluster: str, arguments: argparse.Namespace) -> int:
@@ -39,11 +55,9 @@ def _serve(source: Source, cluster: str, arguments: argparse.Namespace) -> int:
         raise CommandError(f"port {arguments.port}: {error.strerror or error}") from error
     with server:
         server.site = UiSite(source, cluster=cluster, root=root(server.secret))
-        print(f"{server.url}\nThe page is for this machine, and for those who have this URL. Ctrl-C ends it.", flush=True)
+        print(f"{server.url}\nThe page is for those who have this URL, on this machine. Ctrl-C ends it.", flush=True)
         if not arguments.no_browser:
             webbrowser.open(server.url)
-        try:
+        with suppress(KeyboardInterrupt):
             server.serve_forever()
-        except KeyboardInterrupt:
-            print()
     return exits.OK

@@ -44,7 +44,11 @@ class Details:
     policy: SharingPolicy | None = None
 
 
-class PlanError(Exception):
+class SourceError(Exception):
+    """Why there is no answer: the API server does not give one."""
+
+
+class PlanError(SourceError):
     """Why there is no plan, with the place in the text."""
 
 

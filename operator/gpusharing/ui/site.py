@@ -10,7 +10,7 @@ from gpusharing.ui import updates
 from gpusharing.ui.charts import chart
 from gpusharing.ui.exchange import EVENTS, Answer, Request
 from gpusharing.ui.pages import TYPES, Pages, static
-from gpusharing.ui.picture import Details, Picture, PlanError, Source
+from gpusharing.ui.picture import Details, Picture, PlanError, Source, SourceError
 from gpusharing.ui.rows import gpu_row, node_rows
 from gpusharing.ui.sections import finding_row, policy_rows, policy_state, summary, waiting_rows
 from gpusharing.ui.viewing import Shown, View
@@ -27,6 +27,12 @@ class UiSite:
         self._source_of_history = source_of_history
 
     def answer(self, request: Request) -> Answer:
+        try:
+            return self._answer(request)
+        except SourceError as error:
+            return self._fragment(request, "missing.html", HTTPStatus.BAD_GATEWAY, why=str(error))
+
+    def _answer(self, request: Request) -> Answer:
         match request.path:
             case ("" | "plan",) if request.form is not None:
                 return self._plan(request)
@@ -53,32 +59,18 @@ class UiSite:
                 return self._fragment(request, "history.html", chart=chart(self._source.samples), event="history")
         return self._missing(request)
 
-    def still(self, picture: Picture, style: str, policy: str) -> bytes:
-        """A file that needs nothing else. `policy`: what a browser may do with it."""
-        shown = View().everything(picture.fleet)
-        return self._page(picture, View(), shown, is_still=True, template="still.html", style=style, csp=policy)
-
     def _index(self, view: View) -> Answer:
         picture = self._source.picture()
-        return Answer(body=self._page(picture, view, view.shown(picture.fleet), is_still=False, template="index.html"))
-
-    def _page(self, picture: Picture, view: View, shown: Shown, *, template: str, is_still: bool, **more: Any) -> bytes:
-        stream = f"{view.query(page=shown.page)}&since={picture.number}".lstrip("&")
-        return self._pages.page(
-            template,
-            picture=picture,
-            view=view,
-            shown=shown,
-            stream=stream,
-            nodes=[node_rows(node, gpus) for node, gpus in shown.nodes],
-            summary=summary(picture.fleet),
-            waiting=waiting_rows(picture.fleet),
-            policies=policy_rows(picture.policies),
+        shown = view.shown(picture.fleet)
+        body = self._pages.page(
+            "index.html",
+            **values(picture, view, shown),
             chart=chart(self._source.samples),
+            is_still=False,
+            stream="&".join(part for part in (view.query(page=shown.page), f"since={picture.number}") if part),
             source_of_history=self._source_of_history,
-            is_still=is_still,
-            **more,
         )
+        return Answer(body=body)
 
     def _gpu(self, request: Request, node: str, name: str) -> Answer:
         gpus = (gpu for one in self._source.picture().fleet.nodes if one.name == node for gpu in one.gpus)
@@ -118,7 +110,7 @@ class UiSite:
         return self._fragment(request, "plan.html", plan=plan, text=text, error="", **values)
 
     def _missing(self, request: Request) -> Answer:
-        return self._fragment(request, "missing.html", HTTPStatus.NOT_FOUND)
+        return self._fragment(request, "missing.html", HTTPStatus.NOT_FOUND, why="")
 
     def _fragment(
         self, request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, *, event: str = "", **values: Any
@@ -130,6 +122,19 @@ class UiSite:
             page, fragment=template, is_part=request.wants_part, path=path, event=event, **values
         )
         return Answer(body=body, status=status)
+
+
+def values(picture: Picture, view: View, shown: Shown) -> dict[str, Any]:
+    """What the page and the still picture have in common."""
+    return {
+        "picture": picture,
+        "view": view,
+        "shown": shown,
+        "nodes": [node_rows(node, gpus) for node, gpus in shown.nodes],
+        "summary": summary(picture.fleet),
+        "waiting": waiting_rows(picture.fleet),
+        "policies": policy_rows(picture.policies),
+    }
 
 
 _SECTIONS: Final[Mapping[str, Callable[[Any], list[str]]]] = {

@@ -3,14 +3,23 @@
 import base64
 import hashlib
 
-from gpusharing.ui.pages import static
-from gpusharing.ui.picture import Source
-from gpusharing.ui.site import UiSite
+from gpusharing.ui.pages import Pages, static
+from gpusharing.ui.picture import Picture
+from gpusharing.ui.site import values
+from gpusharing.ui.viewing import View
 
 
-def still(source: Source, cluster: str) -> bytes:
+def still(picture: Picture, cluster: str) -> bytes:
     style = static("ui.css").decode()
     # A browser that opens the file runs nothing, and takes these styles only.
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    site = UiSite(source, cluster=cluster, root="")
-    return site.still(source.picture(), style, f"default-src 'none'; style-src 'sha256-{digest}'")
+    pages = Pages(cluster=cluster, root="")
+    shown = View().everything(picture.fleet)
+    return pages.page(
+        "still.html",
+        **values(picture, View(), shown),
+        chart=None,
+        is_still=True,
+        style=style,
+        csp=f"default-src 'none'; style-src 'sha256-{digest}'",
+    )

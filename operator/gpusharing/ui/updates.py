@@ -95,7 +95,7 @@ class _Page:
             "namespaces": (value[0], root, False),
         }
         if name == "history":
-            return self.pages.part(name, chart(source.samples), root, self.source_of_history, False, is_update=True)
+            return self.pages.part(name, chart(source.samples), root, self.source_of_history, is_update=True)
         return self.pages.part(name, *arguments[name], is_update=True)
 
     def _rows(self, picture: Picture, root: str) -> tuple[list[str], list[tuple[str, str]]]:

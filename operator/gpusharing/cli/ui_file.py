@@ -29,7 +29,7 @@ class FileSource:
     def picture(self) -> Picture:
         return self._picture
 
-    def later(self, number: int, patience: float) -> Picture:
+    def later(self, number: int, patience: float) -> Picture:  # noqa: ARG002 (there is none)
         time.sleep(patience)
         return self._picture
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.cli.exits import CommandError
@@ -70,7 +70,7 @@ class LiveSource:
             for name, ask in {**asks(namespace), "policies": Ask(POLICIES)}.items()
         }
 
-    def __enter__(self) -> "LiveSource":
+    def __enter__(self) -> Self:
         for one in self._watched.values():
             one.start()
         for one in self._watched.values():
@@ -136,9 +136,7 @@ class LiveSource:
             self._history.add(sample(fleet, now))
         problem = next((one.problem for one in self._watched.values() if one.problem), "")
         with self._is_new:
-            self._picture = Picture(
-                number=self._picture.number + 1, fleet=fleet, policies=policies, problem=problem
-            )
+            self._picture = Picture(number=self._picture.number + 1, fleet=fleet, policies=policies, problem=problem)
             self._is_new.notify_all()
 
     def _lists(self) -> Lists:
@@ -195,9 +193,7 @@ class LiveSource:
             self._ask_for_events(together, [(_OF_EVENTS, one["metadata"]["uid"]) for one in there])
             # Of a Node, kubelets say its name in place of its uid.
             self._ask_for_events(together, [(_OF_EVENTS, name)])
-            world = self._world(
-                together, nodes=[node] if node else [], node_sharings=[sharing] if sharing else []
-            )
+            world = self._world(together, nodes=[node] if node else [], node_sharings=[sharing] if sharing else [])
             return details.of_node(Scene(world=world), name)
 
         return _answered(read)

@@ -26,9 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.snapshot is not None:
         source, cluster = _of_file(arguments.snapshot), arguments.snapshot.name
         return _print(source.picture(), cluster) if arguments.output else _serve(source, cluster, arguments)
-    found = access(arguments.kubeconfig, arguments.context)
+    identify = partial(access, arguments.kubeconfig, arguments.context)
+    found = identify()
     namespace, cluster = arguments.namespace or found.namespace, urlsplit(found.server).netloc
-    with Client(found) as client:
+    with Client(found, renew=identify) as client:
         if arguments.output:
             return _print(picture_now(client, namespace), cluster)
         read = partial(read_world, arguments.kubeconfig, arguments.context)

@@ -41,7 +41,7 @@ def chart(samples: Sequence[Sample]) -> Chart | None:
     drawn = [*drawn, samples[-1]] if drawn[-1] is not samples[-1] else drawn
     begin, span = drawn[0].at, max(drawn[-1].at - drawn[0].at, 1.0)
     xs = [WIDTH * (one.at - begin) / span for one in drawn]
-    top = max(max(sum(one.gpus) for one in drawn), 1)
+    top = max(1, *(sum(one.gpus) for one in drawn))
     most = max(one.waiting for one in drawn)
     line = zip(xs, (HEIGHT - HEIGHT * one.waiting / max(most, top) for one in drawn), strict=True)
     return Chart(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from gpusharing.explaining import claims, gpus, pods, policies
 from gpusharing.explaining.scene import Scene
-from gpusharing.snapshots.world import CLAIMS, NODES, POLICIES, PODS, Json
+from gpusharing.snapshots.world import CLAIMS, NODES, PODS, POLICIES, Json
 from gpusharing.ui.picture import Details, Event
 
 _MOST_EVENTS = 20
@@ -87,5 +87,3 @@ def _event(one: Json) -> Event:
         is_warning=one.get("type") == "Warning",
         count=int(series.get("count") or one.get("count") or 1),
     )
-
-

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.explaining.explanation import Explanation
@@ -10,12 +10,14 @@ from gpusharing.occupancy.fleet import Fleet
 from gpusharing.planning.changes import Plan
 from gpusharing.ui.history import Sample
 
+_NOTHING: Final = Fleet()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     number: int = 0
     """A later one has a higher number."""
-    fleet: Fleet = Fleet()
+    fleet: Fleet = _NOTHING
     policies: tuple[SharingPolicy, ...] = ()
     """By name."""
     problem: str = ""

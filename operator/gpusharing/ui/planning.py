@@ -20,7 +20,9 @@ def plan_of(text: bytes, read: Callable[[], World]) -> Plan:
     edit = _edit(text)
     world = read()
     if missing := [field for field in REQUIRED if field in world.unread]:
-        raise PlanError(f"A plan needs {', '.join(REQUIRED)}. You may not read {missing[0]}: {world.unread[missing[0]]}")
+        raise PlanError(
+            f"A plan needs {', '.join(REQUIRED)}. You may not read {missing[0]}: {world.unread[missing[0]]}"
+        )
     return plan(world, edit)
 
 

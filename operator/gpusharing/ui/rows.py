@@ -58,7 +58,7 @@ class NodeRows:
 def node_rows(node: NodeUse, shown: Sequence[GpuUse]) -> NodeRows:
     models = {_model(gpu) for gpu in node.gpus}
     is_mixed = len(models) > 1
-    parts = [f"{len(node.gpus)} GPUs" if is_mixed or not node.gpus else f"{len(node.gpus)} × {models.pop()}"]
+    parts = [f"{len(node.gpus)} {'GPUs' if is_mixed or not node.gpus else f'x {models.pop()}'}"]
     parts.append(f"{sum(not gpu.is_idle for gpu in node.gpus)} in use")
     if left_out := len(node.gpus) - len(shown):
         parts.append(f"{left_out} not shown")

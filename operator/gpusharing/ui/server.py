@@ -1,8 +1,8 @@
 """An HTTP server for one person's browser, on loopback.
 
-Other users of the machine, and every page in the browser, can reach it. So the URL has a secret, the Host header must be
-ours (a name of another site may resolve to 127.0.0.1), a form must come from this page, and what a connection costs is
-bounded: in bytes, in time and in number.
+Other users of the machine, and every page in the browser, can reach it. So the URL has a secret, the Host header must
+be ours (a name of another site may resolve to 127.0.0.1), a form must come from this page, and what a connection costs
+is bounded: in bytes, in time and in number.
 """
 
 import hmac

@@ -1,6 +1,6 @@
 """Which page a URL is."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -33,11 +33,9 @@ class UiSite:
             return self._fragment(request, "missing.html", HTTPStatus.BAD_GATEWAY, why=str(error))
 
     def _answer(self, request: Request) -> Answer:
+        if request.form is not None:
+            return self._plan(request, request.form) if request.path == ("plan",) else self._missing(request)
         match request.path:
-            case ("" | "plan",) if request.form is not None:
-                return self._plan(request)
-            case _ if request.form is not None:
-                return self._missing(request)
             case ("",):
                 return self._index(View.of_query(request.query))
             case ("events",):
@@ -47,16 +45,12 @@ class UiSite:
                 return Answer(body=stream, content_type=EVENTS)
             case ("static", name) if name in TYPES:
                 return Answer(body=static(name), content_type=TYPES[name])
-            case ("gpu", node, name):
-                return self._gpu(request, node, name)
-            case ("node", name):
-                return self._details(request, "node.html", self._source.node(name), event=f"node-{name}")
-            case ("pod", namespace, name):
-                return self._details(request, "pod.html", self._source.pod(namespace, name), event="waiting")
-            case ("policy", name):
-                return self._details(request, "policy.html", self._source.policy(name), event="policies")
             case ("history",):
                 return self._fragment(request, "history.html", chart=chart(self._source.samples), event="history")
+            case ("gpu", node, name):
+                return self._gpu(request, node, name)
+            case (kind, *name) if kind in _OBJECTS:
+                return self._object(request, kind, name)
         return self._missing(request)
 
     def _index(self, view: View) -> Answer:
@@ -80,9 +74,12 @@ class UiSite:
         row = gpu_row(use)
         return self._details(request, "gpu.html", self._source.gpu(node, name), event=row.id, gpu=row, use=use)
 
-    def _details(
-        self, request: Request, template: str, details: Details | None, *, event: str, **more: Any
-    ) -> Answer:
+    def _object(self, request: Request, kind: str, name: Sequence[str]) -> Answer:
+        find, length, event = _OBJECTS[kind]
+        details = find(self._source)(*name) if len(name) == length else None
+        return self._details(request, f"{kind}.html", details, event=event.format(*name))
+
+    def _details(self, request: Request, template: str, details: Details | None, *, event: str, **more: Any) -> Answer:
         if details is None:
             return self._missing(request)
         found = details.explanation
@@ -93,8 +90,8 @@ class UiSite:
         }
         return self._fragment(request, template, event=event, **values, **more)
 
-    def _plan(self, request: Request) -> Answer:
-        text = (request.form or {}).get("policy", "")
+    def _plan(self, request: Request, form: Mapping[str, str]) -> Answer:
+        text = form.get("policy", "")
         try:
             plan = self._source.plan(text.encode())
         except PlanError as error:
@@ -118,9 +115,7 @@ class UiSite:
         """Alone, or as a part of the page."""
         page = template if request.wants_part else "alone.html"
         path = "/".join(request.path)
-        body = self._pages.page(
-            page, fragment=template, is_part=request.wants_part, path=path, event=event, **values
-        )
+        body = self._pages.page(page, fragment=template, is_part=request.wants_part, path=path, event=event, **values)
         return Answer(body=body, status=status)
 
 
@@ -137,6 +132,12 @@ def values(picture: Picture, view: View, shown: Shown) -> dict[str, Any]:
     }
 
 
+_OBJECTS: Final[Mapping[str, tuple[Callable[[Source], Callable[..., Details | None]], int, str]]] = {
+    "node": (lambda source: source.node, 1, "node-{}"),
+    "pod": (lambda source: source.pod, 2, "waiting"),
+    "policy": (lambda source: source.policy, 1, "policies"),
+}
+"""What finds it, the parts of its name, and the event after which it is drawn again."""
 _SECTIONS: Final[Mapping[str, Callable[[Any], list[str]]]] = {
     "Policies": lambda plan: [reports.object_in_words(one) for one in plan.policies],
     "Other objects": lambda plan: [reports.object_in_words(one) for one in plan.objects],

@@ -1,5 +1,6 @@
 """GET requests to the API server, several at a time."""
 
+import http
 import http.client
 import json
 import queue
@@ -7,7 +8,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -27,8 +28,8 @@ _TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 3
 _FIRST_DELAY: Final = 0.4
 _TRY_LATER: Final = frozenset({429, 500, 502, 503, 504})
-# The metadata of a list come before its items, and of a list of custom resources after them. What is between is not looked
-# at: people may write there what looks like it.
+# The metadata of a list come before its items, and of a list of custom resources after them. What is between is not
+# looked at: people may write there what looks like it.
 _AROUND: Final = 8192
 _BEFORE: Final = re.compile(rb'\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":(\{[^{}]*\})')
 _AFTER: Final = re.compile(rb'"kind":"[^"]*","metadata":(\{[^{}]*\})\}\s*\Z')
@@ -55,8 +56,11 @@ class ReadError(Exception):
 class Client:
     """Used by several threads. Raises ReadError, and CommandError if there is no answer."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, renew: Callable[[], Access] | None = None) -> None:
+        """`renew`: identifies us again, when the API server does not take the former token any more."""
         self.access = access
+        self._renew = renew
+        self._renewing = threading.Lock()
         url = urlsplit(access.server)
         self._host, self._port = url.hostname or "", url.port
         self._root = url.path
@@ -84,6 +88,7 @@ class Client:
     def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         target = f"{path}?{urlencode(query)}" if query else path
         for attempt in range(1, _ATTEMPTS + 1):
+            used = self.access
             try:
                 status, data = self._ask(target)
             except (OSError, http.client.HTTPException) as error:
@@ -92,6 +97,8 @@ class Client:
             else:
                 if status < 300:
                     return data
+                if status == http.HTTPStatus.UNAUTHORIZED and attempt == 1 and self._is_renewed(used):
+                    continue
                 if attempt == _ATTEMPTS or status not in _TRY_LATER:
                     raise ReadError(path, status, _message(data))
             time.sleep(_FIRST_DELAY * 2 ** (attempt - 1))
@@ -114,17 +121,31 @@ class Client:
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
         """Of an answer that goes on: one that is silent for long is broken. Another thread may close the client, which
         ends it. Raises ReadError, and OSError or HTTPException when it breaks."""
+        used = self.access
         connection = self._new_connection()
         self._streams.add(connection)
         try:
             connection.request("GET", f"{self._root}{path}?{urlencode(query)}", headers=self._headers())
             response = connection.getresponse()
             if response.status >= 300:
+                if response.status == http.HTTPStatus.UNAUTHORIZED and self._is_renewed(used):
+                    raise http.client.HTTPException("the token was renewed")
                 raise ReadError(path, response.status, _message(response.read()))
             yield iter(lambda: response.readline(LONGEST_LINE), b"")
         finally:
             self._streams.discard(connection)
             connection.close()
+
+    def _is_renewed(self, used: Access) -> bool:
+        """`used`: what was refused. Another thread may have renewed it."""
+        if self._renew is None:
+            return False
+        with self._renewing:
+            if self.access is used:
+                self.access = self._renew()
+                while not self._idle.empty():
+                    self._idle.get_nowait().close()
+        return True
 
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}

@@ -79,4 +79,4 @@ def _rows(samples: Sequence[Sample]) -> Iterator[tuple[str, int, int]]:
 
 
 def _clock(at: float) -> str:
-    return time.strftime("%H:%M", time.localtime(at))
+    return time.strftime("%H:%M", time.gmtime(at))

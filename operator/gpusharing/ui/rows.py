@@ -82,7 +82,7 @@ def gpu_row(gpu: GpuUse, *, with_model: bool = True) -> GpuRow:
         state=state(gpu),
         mode=" and ".join(gpu.modes) or IDLE,
         shares=_shares(gpu),
-        free="free for " + ("any mode" if len(gpu.offers) == len(Sharing) else ", ".join(gpu.offers or ("claims",))),
+        free=_free(gpu),
         bar=bar(gpu),
         part=percent(gpu.ratio) or "not known",
         memory=_memory(gpu),
@@ -92,6 +92,12 @@ def gpu_row(gpu: GpuUse, *, with_model: bool = True) -> GpuRow:
         hidden=gpu.hidden,
         health=gpu.health,
     )
+
+
+def _free(gpu: GpuUse) -> str:
+    if gpu.health:
+        return "not usable"
+    return f"free for {'any mode' if len(gpu.offers) == len(Sharing) else ', '.join(gpu.offers) or 'claims'}"
 
 
 def _model(gpu: GpuUse) -> str:

@@ -10,6 +10,7 @@ import secrets
 import socket
 import sys
 import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -40,6 +41,7 @@ class Server(ThreadingHTTPServer):
         self.secret = secrets.token_urlsafe(16)
         self.connections = threading.BoundedSemaphore(CONNECTIONS)
         self.streams = threading.BoundedSemaphore(STREAMS)
+        self._open: set[socket.socket] = set()
         super().__init__((LOOPBACK, port), _Handler)
 
     @property
@@ -62,10 +64,19 @@ class Server(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._open.discard(request)
             self.connections.release()
+
+    def server_close(self) -> None:
+        """Browsers see at once that nobody is there any more."""
+        super().server_close()
+        for one in list(self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that leaves is no error."""

@@ -31,16 +31,21 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("click", (event) => {
+  if (event.target.closest("nav a")) clear();
   if (!event.target.closest("#panel .close")) return;
   event.preventDefault();
   close();
 });
 
 function close() {
-  const panel = document.getElementById("panel");
-  if (!panel || !panel.firstElementChild) return;
-  panel.replaceChildren();
   const row = opener && document.getElementById(opener);
-  if (row) row.focus();
+  if (clear() && row) row.focus();
+}
+
+function clear() {
+  const panel = document.getElementById("panel");
+  if (!panel || !panel.firstElementChild) return false;
+  panel.replaceChildren();
   opener = null;
+  return true;
 }

@@ -56,9 +56,7 @@ def example() -> World:
     for number in range(4):
         fleet.hold("gpu-1-timeslicing", node="node-1", namespace="ml", name=f"batch-{number}")
     fleet.hold("gpu-2", node="node-1", namespace="ml", name="big")
-    fleet.wait(
-        "mps.gpu.nvidia.com", namespace="search", name="index-c", capacity={"requests": {"memory": "90Gi"}}
-    )
+    fleet.wait("mps.gpu.nvidia.com", namespace="search", name="index-c", capacity={"requests": {"memory": "90Gi"}})
     fleet.wait("gpu.nvidia.com", namespace="ml", name="train-7", count=5)
     return with_event(unhealthy(fleet.world(), "node-2", 1))
 

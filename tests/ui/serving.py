@@ -118,5 +118,6 @@ def faults(page: Page) -> list[str]:
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
-        f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes']][:3]}" for one in found["violations"]
+        f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes']][:3]}"
+        for one in found["violations"]
     ]

@@ -22,7 +22,9 @@ from ui.serving import PATIENCE, Changing, WithHistory, faults, served, visiting
 SCREENS: Final = Path(__file__).parent / "screens"
 KEPT: Final = ("1280-light", "1280-dark-gpu", "390-light", "390-dark-gpu")
 SIZES: Final = ((1280, 900), (390, 844))
-MISTAKE: Final = "apiVersion: gpusharing.dev/v1alpha1\nkind: SharingPolicy\nmetadata: {name: wrong}\nspec: {offer: {}}\n"
+MISTAKE: Final = (
+    "apiVersion: gpusharing.dev/v1alpha1\nkind: SharingPolicy\nmetadata: {name: wrong}\nspec: {offer: {}}\n"
+)
 HALVES: Final = """\
 apiVersion: gpusharing.dev/v1alpha1
 kind: SharingPolicy

@@ -1,4 +1,4 @@
-"""What the page says beside the GPUs: sums, pods that wait, policies."""
+"""What the page says next to the GPUs: sums, pods that wait, policies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ def summary(fleet: Fleet) -> Summary:
         Tile("Promised", f"{total.ratio:,.1f}", f"GPUs, {percent(total.ratio / total.gpus if total.gpus else 0.0)}"),
         Tile("Memory promised", _memory(total.memory_promised), f"of {_memory(total.memory)}"),
         Tile("Claims", f"{total.claims:,}", f"{total.hidden:,} of other namespaces" if total.hidden else ""),
-        Tile("Waiting", f"{len(fleet.waiting):,}", "pods"),
+        Tile("Waiting", f"{len(fleet.waiting):,}", "pod" if len(fleet.waiting) == 1 else "pods"),
     ]
     if total.utilization is not None:
         tiles.insert(3, Tile("Busy", percent(total.utilization), "on average"))

@@ -54,7 +54,9 @@ def test_names_and_labels() -> None:
     for metric in catalogue.ALL:
         assert metric.name.endswith("_total") == (metric.kind == "counter")
         assert metric.kind != "histogram" or metric.name.endswith("_seconds")
-        assert ("claim" in metric.labels) == metric.name.startswith("gpusharing_agent_claim_memory_")
+        # Of an object that may come again, the uid tells one from the other.
+        is_of_claim = metric.name.startswith("gpusharing_claim_")
+        assert ("claim" in metric.labels) == ("claim_uid" in metric.labels) == is_of_claim
     assert len({metric.name for metric in catalogue.ALL}) == len(catalogue.ALL)
     named = [value for value in vars(catalogue).values() if isinstance(value, Metric)]
     assert named == list(catalogue.ALL)

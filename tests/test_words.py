@@ -26,6 +26,7 @@ ROOMS: Final = (
     "forecasting",
     "kube",
     "nvidia",
+    "occupancy",
     "planning",
     "sharing_tests",
     "snapshots",

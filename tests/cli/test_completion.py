@@ -24,6 +24,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
         ("gpusharing s", {"snapshot", "sim"}),
         ("gpusharing explain p", {"pod", "policy"}),
         ("gpusharing explain --kube", {"--kubeconfig "}),
+        ("gpusharing top -g n", {"node", "namespace"}),
         ("gpusharing plan -o m", {"markdown "}),
         ("gpusharing completion ", {"bash", "zsh", "fish", "-h", "--help"}),
         ("gpusharing nothing --x", {""}),

@@ -1,7 +1,8 @@
-"""docs/plan.md and docs/validate.md show screens as they are, and know all options, formats and exit codes."""
+"""Pages of commands show screens as they are, and know all options, formats and exit codes."""
 
 import argparse
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,12 +10,18 @@ import pytest
 
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.cli import exits, plan, snapshot, validate
+from gpusharing.cli.reading import agents
+from gpusharing.cli.top import command
+from gpusharing.occupancy import document
+from gpusharing.occupancy.fleet import Fleet, Waiting
 from gpusharing.planning import order, reports
 from gpusharing.validating import reading
+from top.scenes import SCENES
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = {
     "plan": (plan, "tests/planning/screens", {exits.OK, exits.FAILED, exits.USAGE, exits.CHANGES, exits.DISTURBS}),
+    "top": (command, "tests/top/screens", {exits.OK, exits.FAILED, exits.USAGE}),
     "validate": (validate, "tests/validating/screens", {exits.OK, exits.FAILED, exits.USAGE}),
 }
 TEXTS: Final = {name: (ROOT / f"docs/{name}.md").read_text() for name in PAGES}
@@ -56,7 +63,35 @@ def test_all_effects_are_explained() -> None:
         assert words.rpartition("; ")[2] in rows
 
 
+def test_fields_of_top_are_listed() -> None:
+    text = TEXTS["top"]
+    assert f"`{','.join(document.GPU)}`" in text
+    assert f"`{','.join(document.USE)}`" in text
+    names = set(re.findall(r"`(?:[\w.\[\]]+\.)?(\w+)(?:\[\])?`", text))
+    assert fields(document.to_json(full_fleet())) <= names
+
+
+def fields(value: Any) -> set[str]:
+    """Of all objects, but those that findings have."""
+    if isinstance(value, list):
+        return set().union(*map(fields, value))
+    if not isinstance(value, dict):
+        return set()
+    return set(value).union(*(fields(one) for name, one in value.items() if name not in {"finding", "notes"}))
+
+
+def full_fleet() -> Fleet:
+    """With every field."""
+    node = SCENES["sick"]().nodes[0]
+    gpu = replace(node.gpus[1], restricted=True, shares_total=4)
+    held = replace(gpu.holders[0], profile="1g.10gb", memory_used=1, utilization=0.5)
+    waiting = Waiting(namespace="ml", pod="w", since="2026-11-20T12:00:00Z", claims=("c",))
+    nodes = (replace(node, gpus=(replace(gpu, holders=(held,)),)),)
+    return replace(SCENES["measured"](), nodes=nodes, waiting=(waiting,))
+
+
 def test_numbers_are_those_of_the_code() -> None:
+    assert f"up to {agents.MOST} agents" in TEXTS["top"]
     assert f"less than {order.WITH_GUARD:.0f} s as a rule with the closing guard" in TEXTS["plan"]
     assert f"{order.GRACE:.0f} s if they have none" in TEXTS["plan"]
     assert f"{reading.LARGEST // 1024**2} MiB, {reading.DEEPEST} levels" in TEXTS["validate"]

@@ -54,7 +54,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     builds = {
         "toolchain": programs.build,
         "nvidia_tools": programs.build_nvidia_tools,
-        "promtool": programs.build_promtool,
+        "prometheus": programs.build_prometheus,
+        "promtool": programs.build_prometheus,
         "helm": programs.build_helm,
         "config_check": programs.build_config_check,
         "example_driver": programs.build_example_driver,
@@ -114,9 +115,15 @@ def example_driver() -> Path:
 
 
 @pytest.fixture(scope="session")
+def prometheus() -> Path:
+    """The directory with `prometheus` and `promtool`."""
+    return programs.build_prometheus()
+
+
+@pytest.fixture(scope="session")
 def promtool() -> Path:
     """Prometheus' own program for tests of alerts."""
-    return programs.build_promtool()
+    return programs.build_prometheus() / "promtool"
 
 
 @pytest.fixture(scope="session")

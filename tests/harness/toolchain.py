@@ -140,11 +140,14 @@ _EXAMPLE_DRIVER = _Module(
     version_variables={},
 )
 
-_PROMTOOL = _Module(
+_PROMETHEUS = _Module(
     directory=TOOLS / "prometheus",
-    packages={"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
+    packages={
+        "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+        "promtool": "github.com/prometheus/prometheus/cmd/promtool",
+    },
     version_of="github.com/prometheus/prometheus",
-    version_variables={},
+    version_variables={"github.com/prometheus/common/version.Version": "{version}"},
     # Half of it would be clients of clouds in which something to scrape might be found.
     tags="remove_all_sd",
 )
@@ -226,9 +229,9 @@ def build_example_driver() -> Path:
     return _programs([_EXAMPLE_DRIVER]) / "dra-example-kubeletplugin"
 
 
-def build_promtool() -> Path:
-    """Prometheus' own test of alerts; the first call takes some minutes."""
-    return _programs([_PROMTOOL]) / "promtool"
+def build_prometheus() -> Path:
+    """The directory with `prometheus`, which serves no pages, and `promtool`; the first call takes some minutes."""
+    return _programs([_PROMETHEUS])
 
 
 def build_helm() -> Path:

@@ -11,6 +11,10 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 DRIVER: Final = "gpu.nvidia.com"
+# The device classes that are for everybody. They are part of the installation.
+INSTALLED_CLASSES: Final = frozenset(
+    {"gpu.nvidia.com", "mig.nvidia.com", "timeslicing.gpu.nvidia.com", "mps.gpu.nvidia.com"}
+)
 
 # A policy's name becomes part of the names of its classes, which are names of extended resources too: 63 characters,
 # less "-timeslicing".

@@ -22,8 +22,8 @@ _COMMANDS: Final = {
     "plan": ("gpusharing.cli.plan", "show what a change of policies would do"),
     "snapshot": ("gpusharing.cli.snapshot", "write the state of a cluster into a file"),
     "test": ("gpusharing.cli.test", "test policies without a cluster"),
-    "top": ("gpusharing.cli.top.command", "show who is on which GPU, and what waits for one"),
-    "ui": ("gpusharing.cli.ui", "show who is on which GPU, as a page in the browser"),
+    "top": ("gpusharing.cli.top.command", "show which pods are on which GPU, and which wait"),
+    "ui": ("gpusharing.cli.ui", "show which pods are on which GPU, as a page in the browser"),
     "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }

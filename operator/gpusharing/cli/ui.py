@@ -12,7 +12,7 @@ def register(subparsers: Any) -> None:
     parser = options.add_command(
         subparsers,
         "ui",
-        summary="show who is on which GPU, as a page in the browser",
+        summary="show which pods are on which GPU, as a page in the browser",
         examples=(
             ("Serve it to this machine's browser, with the rights of your kubeconfig", "gpusharing ui"),
             ("On a port of your own, without opening a browser", "gpusharing ui --port 8080 --no-browser"),

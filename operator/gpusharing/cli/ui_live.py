@@ -3,14 +3,15 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client, ReadError
-from gpusharing.cli.reading.cluster import Ask, Found, read_list, read_minor, world_of
-from gpusharing.cli.reading.fleet import Lists, asks, fleet_of, read_lists, waiting_of
+from gpusharing.cli.reading.cluster import Ask, Found, read_list, world_of
+from gpusharing.cli.reading.fleet import Lists, LiveLists, fleet_of, read_lists, waiting_of
 from gpusharing.cli.reading.questions import Question
 from gpusharing.cli.reading.together import Together, find
 from gpusharing.cli.reading.watching import Watched
@@ -31,6 +32,8 @@ T = TypeVar("T")
 
 _SETTLE: Final = 0.05
 """Seconds in which changes are collected."""
+_FIRST: Final = 20.0
+"""Seconds until the page is served, also if the cluster was not read by then."""
 _EXPLAINED_EVERY: Final = 5.0
 _EXPLAINED_AT_LEAST_EVERY: Final = 60.0
 """Nodes and slices are not watched: they are several times as large as all that is."""
@@ -44,12 +47,9 @@ class LiveSource:
     def __init__(self, client: Client, namespace: str, read: Callable[[], World]) -> None:
         """`read`: all that a plan uses. Raises CommandError."""
         self._client = client
-        self._namespace = namespace
         self._read = read
-        self._minor = read_minor(client)
         self._lock = threading.Lock()
         self._heard: list[Callable[[], None]] = []
-        self._wake = threading.Event()
         self._changed = threading.Event()
         self._gathered = Gathered()
         self._explained: dict[tuple[str, str], Finding] = {}
@@ -58,34 +58,24 @@ class LiveSource:
         self._sampled_at = 0.0
         self._looked_at = time.monotonic()
         self._planning = threading.Lock()
-        self._picture = Picture()
+        self._picture = Picture(problem="The cluster is being read.")
         self._is_new = threading.Condition()
         self._closed = threading.Event()
-        concerned: dict[str, Callable[[Any, Any], None]] = {
-            "node_sharings": self._gathered.put_sharing,
-            "claims": self._gathered.put_claim,
-        }
-        self._watched = {
-            name: Watched(client, ask, partial(self._hear, concerned.get(name)), key=_key_of(name))
-            for name, ask in {**asks(namespace), "policies": Ask(POLICIES)}.items()
-        }
+        heard = {"node_sharings": self._gathered.put_sharing, "claims": self._gathered.put_claim}
+        self._lists = LiveLists(client, namespace, {name: partial(self._hear, put) for name, put in heard.items()})
+        self._policies = Watched(client, Ask(POLICIES), lambda *_: self._lists.wake())
 
     def __enter__(self) -> Self:
-        for one in self._watched.values():
-            one.start()
-        for one in self._watched.values():
-            one.has_begun.wait()
-        self._draw()
         threading.Thread(target=self._run, name="draw", daemon=True).start()
         threading.Thread(target=self._explain, name="explain", daemon=True).start()
+        with self._is_new:
+            self._is_new.wait_for(lambda: self._picture.number, _FIRST)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._closed.set()
-        self._wake.set()
         self._changed.set()
-        for one in self._watched.values():
-            one.close()
+        self._lists.wake()
 
     # --------------------------------------------------------------------------------------------------------- pictures
 
@@ -102,46 +92,45 @@ class LiveSource:
             self._is_new.wait_for(lambda: self._picture.number != number, patience)
         return self.picture()
 
-    def _hear(self, put: Callable[[Any, Any], None] | None, old: Any, new: Any) -> None:
+    def _hear(self, put: Callable[[Any, Any], None], old: Any, new: Any) -> None:
         """From the thread of a watch."""
-        if put is not None and (old is not None or new is not None):
-            with self._lock:
-                self._heard.append(partial(put, old, new))
-        self._changed.set()
-        self._wake.set()
+        with self._lock:
+            self._heard.append(partial(put, old, new))
 
     def _run(self) -> None:
         while not self._closed.is_set():
-            self._wake.wait(EVERY)
-            self._closed.wait(_SETTLE)
-            self._wake.clear()
+            if self._lists.wait(EVERY):
+                self._changed.set()
+                self._closed.wait(_SETTLE)
             began = time.monotonic()
-            self._draw()
+            lists = self._lists.read()
+            self._draw(lists)
             # A large fleet that changes all the time leaves half of a processor to others.
             self._closed.wait(time.monotonic() - began)
 
-    def _draw(self) -> None:
+    def _draw(self, lists: Lists | None) -> None:
+        problem = self._lists.problem or self._policies.problem
+        if lists is None:
+            if problem:
+                self._show(replace(self._picture, problem=problem))
+            return
         with self._lock:
             heard, self._heard = self._heard, []
-        for one in heard:
-            one()
-        lists = self._lists()
+        for put in heard:
+            put()
         world = lists.world()
         pods = waiting_pods(lists.pods.objects, lists.classes.objects)
         wait = with_findings(waiting(pods, (), Scene(world=world)), self._explained)
-        fleet = self._gathered.fleet(world, self._usage, waiting=wait, notes=notes.notes(world))
-        policies = _policies(self._watched["policies"].objects)
+        fleet = self._gathered.fleet(world, self._usage, waiting=wait, notes=_notes(world, self._usage))
         if (now := time.time()) >= self._sampled_at + EVERY:
             self._sampled_at = now
             self._history.add(sample(fleet, now))
-        problem = next((one.problem for one in self._watched.values() if one.problem), "")
-        with self._is_new:
-            self._picture = Picture(number=self._picture.number + 1, fleet=fleet, policies=policies, problem=problem)
-            self._is_new.notify_all()
+        self._show(Picture(fleet=fleet, policies=_policies(self._policies.found().objects), problem=problem))
 
-    def _lists(self) -> Lists:
-        found = {name: one.found for name, one in self._watched.items() if name != "policies"}
-        return Lists(minor=self._minor, **found)
+    def _show(self, picture: Picture) -> None:
+        with self._is_new:
+            self._picture = replace(picture, number=self._picture.number + 1)
+            self._is_new.notify_all()
 
     def _explain(self) -> None:
         """Why pods wait: after changes and now and then, while somebody looks."""
@@ -150,16 +139,17 @@ class LiveSource:
             self._changed.wait(_EXPLAINED_AT_LEAST_EVERY)
             self._changed.clear()
             pause = _EXPLAINED_EVERY
-            if not self._watched["pods"].objects or time.monotonic() - self._looked_at > _NOBODY_LOOKS:
+            lists = self._lists.read()
+            if lists is None or not lists.pods.objects or time.monotonic() - self._looked_at > _NOBODY_LOOKS:
                 continue
             began = time.monotonic()
             try:
-                found = waiting_of(self._client, self._lists())
+                found = waiting_of(self._client, lists)
             except (CommandError, ReadError):
                 continue  # the watches say so, too
             pause = max(pause, 10 * (time.monotonic() - began))
             self._explained = {(one.namespace, one.pod): one.finding for one in found if one.finding}
-            self._wake.set()
+            self._lists.wake()
 
     # ---------------------------------------------------------------------------------------------------------- details
 
@@ -239,12 +229,13 @@ class LiveSource:
         found = dict(together.results())
         events = [one for name in list(found) if name.startswith(EVENTS.field) for one in found.pop(name).objects]
         read = {**found, EVENTS.field: Found(events), **{name: Found(objects) for name, objects in more.items()}}
-        claims = self._watched["claims"].found
+        lists = self._lists.read()
+        claims = lists.claims if lists else Found()
         if CLAIMS.field in read:
             read[CLAIMS.field] = read[CLAIMS.field]._replace(only_namespace=claims.only_namespace, unread=claims.unread)
         else:
             read[CLAIMS.field] = claims._replace(objects=())
-        return world_of(self._minor, read)
+        return world_of(lists.minor if lists else 0, read)
 
 
 def picture_now(client: Client, namespace: str) -> Picture:
@@ -262,13 +253,11 @@ def _answered(read: Callable[[], T]) -> T:
         raise SourceError(str(error)) from error
 
 
+def _notes(world: World, usage: Usage) -> Sequence[Finding]:
+    return [*notes.notes(world), *([usage.missing] if usage.missing else [])]
+
+
 def _policies(objects: Sequence[Json]) -> tuple[SharingPolicy, ...]:
     """Those that can be read."""
     found = Scene(world=world_of(0, {POLICIES.field: Found(objects)})).policies
     return tuple(found[name] for name in sorted(found))
-
-
-def _key_of(name: str) -> Callable[[Any], tuple[str, str]]:
-    if name in {"node_sharings", "claims"}:
-        return lambda one: (one.metadata.namespace, one.metadata.name)
-    return lambda one: (one["metadata"].get("namespace", ""), one["metadata"]["name"])

@@ -20,7 +20,7 @@ class Holder:
     profile: str = ""
     """Of a MIG device: 3g.40gb."""
     shares: int = 1
-    """Of a shared GPU; of a MIG device its compute slices."""
+    """Of a shared GPU; of a MIG device its compute slices, or 1 if they are not known."""
     ratio: float | None = None
     """Which part of the GPU the claim was promised. None: not known."""
     memory_promised: int | None = None

@@ -1,7 +1,6 @@
 """One GPU: who holds it, and what they were promised."""
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from gpusharing.api.names import DeviceName, Sharing
@@ -19,7 +18,6 @@ from gpusharing.occupancy.sharing import Gpu, GpuReport
 from gpusharing.occupancy.usage import Measured, Usage
 
 _NOT_MEASURED: Final = Measured()
-_MEBIBYTE: Final = 1024**2
 
 
 class Part(NamedTuple):
@@ -47,9 +45,9 @@ def gpu_use(
     gpu = _divisible(report, mig)
     offers = decided.offers if decided else None
     ordered = sorted(parts, key=lambda one: (one.device, one.namespace, one.claim, one.uid))
-    promises = _promises(gpu, offers, ordered) if report.uuid else map(_without_gpu, ordered)
+    promises = _promises(gpu, offers, ordered)
     holders = [
-        _holder(part, promise, mig, usage.claims.get((part.uid, part.device), _NOT_MEASURED))
+        _holder(part, promise, report, mig, usage.claims.get((part.uid, part.device), _NOT_MEASURED))
         for part, promise in zip(ordered, promises, strict=True)
     ]
     modes = tuple(mode for mode in Sharing if any(one.mode is mode for one in holders))
@@ -103,14 +101,9 @@ def _capacities(gpu: Divisible, offers: Offers | None, mode: Sharing) -> Capacit
     return capacities.mps(gpu, offers.mps) if offers and mode is Sharing.MPS and offers.mps else {}
 
 
-def _without_gpu(part: Part) -> tuple[Fraction | None, int]:
-    """Of the shares of a GPU that its agent does not report, nobody knows how many there are."""
-    memory = int(share_ratio.amount(part.consumed.get("memory")) / _MEBIBYTE)
-    return Fraction(1) if part.name.sharing is Sharing.EXCLUSIVE else None, memory
-
-
-def _holder(part: Part, promise: tuple[Fraction | None, int], mig: MigSupport | None, usage: Measured) -> Holder:
-    ratio, memory = promise
+def _holder(part: Part, promise: Promise, report: GpuReport, mig: MigSupport | None, usage: Measured) -> Holder:
+    # Of the shares of a GPU that its agent does not report, nobody knows how many there are.
+    is_known = report.uuid or part.name.sharing is Sharing.EXCLUSIVE
     profile = mig.profile(part.name.place.profile_id) if mig and part.name.place else None
     return Holder(
         namespace=part.namespace,
@@ -121,8 +114,8 @@ def _holder(part: Part, promise: tuple[Fraction | None, int], mig: MigSupport | 
         mode=part.name.sharing,
         profile=profile.name if profile else "",
         shares=profile.slices if profile else int(share_ratio.amount(part.consumed.get("shares"))) or 1,
-        ratio=None if ratio is None else float(ratio),
-        memory_promised=memory or None,
+        ratio=float(promise.ratio) if is_known else None,
+        memory_promised=promise.memory_mib or None,
         memory_used=usage.memory,
         utilization=usage.utilization,
     )

@@ -15,7 +15,9 @@ def notes(world: World) -> Iterator[Finding]:
         entry = reading.NOT_INSTALLED if world.unread[NODE_SHARINGS.field].startswith(NOT_SERVED) else reading.NOT_READ
         yield _note(entry, NODE_SHARINGS.plural, "GPUs are known only by the claims that you may read")
     if CLAIMS.field in world.unread:
-        yield _note(reading.NOT_READ, CLAIMS.plural, "all claims are counted without their names")
+        yield _note(
+            reading.NOT_READ, CLAIMS.plural, "all claims are counted without their names (-n says whose you may read)"
+        )
     elif CLAIMS.field in world.only_namespace:
         missing = "claims of other namespaces are counted without their names"
         yield _note(reading.NOT_READ, f"{CLAIMS.plural} of all namespaces", missing)

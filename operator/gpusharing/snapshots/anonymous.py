@@ -32,9 +32,6 @@ _PLAIN: Final = re.compile(r"true|false|[0-9]*")
 """Label values that are compared as numbers, or say yes or no."""
 _KNOWN: Final = frozenset({"default", "kube-system", "gpusharing-system", "gpusharing-operator"})
 _OF_OTHERS: Final = frozenset({names.DRIVER})
-_CLASSES_OF_ALL: Final = frozenset(
-    {"gpu.nvidia.com", "mig.nvidia.com", "timeslicing.gpu.nvidia.com", "mps.gpu.nvidia.com"}
-)
 _WORDS_OF_APIS: Final = frozenset(
     {"gpu", "mig", "shared", "restricted", "memory", "shares", "threads", "pods", "All", "Equal", "Exists", "In"}
     | {sharing.value for sharing in Sharing}
@@ -70,7 +67,7 @@ def _pseudonyms(world: World, salt: bytes) -> Mapping[str, str]:
     }
     secret |= policies
     of_policies = _made_for(policies)
-    kept = _KNOWN | _CLASSES_OF_ALL | _OF_OTHERS | _WORDS_OF_APIS | of_policies.keys()
+    kept = _KNOWN | names.INSTALLED_CLASSES | _OF_OTHERS | _WORDS_OF_APIS | of_policies.keys()
     words = sorted(word for word in secret - kept if word)
     found = {word: _pseudonym(rank, word, salt) for rank, word in enumerate(words)}
     # What the operator calls after a policy is still called after it.

@@ -1,6 +1,5 @@
 """GET requests to the API server, several at a time."""
 
-import http
 import http.client
 import json
 import queue
@@ -10,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode, urlsplit
@@ -21,7 +21,7 @@ from gpusharing.cli.reading.kubeconfig import Access
 
 PAGE: Final = 500
 """Objects of a page, as kubectl has it."""
-LONGEST_LINE: Final = 12 * 1024 * 1024
+_LONGEST_LINE: Final = 12 * 1024 * 1024
 """Bytes. Kubernetes' objects have at most 3 MiB."""
 _AT_ONCE: Final = 4
 _TIMEOUT: Final = 60.0
@@ -85,21 +85,28 @@ class Client:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        attempts: int = _ATTEMPTS,
+        timeout: float = _TIMEOUT,
+    ) -> bytes:
         target = f"{path}?{urlencode(query)}" if query else path
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             used = self.access
             try:
-                status, data = self._ask(target)
+                status, data = self._ask(target, timeout)
             except (OSError, http.client.HTTPException) as error:
-                if attempt == _ATTEMPTS or self._closed.is_set():
+                if attempt == attempts or self._closed.is_set():
                     raise CommandError(f"no answer from {self.access.server}: {error}") from error
             else:
                 if status < 300:
                     return data
-                if status == http.HTTPStatus.UNAUTHORIZED and attempt == 1 and self._is_renewed(used):
+                if status == HTTPStatus.UNAUTHORIZED and attempt == 1 and self._is_renewed(used):
                     continue
-                if attempt == _ATTEMPTS or status not in _TRY_LATER:
+                if attempt == attempts or status not in _TRY_LATER:
                     raise ReadError(path, status, _message(data))
             time.sleep(_FIRST_DELAY * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
@@ -117,24 +124,36 @@ class Client:
             coming = self._threads.submit(self.get, path, {**asked, "continue": more}) if more else None
             yield data
 
-    @contextmanager
-    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
-        """Of an answer that goes on: one that is silent for long is broken. Another thread may close the client, which
-        ends it. Raises ReadError, and OSError or HTTPException when it breaks."""
-        used = self.access
-        connection = self._new_connection()
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """Of an answer that goes on. It ends when the server, or a connection that was lost, ends it."""
+        used, connection = self.access, self._connection(_TIMEOUT)
         self._streams.add(connection)
         try:
             connection.request("GET", f"{self._root}{path}?{urlencode(query)}", headers=self._headers())
             response = connection.getresponse()
+            if response.status == HTTPStatus.UNAUTHORIZED and self._is_renewed(used):
+                return
             if response.status >= 300:
-                if response.status == http.HTTPStatus.UNAUTHORIZED and self._is_renewed(used):
-                    raise http.client.HTTPException("the token was renewed")
                 raise ReadError(path, response.status, _message(response.read()))
-            yield iter(lambda: response.readline(LONGEST_LINE), b"")
+            while line := response.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE:
+                    raise ReadError(path, response.status, f"a line of more than {_LONGEST_LINE // 1024**2} MiB")
+                yield line
         finally:
             self._streams.discard(connection)
             connection.close()
+
+    def _ask(self, target: str, timeout: float) -> tuple[int, bytes]:
+        connection = self._connection(timeout)
+        try:
+            connection.request("GET", self._root + target, headers=self._headers())
+            response = connection.getresponse()
+            data = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.put(connection)
+        return response.status, data
 
     def _is_renewed(self, used: Access) -> bool:
         """`used`: what was refused. Another thread may have renewed it."""
@@ -147,34 +166,23 @@ class Client:
                     self._idle.get_nowait().close()
         return True
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self) -> Mapping[str, str]:
         headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
         if self.access.authorization:
             headers["Authorization"] = self.access.authorization
         return headers
 
-    def _ask(self, target: str) -> tuple[int, bytes]:
-        connection = self._connection()
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
         try:
-            connection.request("GET", self._root + target, headers=self._headers())
-            response = connection.getresponse()
-            data = response.read()
-        except BaseException:
-            connection.close()
-            raise
-        self._idle.put(connection)
-        return response.status, data
-
-    def _connection(self) -> http.client.HTTPConnection:
-        try:
-            return self._idle.get_nowait()
+            connection = self._idle.get_nowait()
         except queue.Empty:
-            return self._new_connection()
-
-    def _new_connection(self) -> http.client.HTTPConnection:
-        if self._is_plain:
-            return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
-        return _Connection(self._host, self._port, self.access)
+            if self._is_plain:
+                return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+            return _Connection(self._host, self._port, self.access, timeout)
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        return connection
 
 
 def metadata(page: bytes) -> Mapping[str, Any]:
@@ -186,8 +194,8 @@ def metadata(page: bytes) -> Mapping[str, Any]:
 class _Connection(http.client.HTTPSConnection):
     """To a server whose certificate may be for another name."""
 
-    def __init__(self, host: str, port: int | None, access: Access) -> None:
-        super().__init__(host, port, timeout=_TIMEOUT, context=access.tls)
+    def __init__(self, host: str, port: int | None, access: Access, timeout: float) -> None:
+        super().__init__(host, port, timeout=timeout, context=access.tls)
         self._access = access
 
     def connect(self) -> None:

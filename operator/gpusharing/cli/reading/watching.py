@@ -1,25 +1,44 @@
-"""A list that stays as the cluster is: read once, and then followed by a watch."""
+"""Lists that stay up to date: read once, then watched, which costs the API server next to nothing."""
 
 import http.client
 import threading
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.reading.client import LONGEST_LINE, Client, ReadError, metadata
-from gpusharing.cli.reading.cluster import Ask, Found
+from gpusharing.cli.reading.client import Client, ReadError, metadata
+from gpusharing.cli.reading.cluster import Ask, Found, read_list
 
-_WATCHED_FOR: Final = 240
-"""Seconds, after which the API server ends a watch, and it begins again where it was."""
+_SECONDS: Final = 50
+"""Of a watch: a client gives up on a connection that is silent for a minute."""
 _FIRST_DELAY: Final = 1.0
 _LONGEST_DELAY: Final = 30.0
-_GONE: Final = 410
+# The last one: the client was closed, and the program is about to end.
+_PROBLEMS: Final = (
+    ReadError,
+    CommandError,
+    OSError,
+    http.client.HTTPException,
+    msgspec.MsgspecError,
+    RuntimeError,
+)
 
-Key = tuple[str, str]
+
 Heard = Callable[[Any, Any], None]
-"""What an object was, and what it is; None: it was not, or is not any more."""
+"""What an object was, and what it is. None: it was not there, or is not any more. Both: only the problem is another."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Head(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -27,144 +46,100 @@ class _Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class _Version(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-
-
-class _Bookmark(msgspec.Struct, frozen=True):
-    metadata: _Version = _Version()
-    code: int = 0
-    message: str = ""
-
-
-_EVENT: Final = msgspec.json.Decoder(_Event)
-_BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
-
-
-class GoneError(Exception):
-    """The list has to be read again."""
+class _Known(NamedTuple):
+    found: Found
+    """Without its objects."""
+    objects: dict[tuple[str, str], Any]
 
 
 class Watched:
-    """The objects of one `Ask`. One thread follows, others read."""
+    """One list, followed by a thread that ends with the program."""
 
-    def __init__(self, client: Client, ask: Ask, heard: Heard, key: Callable[[Any], Key]) -> None:
+    def __init__(self, client: Client, ask: Ask, heard: Heard) -> None:
         self._client = client
         self._ask = ask
         self._heard = heard
-        self._key = key
-        self._objects: dict[Key, Any] = {}
         self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._namespace = ask.namespace
-        self.has_begun = threading.Event()
-        """The first list was read, or may not be."""
-        self.unread = ""
+        self._known = _Known(Found(), {})
+        self._version = ""
+        self.is_read = threading.Event()
         self.problem = ""
-        """Why it may be old now."""
+        """Why it is out of date; empty: it is not."""
+        threading.Thread(target=self._follow, name=f"watch {ask.resource.plural}", daemon=True).start()
 
-    def start(self) -> None:
-        threading.Thread(target=self._follow, name=f"watch {self._ask.resource.plural}", daemon=True).start()
-
-    def close(self) -> None:
-        self._closed.set()
-
-    @property
-    def objects(self) -> Sequence[Any]:
-        with self._lock:
-            return list(self._objects.values())
-
-    @property
     def found(self) -> Found:
-        return Found(self.objects, self.unread, self._namespace)
+        with self._lock:
+            return self._known.found._replace(objects=list(self._known.objects.values()))
 
     def _follow(self) -> None:
         delay = _FIRST_DELAY
-        while not self._closed.is_set():
+        while True:
             try:
-                version = self._list()
-                self.has_begun.set()
-                self._say("")
+                self._read()
                 delay = _FIRST_DELAY
-                while not self._closed.is_set():
-                    version = self._watch(version)
-            except GoneError:
-                continue
-            except ReadError as error:
-                self._refused(error)
-            except (CommandError, OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
+                while not self._known.found.unread and self._watch():
+                    # An API server that ends each watch at once is not asked all the time.
+                    time.sleep(_FIRST_DELAY)
+            except _PROBLEMS as error:
                 self._say(f"{self._ask.resource.plural}: {error}")
-            self.has_begun.set()
-            self._closed.wait(delay)
+            time.sleep(_LONGEST_DELAY if self._known.found.unread else delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
-    def _refused(self, error: ReadError) -> None:
-        if error.is_forbidden and self._ask.fallback and not self._namespace:
-            self._namespace = self._ask.fallback
-        elif error.is_forbidden or error.is_absent:
-            self.unread = error.message
-            self._replace({})
-        else:
-            self._say(f"{self._ask.resource.plural}: {error.message}")
-
-    def _list(self) -> str:
-        path, version = self._ask.resource.path(namespace=self._namespace), ""
-        objects: dict[Key, Any] = {}
-        for page in self._client.pages(path, self._query()):
-            version = version or metadata(page).get("resourceVersion", "")
-            objects |= {self._key(one): one for one in self._ask.decode(page)}
-        self.unread = ""
-        self._replace(objects)
-        return version
-
-    def _watch(self, version: str) -> str:
-        """Until the API server ends it; the version of what was heard last. Raises GoneError."""
-        asked = {
-            **self._query(),
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": version,
-            "timeoutSeconds": str(_WATCHED_FOR),
-        }
-        with self._client.lines(self._ask.resource.path(namespace=self._namespace), asked) as lines:
-            for line in lines:
-                if len(line) >= LONGEST_LINE:
-                    raise GoneError
-                event = _EVENT.decode(line)
-                about = _BOOKMARK.decode(event.object)
-                if event.type == "ERROR":
-                    if about.code == _GONE:
-                        raise GoneError
-                    raise CommandError(about.message)
-                version = about.metadata.resource_version or version
-                if event.type != "BOOKMARK":
-                    self._apply(event)
-        return version
-
-    def _apply(self, event: _Event) -> None:
-        # Decoded as the list is: what cannot be read, or is of no interest, is left out.
-        for one in self._ask.decode(b'{"items":[%b]}' % bytes(event.object)):
-            key, new = self._key(one), None if event.type == "DELETED" else one
-            with self._lock:
-                old = self._objects.pop(key, None)
-                if new is not None:
-                    self._objects[key] = new
-            if old != new:
-                self._heard(old, new)
-
-    def _replace(self, objects: dict[Key, Any]) -> None:
+    def _read(self) -> None:
+        found = read_list(self._client, self._ask._replace(decode=self._decode_page))
+        objects = {_key(one): one for one in found.objects}
         with self._lock:
-            before, self._objects = self._objects, objects
+            before, self._known = self._known.objects, _Known(found._replace(objects=()), objects)
         for key in before.keys() | objects.keys():
-            old, new = before.get(key), objects.get(key)
-            if old != new:
+            if (old := before.get(key)) != (new := objects.get(key)):
                 self._heard(old, new)
-
-    def _query(self) -> dict[str, str]:
-        query = {"fieldSelector": self._ask.fields, "labelSelector": self._ask.labels}
-        return {name: value for name, value in query.items() if value}
+        self.is_read.set()
+        self._say("")
 
     def _say(self, problem: str) -> None:
-        if problem != self.problem:
-            self.problem = problem
-            self._heard(None, None)
+        self.problem = problem
+        self._heard(None, None)
+
+    def _decode_page(self, page: bytes) -> Sequence[Any]:
+        self._version = metadata(page).get("resourceVersion", "")
+        return self._ask.decode(page)
+
+    def _watch(self) -> bool:
+        """False: the API server does not remember that version, and the list has to be read again."""
+        ask = self._ask
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_SECONDS),
+            "resourceVersion": self._version,
+            **({"fieldSelector": ask.fields} if ask.fields else {}),
+            **({"labelSelector": ask.labels} if ask.labels else {}),
+        }
+        path = ask.resource.path(namespace=self._known.found.only_namespace)
+        for line in self._client.lines(path, query):
+            event = msgspec.json.decode(line, type=_Event)
+            if event.type == "ERROR":
+                return False
+            metadata = msgspec.json.decode(event.object, type=_Head).metadata
+            if event.type != "BOOKMARK":
+                self._put((metadata.namespace, metadata.name), event)
+            self._version = metadata.resource_version
+        return True
+
+    def _put(self, key: tuple[str, str], event: _Event) -> None:
+        # Of the objects of a page, some are left out.
+        kept = () if event.type == "DELETED" else self._ask.decode(b'{"items":[%b]}' % bytes(event.object))
+        new = kept[0] if kept else None
+        with self._lock:
+            old = self._known.objects.pop(key, None)
+            if new is not None:
+                self._known.objects[key] = new
+        if old != new:
+            self._heard(old, new)
+
+
+def _key(one: Any) -> tuple[str, str]:
+    """Of JSON, or of what was decoded."""
+    if isinstance(one, dict):
+        return one["metadata"].get("namespace", ""), one["metadata"]["name"]
+    return one.metadata.namespace, one.metadata.name

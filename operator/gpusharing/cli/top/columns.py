@@ -47,7 +47,7 @@ def lines(columns: Sequence[Column], last: str, rows: Sequence[Row], width: int)
 
 
 def joined(parts: Sequence[tuple[str, str]]) -> Text:
-    text = Text.assemble(*parts, no_wrap=True, end="")
+    text = Text.assemble(*parts, no_wrap=True)
     text.rstrip()
     return text
 

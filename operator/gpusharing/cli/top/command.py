@@ -5,6 +5,7 @@ import csv
 import gc
 import io
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusharing.cli import exits, options
@@ -13,24 +14,25 @@ from gpusharing.cli.output import Screen, as_json, as_yaml
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.fleet import fleet_of, read_lists, waiting_of
 from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.cli.reading.use import read_usage
 from gpusharing.occupancy.groups import GPU, GROUPS
 
 if TYPE_CHECKING:
     from gpusharing.occupancy.fleet import Fleet
 
 _EXAMPLES: Final = (
-    ("Who is on which GPU?", "gpusharing top"),
+    ("Which pods are on which GPU?", "gpusharing top"),
     ("The same, and it stays up to date", "gpusharing top -w"),
     ("How much did each namespace get?", "gpusharing top -g namespace"),
     ("Which GPUs do nothing? What they do is measured by Prometheus", "gpusharing top --idle --prometheus URL"),
-    ("My GPUs, and who else is on them", "gpusharing top -n ml"),
+    ("My GPUs, and who shares them", "gpusharing top -n ml"),
     ("For a spreadsheet", "gpusharing top -o csv > gpus.csv"),
 )
 
 
 def register(subparsers: Any) -> None:
     parser = options.add_command(
-        subparsers, "top", summary="show who is on which GPU, and what waits for one", examples=_EXAMPLES
+        subparsers, "top", summary="show which pods are on which GPU, and which wait", examples=_EXAMPLES
     )
     parser.add_argument("-g", "--group", choices=GROUPS, default=GPU, help="a line for each of these (default: gpu)")
     parser.add_argument("-w", "--watch", action="store_true", help="stay, and draw again what changes")
@@ -65,21 +67,22 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.watch and (args.snapshot or args.output != options.TABLE):
         raise CommandError("--watch draws a table of a cluster: leave out --snapshot and --output")
+    if args.prometheus and args.snapshot:
+        raise CommandError("--prometheus says how it is now: leave it out with --snapshot")
     if args.watch and sys.stdout.isatty():
         from gpusharing.cli.top.watching import watch  # noqa: PLC0415
 
-        return watch(args)
+        return watch(args, lambda fleet: _part(fleet, args))
     _print(_of_file(args) if args.snapshot else _of_cluster(args), args)
     return exits.OK
 
 
 def _of_cluster(args: argparse.Namespace) -> "Fleet":
     found = access(args.kubeconfig, args.context)
-    with Client(found) as client:
+    with Client(found) as client, ThreadPoolExecutor(1) as beside:
+        usage = beside.submit(read_usage, client, args.prometheus)
         lists = read_lists(client, args.namespace or found.namespace)
-        from gpusharing.occupancy.usage import Usage  # noqa: PLC0415 (loaded while the API server works)
-
-        return fleet_of(lists, waiting_of(client, lists), Usage())
+        return fleet_of(lists, waiting_of(client, lists), usage.result())
 
 
 def _of_file(args: argparse.Namespace) -> "Fleet":
@@ -93,9 +96,9 @@ def _of_file(args: argparse.Namespace) -> "Fleet":
 
 
 def _print(fleet: "Fleet", args: argparse.Namespace) -> None:
-    from gpusharing.occupancy import document, filters  # noqa: PLC0415
+    from gpusharing.occupancy import document  # noqa: PLC0415
 
-    shown = filters.part_of(fleet, node=args.node, policy=args.policy, namespace=args.namespace or "", idle=args.idle)
+    shown = _part(fleet, args)
     match args.output:
         case options.JSON:
             print(as_json(document.to_json(shown)))
@@ -105,6 +108,12 @@ def _print(fleet: "Fleet", args: argparse.Namespace) -> None:
             print(_csv(shown, args.group), end="")
         case _:
             _draw(shown, args.group)
+
+
+def _part(fleet: "Fleet", args: argparse.Namespace) -> "Fleet":
+    from gpusharing.occupancy.filters import part_of  # noqa: PLC0415
+
+    return part_of(fleet, node=args.node, policy=args.policy, namespace=args.namespace or "", idle=args.idle)
 
 
 def _csv(fleet: "Fleet", group: str) -> str:
@@ -120,7 +129,9 @@ def _csv(fleet: "Fleet", group: str) -> str:
 
 
 def _draw(fleet: "Fleet", group: str) -> None:
+    from rich.console import Group  # noqa: PLC0415
+
     from gpusharing.cli.top.screen import console, drawn  # noqa: PLC0415
 
     screen = Screen.of()
-    console(screen).print(*drawn(fleet, group, screen), sep="\n")
+    console(screen).print(Group(*drawn(fleet, group, screen)))

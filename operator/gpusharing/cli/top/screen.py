@@ -23,8 +23,11 @@ _STYLES: Final = {
     Sharing.MPS: "green",
     Sharing.MIG: "blue",
 }
+_NOTHING: Final = Text()
+_BETWEEN: Final = " · "
 _WIDE: Final = 100
 """Columns from which there is room for the policy."""
+_WIDEST: Final = 24
 _MOST_FINDINGS: Final = 5
 _OF_USES: Final = 64
 """Columns that sums take beside their name."""
@@ -43,33 +46,38 @@ def console(screen: Screen) -> Console:
     )
 
 
-def drawn(fleet: Fleet, group: str, screen: Screen, *, height: int | None = None) -> list[Text]:
-    """`height`: of the terminal, if it is not to scroll."""
-    before = [_summary(fleet, screen.width), Text()]
+def drawn(fleet: Fleet, group: str, screen: Screen, *, height: int | None = None, state: Text = _NOTHING) -> list[Text]:
+    """`height`: of the terminal, if it is not to scroll. `state`: of the reading, if it goes on."""
+    before = [*_summary(fleet, screen.width), state]
     table = list(_gpus(fleet, screen.width) if group == GPU else _uses(fleet, group, screen.width))
     after = [*_waiting(fleet.waiting, screen), *_notes(fleet, screen)]
+    after = after if table else after[1:]
     if height is not None:
         room = max(height - len(before) - len(after), height // 2)
         if len(table) > room:
             hidden = len(table) - room + 1
             rest = f"… {counted(hidden, 'line')} more: choose with --node, --policy, -n or --idle, or group with -g"
             table = [*table[: room - 1], Text(clipped(rest, screen.width), style="dim")]
-        after = after[: height - len(before) - len(table)]
-    return [*before, *table, *after]
+    return [*before, *table, *after][:height]
 
 
-def _summary(fleet: Fleet, width: int) -> Text:
+def _summary(fleet: Fleet, width: int) -> Iterator[Text]:
+    """In one line, or in two."""
     total = fleet.total
+    is_known = all(gpu.ratio is not None for gpu in fleet.gpus)
+    promised = f"{gpus(total.ratio) if is_known else '?'} promised"
     parts = [
         counted(len(fleet.nodes), "node"),
-        f"{counted(total.gpus, 'GPU')}, {total.gpus_in_use} in use, {gpus(total.ratio)} promised",
-        f"memory {memory(total.memory)}, {memory(total.memory_promised)} promised",
+        f"{counted(total.gpus, 'GPU')}, {total.gpus_in_use} in use, {promised}",
+        *([f"memory {memory(total.memory)}, {memory(total.memory_promised)} promised"] if total.memory else []),
     ]
     if total.memory_used is not None:
         parts[-1] += f", {memory(total.memory_used)} used"
     if total.utilization is not None:
         parts.append(f"{percent(total.utilization)} busy")
-    return Text(clipped(" · ".join(parts), width), style="bold", no_wrap=True)
+    line = _BETWEEN.join(parts)
+    lines = [line] if len(line) <= width else [_BETWEEN.join(parts[:2]), _BETWEEN.join(parts[2:])]
+    yield from (Text(clipped(one, width), style="bold", no_wrap=True) for one in lines)
 
 
 # ---------------------------------------------------------------------------------------------------------------- GPUs
@@ -83,7 +91,7 @@ def _gpus(fleet: Fleet, width: int) -> Iterator[Text]:
     columns = [
         Column("GPU"),
         *([Column("POLICY")] if width >= _WIDE else []),
-        Column("MODE"),
+        Column("MODE", most=_WIDEST if width >= _WIDE else max(map(len, Sharing))),
         Column("PROMISED"),
         Column("MEMORY", is_number=True),
         *([Column("USED", is_number=True), Column("UTIL", is_number=True)] if measured else []),
@@ -175,21 +183,23 @@ def _waiting(waiting: Sequence[Waiting], screen: Screen) -> Iterator[Text]:
     for some in list(by_code.values())[:_MOST_FINDINGS]:
         if finding := some[0].finding:
             pods = listed([f"{one.namespace}/{one.pod}" for one in some])
-            yield from Text.from_ansi(screen.finding(finding, place=pods)).split("\n")
+            yield from _wrapped(Text.from_ansi(screen.finding(finding, place=pods)), screen)
     unexplained += chain.from_iterable(list(by_code.values())[_MOST_FINDINGS:])
     if unexplained:
         first = unexplained[0]
         command = f"gpusharing explain pod {first.pod} -n {first.namespace}"
         text = f"Why {counted(len(unexplained), 'more pod')} {'wait' if len(unexplained) > 1 else 'waits'}: {command}"
-        yield from _wrapped(text, screen)
+        yield from _wrapped(Text(text, style="dim"), screen)
 
 
 def _notes(fleet: Fleet, screen: Screen) -> Iterator[Text]:
     if fleet.notes:
         yield Text()
     for one in fleet.notes:
-        yield from _wrapped(f"{one.code} {one.sentence} {one.remedy}", screen)
+        yield from _wrapped(Text(f"{one.code} {one.sentence} {one.remedy}", style="dim"), screen)
 
 
-def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
-    yield from (Text(line, style="dim") for line in screen.wrapped(text, hanging=2).splitlines())
+def _wrapped(text: Text, screen: Screen) -> Iterator[Text]:
+    for line in text.wrap(console(screen), screen.width):
+        line.rstrip()
+        yield line

@@ -15,27 +15,35 @@ def who(gpu: GpuUse, width: int) -> Sequence[Cell]:
     health = [Cell(f"{printable(gpu.health)} ", "bold red")] if gpu.health else []
     room = width - sum(len(cell.text) for cell in health)
     if gpu.is_idle:
-        return [*health, Cell(clipped(_free(gpu), room), "dim")]
+        return [*health, Cell(_free(gpu, room), "dim")]
     return [*health, *_holders(gpu, room, detailed=width >= _FROM_WIDTH)]
 
 
-def _free(gpu: GpuUse) -> str:
-    return f"free: {', '.join(gpu.offers)}" if gpu.offers else "free, as it was found"
+def _free(gpu: GpuUse, width: int) -> str:
+    if not gpu.offers:
+        return clipped("free, as it was found", width)
+    return clipped(f"free: {_first([mode.value for mode in gpu.offers], width - len('free: '))}", width)
+
+
+def _first(names: Sequence[str], width: int) -> str:
+    """As many as there is room for, and how many more there are; one at least."""
+    for count in range(len(names), 1, -1):
+        text = ", ".join(names[:count]) + (f" +{len(names) - count}" if count < len(names) else "")
+        if len(text) <= width:
+            return text
+    others = f" +{len(names) - 1}" if len(names) > 1 else ""
+    return clipped(names[0], max(width - len(others), 1)) + others
 
 
 def _holders(gpu: GpuUse, width: int, *, detailed: bool) -> Sequence[Cell]:
     named = list(dict.fromkeys(_holder(one, detailed=detailed) for one in gpu.holders))
     hidden = f"{gpu.hidden} of other namespaces" if gpu.hidden else ""
-    for count in range(len(named), 0, -1):
-        text = ", ".join(named[:count]) + (f" +{len(named) - count}" if count < len(named) else "")
-        tail = f" and {hidden}" if hidden else ""
-        if len(text) + len(tail) <= width:
-            return [Cell(text), Cell(tail, "dim")]
     if not named:
         return [Cell(clipped(hidden, width), "dim")]
-    others = len(named) - 1 + gpu.hidden
-    tail = f" +{others}" if others else ""
-    return [Cell(clipped(named[0], max(width - len(tail), 1))), Cell(tail, "dim")]
+    tail = f" and {hidden}" if hidden else ""
+    if len(named[0]) + len(tail) > width and hidden:
+        tail = f" +{gpu.hidden}"
+    return [Cell(_first(named, max(width - len(tail), 1))), Cell(tail, "dim")]
 
 
 def _holder(holder: Holder, *, detailed: bool) -> str:

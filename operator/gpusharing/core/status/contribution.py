@@ -3,13 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
 
 from gpusharing.api import names
+from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.node_spec import GpuSharing, RefusalReason
 from gpusharing.api.sharing.offers import Offers
-from gpusharing.api.sharing.policy_status import LaggingNode
+from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
 from gpusharing.core.claims.allocation import display_name, tolerates
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import ExaminedPolicy
@@ -19,6 +20,8 @@ from gpusharing.core.rollout.gpu_progress import blocking_holds, failure
 from gpusharing.core.rollout.plan import NodePlan
 from gpusharing.core.state.node_view import GpuView, Hold, NodeView
 from gpusharing.core.status.lagging import Late, is_late, lagging
+
+READY: Final = "Ready"
 
 
 class RefusedOffer(NamedTuple):
@@ -40,8 +43,8 @@ class Contribution:
     """Whether GPUs that were won are offered in modes that exclude each other."""
     places: int = 0
     """Claims that the GPUs won can hold at the same time."""
-    clients: int = 0
-    """Claims' devices on GPUs on which the policy is in force."""
+    clients: Mapping[Sharing, int] = field(default_factory=dict)
+    """Claims' devices on GPUs on which the policy is in force, by mode."""
     lost: tuple[str, ...] = ()
     """GPUs that others won: which, to whom, why."""
     without_offers: int = 0
@@ -70,6 +73,15 @@ class Contribution:
     @property
     def is_ready(self) -> bool:
         return self.selected and self.won > 0 and self.lagging is None
+
+    @property
+    def state(self) -> str | None:
+        """How far the policy is here. A node can be ready and have a GPU that fails."""
+        if self.lagging is not None:
+            return self.lagging.reason
+        if self.failing:
+            return LagReason.FAILING
+        return READY if self.is_ready else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +152,7 @@ def contributions(
     )
     lost = _lost_by_policy(view.name, decided.admitted)
     return {
-        policy: _contribution(policy, view, decided, parts, lost=lost.get(policy, ()), clients=clients[policy])
+        policy: _contribution(policy, view, decided, parts, lost=lost.get(policy, ()), clients=clients.get(policy, {}))
         for policy in policies.keys() & (decided.selected_by | concerned)
     }
 
@@ -169,7 +181,7 @@ def _contribution(
     gpus: Sequence[_GpuPart],
     *,
     lost: Sequence[str],
-    clients: int,
+    clients: Mapping[Sharing, int],
 ) -> Contribution:
     selection = decided.selections.get(policy)
     won = [gpu for gpu in gpus if gpu.policy == policy]
@@ -228,13 +240,14 @@ def _not_evicted(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
     return tuple(hold for hold in blocking_holds(entry, gpu) if tolerates(hold.result, names.DRAINING))
 
 
-def _clients_by_policy(view: NodeView, decided: Sequence[GpuSharing]) -> Counter[str]:
+def _clients_by_policy(view: NodeView, decided: Sequence[GpuSharing]) -> Mapping[str, Mapping[Sharing, int]]:
     """Of the policies in force, not of those to come."""
     in_force = {gpu.uuid: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
-    clients: Counter[str] = Counter()
+    clients: defaultdict[str, Counter[Sharing]] = defaultdict(Counter)
     for gpu in decided:
         if gpu.allocated and gpu.uuid in in_force:
-            clients[in_force[gpu.uuid]] += len(gpu.allocated)
+            modes = (names.sharing_of_device(device.device) for device in gpu.allocated)
+            clients[in_force[gpu.uuid]].update(filter(None, modes))
     return clients
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from gpusharing.cli.ui_file import FileSource
+from gpusharing.cli.ui.file import FileSource
 from gpusharing.snapshots.world import World
 from gpusharing.ui.history import DAY, Sample, sample
 from gpusharing.ui.picture import Picture, Source

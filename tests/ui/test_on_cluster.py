@@ -19,7 +19,7 @@ from agent.on_cluster import RESOURCE, SHARINGS
 from gpusharing.cli.reading import client as client_module
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.kubeconfig import access
-from gpusharing.cli.ui_live import LiveSource
+from gpusharing.cli.ui.live import LiveSource
 from gpusharing.snapshots.world import World
 from harness.processes import Process
 from top.place import Place, place, shared_fleet

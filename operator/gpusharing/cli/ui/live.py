@@ -12,8 +12,10 @@ from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.cluster import Ask, Found, read_list, world_of
 from gpusharing.cli.reading.fleet import Lists, LiveLists, fleet_of, read_lists, waiting_of
+from gpusharing.cli.reading.history import read_history
 from gpusharing.cli.reading.questions import Question
 from gpusharing.cli.reading.together import Together, find
+from gpusharing.cli.reading.use import read_usage
 from gpusharing.cli.reading.watching import Watched
 from gpusharing.explaining.scene import Scene
 from gpusharing.findings.finding import Finding
@@ -37,6 +39,8 @@ _FIRST: Final = 20.0
 _EXPLAINED_EVERY: Final = 5.0
 _EXPLAINED_AT_LEAST_EVERY: Final = 60.0
 """Nodes and slices are not watched: they are several times as large as all that is."""
+_MEASURED_EVERY: Final = 15.0
+_HISTORY_EVERY: Final = 300.0
 _NOBODY_LOOKS: Final = 120.0
 _MOST_USERS: Final = 32
 _OF_EVENTS: Final = "default"
@@ -44,10 +48,13 @@ _OF_EVENTS: Final = "default"
 
 
 class LiveSource:
-    def __init__(self, client: Client, namespace: str, read: Callable[[], World]) -> None:
-        """`read`: all that a plan uses. Raises CommandError."""
+    def __init__(
+        self, client: Client, namespace: str, read: Callable[[], World], *, prometheus: str | None = None
+    ) -> None:
+        """`read`: all that a plan uses. `prometheus`: its URL. Raises CommandError."""
         self._client = client
         self._read = read
+        self._prometheus = prometheus
         self._lock = threading.Lock()
         self._heard: list[Callable[[], None]] = []
         self._changed = threading.Event()
@@ -55,6 +62,8 @@ class LiveSource:
         self._explained: dict[tuple[str, str], Finding] = {}
         self._usage = Usage()
         self._history = History()
+        self._former: Sequence[Sample] = ()
+        """From Prometheus."""
         self._sampled_at = 0.0
         self._looked_at = time.monotonic()
         self._planning = threading.Lock()
@@ -68,6 +77,7 @@ class LiveSource:
     def __enter__(self) -> Self:
         threading.Thread(target=self._run, name="draw", daemon=True).start()
         threading.Thread(target=self._explain, name="explain", daemon=True).start()
+        threading.Thread(target=self._measure, name="measure", daemon=True).start()
         with self._is_new:
             self._is_new.wait_for(lambda: self._picture.number, _FIRST)
         return self
@@ -81,7 +91,7 @@ class LiveSource:
 
     @property
     def samples(self) -> Sequence[Sample]:
-        return self._history.samples()
+        return self._former or self._history.samples()
 
     def picture(self) -> Picture:
         self._looked_at = time.monotonic()
@@ -150,6 +160,21 @@ class LiveSource:
             pause = max(pause, 10 * (time.monotonic() - began))
             self._explained = {(one.namespace, one.pod): one.finding for one in found if one.finding}
             self._lists.wake()
+
+    def _measure(self) -> None:
+        """What claims use, as often as it is measured, and the last day, while somebody looks."""
+        next_history = 0.0
+        while not self._closed.is_set():
+            if time.monotonic() - self._looked_at <= _NOBODY_LOOKS:
+                try:
+                    self._usage = read_usage(self._client, self._prometheus)
+                    if self._prometheus and time.monotonic() >= next_history:
+                        self._former = read_history(self._prometheus)
+                        next_history = time.monotonic() + _HISTORY_EVERY
+                except (CommandError, ReadError) as error:
+                    self._usage = Usage(missing=notes.not_measured(str(error), "Wait until it answers again."))
+                self._lists.wake()
+            self._closed.wait(_MEASURED_EVERY)
 
     # ---------------------------------------------------------------------------------------------------------- details
 
@@ -238,10 +263,10 @@ class LiveSource:
         return world_of(lists.minor if lists else 0, read)
 
 
-def picture_now(client: Client, namespace: str) -> Picture:
-    """Read once."""
+def picture_now(client: Client, namespace: str, prometheus: str | None) -> Picture:
+    """Read once. Raises CommandError."""
     lists = read_lists(client, namespace)
-    fleet = fleet_of(lists, waiting_of(client, lists), Usage())
+    fleet = fleet_of(lists, waiting_of(client, lists), read_usage(client, prometheus))
     return Picture(fleet=fleet, policies=_policies(read_list(client, Ask(POLICIES)).objects))
 
 

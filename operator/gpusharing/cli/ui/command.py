@@ -24,6 +24,11 @@ def register(subparsers: Any) -> None:
         "-o", "--output", choices=(HTML,), help="write the page to standard output as one file, and serve nothing"
     )
     parser.add_argument("--port", type=_port, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)")
+    parser.add_argument(
+        "--prometheus",
+        metavar="URL",
+        help="where use is measured, and the last day is known (default: the agents are asked, if they are few)",
+    )
     parser.add_argument("--no-browser", action="store_true", help="print the URL, and open no browser")
     options.add_namespace(parser)
     options.add_snapshot(parser)
@@ -40,6 +45,6 @@ def _port(text: str) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     # What it needs takes longer to load than all else of a help text.
-    from gpusharing.cli import ui_run  # noqa: PLC0415
+    from gpusharing.cli.ui import run  # noqa: PLC0415
 
-    return ui_run.run(arguments)
+    return run.run(arguments)

@@ -13,12 +13,12 @@ from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.snapshot import read_world
-from gpusharing.cli.ui_file import FileSource
-from gpusharing.cli.ui_live import LiveSource, picture_now
+from gpusharing.cli.ui.file import FileSource
+from gpusharing.cli.ui.live import LiveSource, picture_now
 from gpusharing.snapshots.file import SnapshotError, loads
 from gpusharing.ui.picture import Picture, Source
 from gpusharing.ui.server import Server, root
-from gpusharing.ui.site import UiSite
+from gpusharing.ui.site import SEEN, UiSite
 from gpusharing.ui.still import still
 
 
@@ -31,9 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     namespace, cluster = arguments.namespace or found.namespace, urlsplit(found.server).netloc
     with Client(found, renew=identify) as client:
         if arguments.output:
-            return _print(picture_now(client, namespace), cluster)
+            return _print(picture_now(client, namespace, arguments.prometheus), cluster)
         read = partial(read_world, arguments.kubeconfig, arguments.context)
-        with LiveSource(client, namespace, read) as source:
+        with LiveSource(client, namespace, read, prometheus=arguments.prometheus) as source:
             return _serve(source, cluster, arguments)
 
 
@@ -55,7 +55,12 @@ def _serve(source: Source, cluster: str, arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandError(f"port {arguments.port}: {error.strerror or error}") from error
     with server:
-        server.site = UiSite(source, cluster=cluster, root=root(server.secret))
+        server.site = UiSite(
+            source,
+            cluster=cluster,
+            root=root(server.secret),
+            source_of_history="From Prometheus." if arguments.prometheus else SEEN,
+        )
         print(f"{server.url}\nThe page is for those who have this URL, on this machine. Ctrl-C ends it.", flush=True)
         if not arguments.no_browser:
             webbrowser.open(server.url)

@@ -32,7 +32,7 @@ class Prometheus:
         """`rules` as a PrometheusRule has them in its spec. Their own intervals do not count."""
         self._address = own_address()
         (port,) = free_ports(self._address, 1)
-        self._url = f"http://{self._address}:{port}"
+        self.url = f"http://{self._address}:{port}"
         self._configure(directory, scrape_configs, rules or {"groups": []})
         self._process = Process(
             [
@@ -42,7 +42,7 @@ class Prometheus:
                 f"--web.listen-address={self._address}:{port}",
             ],
             log=directory / "prometheus.log",
-            ready=lambda: answers(f"{self._url}/-/ready"),
+            ready=lambda: answers(f"{self.url}/-/ready"),
         )
         self._session: aiohttp.ClientSession
 
@@ -59,7 +59,7 @@ class Prometheus:
         (directory / "prometheus.json").write_text(json.dumps(configuration))
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(self._url)
+        self._session = aiohttp.ClientSession(self.url)
         try:
             await self._process.start()
         except BaseException:

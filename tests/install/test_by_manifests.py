@@ -2,6 +2,8 @@
 end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses a GPU, nor does a directory that is
 removed."""
 
+import json
+import sys
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -9,6 +11,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from harness.commands import run
 from harness.eventually import eventually
 from harness.installed_cluster import NAMESPACE, ROOT, InstalledCluster
 from install.running import mps_daemons, what_runs
@@ -52,6 +55,7 @@ async def test_the_example_of_the_readme(user: AnyUser) -> None:
     await eventually(table_is_as_written)
     await user.apply(*(named(pod, f"sharer-{number}") for number in range(2, 10)))
     await user.running(8, pending=1)
+    await eventually(lambda: top_shows_what_agents_measure(user))
     for running in await user.pods("Running"):
         name = running["metadata"]["name"]
         assert "_SHARING=TimeSlicing" in await user.shell(name, "env", container="main")
@@ -59,6 +63,17 @@ async def test_the_example_of_the_readme(user: AnyUser) -> None:
     await user.delete("pods", "--all", "--grace-period=0")
     await user.nothing_prepared()
     await user.delete("sharingpolicies", "--all")
+
+
+async def top_shows_what_agents_measure(user: AnyUser) -> None:
+    """It asks them through the API server."""
+    command = [sys.executable, "-m", "gpusharing", "top", "-o", "json", "--kubeconfig", str(user.cluster.kubeconfig)]
+    found = json.loads(await run(command))
+    assert found["notes"] == []
+    holders = [holder for node in found["nodes"] for gpu in node["gpus"] for holder in gpu["holders"]]
+    assert [(one["mode"], one["ratio"], one["utilization"]) for one in holders] == [("TimeSlicing", 0.25, 0.0)] * 8
+    (waiting,) = found["waiting"]
+    assert waiting["finding"]["code"] == "GSH0206"
 
 
 async def agent_is_replaced(user: AnyUser, cluster: InstalledCluster) -> None:

@@ -10,16 +10,14 @@ from typing import Any, Final
 
 import yaml
 
-from gpusharing import sim
 from gpusharing.core import quantities
 from harness.eventually import eventually
 from harness.gpu_cluster import NAMESPACE, GpuCluster
-from harness.node import Node
 from harness.processes import Process
 from harness.prometheus import Prometheus
 from monitoring.expressions import MONITORING, PAGE, RULES
 from monitoring.static_exporter import static_exporter
-from monitoring.workload import WORKERS, Worker, begin
+from monitoring.workload import SHARE, WAITING, WORKERS, Worker, create, prepare, start
 from node.user import User
 
 Json = dict[str, Any]
@@ -28,15 +26,6 @@ PRICES: Final = {"node-1": 2.0, "node-2": 3.5}
 """Of a GPU for an hour."""
 _ENDPOINT: Final = yaml.safe_load((MONITORING / "podmonitor.yaml").read_text())["spec"]["podMetricsEndpoints"][0]
 [_RESTORING] = re.findall(r"^```yaml\nmetricRelabelings:\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-
-
-class MonitoredCluster(GpuCluster):
-    def _simulate(self, node: Node) -> sim.SimNode:
-        simulated = super()._simulate(node)
-        # Agents find the claims of processes by their control groups, as the node's kernel names them.
-        (simulated.sys / "fs").mkdir(exist_ok=True)
-        (simulated.sys / "fs/cgroup").symlink_to("/sys/fs/cgroup")
-        return simulated
 
 
 @dataclass(frozen=True)
@@ -81,7 +70,7 @@ class Bed:
 @asynccontextmanager
 async def bed(programs: Path, directory: Path) -> AsyncIterator[Bed]:
     async with AsyncExitStack() as stack:
-        cluster = MonitoredCluster(node_names=["node-1", "node-2"], gpus="H100-80GB:2", with_cgroup2=True)
+        cluster = GpuCluster(node_names=["node-1", "node-2"], gpus="H100-80GB:2")
         user = User(await stack.enter_async_context(cluster))
         exporter = stack.enter_context(static_exporter("\n".join(_series_of_others(cluster)) + "\n"))
         others = _scraped("others", [_target(exporter)], honor_labels=True)
@@ -104,8 +93,23 @@ async def bed(programs: Path, directory: Path) -> AsyncIterator[Bed]:
         )
         for server in (prometheus, not_honoring):
             await stack.enter_async_context(server)
-        await begin(user)
+        await _start_workload(user, prometheus)
         yield Bed(user, prometheus, not_honoring)
+
+
+async def _start_workload(user: User, prometheus: Prometheus) -> None:
+    """One claim after the other, so that the first ones share a GPU."""
+
+    async def first_one_is_counted() -> None:
+        """A rate needs a series that is there before it increases."""
+        assert await prometheus.query(f'gpusharing_agent_prepare_duration_seconds_count{{node="{SHARE.node}"}}')
+
+    await prepare(user)
+    for worker in WORKERS:
+        await start(user, worker)
+        if worker is SHARE:
+            await eventually(first_one_is_counted)
+    await create(user, WAITING)
 
 
 def _series_of_others(cluster: GpuCluster) -> Iterator[str]:
@@ -113,9 +117,10 @@ def _series_of_others(cluster: GpuCluster) -> Iterator[str]:
         yield f'node_gpu_hourly_cost{{node="{node}",instance="{node}"}} {PRICES[node]}'
         for index, gpu in enumerate(simulated.gpus()):
             known = f'gpu="{index}",UUID="{gpu.uuid}",Hostname="{node}"'
-            yield f"DCGM_FI_DEV_GPU_UTIL{{{known}}} {utilization_of(node, index)}"
-            # As of an instance of MIG, with the UUID of its GPU.
-            yield f'DCGM_FI_DEV_GPU_UTIL{{{known},GPU_I_ID="9"}} 0'
+            for name, value in dcgm_values(node, index).items():
+                yield f"{name}{{{known}}} {value}"
+                # As of an instance of MIG, with the UUID of its GPU.
+                yield f'{name}{{{known},GPU_I_ID="9"}} 0'
     for worker in WORKERS:
         # A claim of two pods.
         for pod in (worker.name, f"{worker.name}-too"):
@@ -123,9 +128,9 @@ def _series_of_others(cluster: GpuCluster) -> Iterator[str]:
             yield f"kube_pod_resourceclaim_info{{{labels}}} 1"
 
 
-def utilization_of(node: str, slot: int) -> int:
-    """By DCGM."""
-    return 10 * int(node[-1]) + slot
+def dcgm_values(node: str, slot: int) -> Mapping[str, float]:
+    """Another one for each GPU."""
+    return {"DCGM_FI_DEV_GPU_UTIL": 10 * int(node[-1]) + slot, "DCGM_FI_DEV_FB_USED": 1000 * int(node[-1]) + slot}
 
 
 async def _our_targets(cluster: GpuCluster) -> list[Json]:

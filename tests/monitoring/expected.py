@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from monitoring.bed import PRICES, Place, utilization_of
+from monitoring.bed import PRICES, Place, dcgm_values
 from monitoring.workload import GIB, IDLE, MIG, MPS, OF_MPS, QUOTA, SHARE, WHOLE, WORKERS, Worker
 
 Amounts = Mapping[Worker, float]
@@ -13,6 +13,7 @@ GPUS: Final[tuple[tuple[str, ...], ...]] = tuple((node, slot) for node in PRICES
 USED: Final = {worker: worker.utilization / 100 for worker in WORKERS if worker is not MIG}
 """NVML has no utilization of processes on MIG instances."""
 MEMORY_USED: Final = {worker: float(worker.memory * GIB) for worker in WORKERS}
+CONDITIONS: Final = ("Accepted True", "Ready True", "Progressing False", "Conflicted False", "Degraded False")
 
 
 class Expected(NamedTuple):
@@ -26,7 +27,8 @@ NOTHING: Final = Expected((), {})
 
 def of_panels(places: Places) -> Mapping[str, Expected]:
     promised = _promised(places)
-    memory = places[WHOLE].memory
+    # Of a GPU, as much as programs can use.
+    memory = places[MPS].memory
     memory_promised = memory + OF_MPS + places[MIG].memory
     per_gpu = {worker: amount / memory for worker, amount in MEMORY_USED.items()}
     return {
@@ -53,7 +55,7 @@ def of_panels(places: Places) -> Mapping[str, Expected]:
                 "MPS taken": 1,
                 "MPS free": 3,
                 "MIG taken": 1,
-                "MIG free": 7,
+                "MIG free": 6,
             },
         ),
         "Claims and their GPUs": _by_claim(promised, places, "node", "gpu_uuid", "device"),
@@ -63,6 +65,10 @@ def of_panels(places: Places) -> Mapping[str, Expected]:
             "namespace policy sharing", {"red shares TimeSlicing": 2 / QUOTA, "blue shares TimeSlicing": 1 / QUOTA}
         ),
         "Idle holders": _by_claim({IDLE: promised[IDLE]}, places, "node", "device"),
+        "Conditions": _by(
+            "policy type status",
+            {f"{policy} {condition}": 1 for policy in ("shares", "parts") for condition in CONDITIONS},
+        ),
         "GPUs and clients by policy: {{policy}}: GPUs": _by("policy", {"shares": 2, "parts": 2}),
         "GPUs and clients by policy: {{policy}}: clients": _by("policy", {"shares": 3, "parts": 2}),
         "Rollout": _by("policy state", {"shares Ready": 1, "parts Ready": 1}),
@@ -78,19 +84,25 @@ def of_panels(places: Places) -> Mapping[str, Expected]:
 
 def of_queries(places: Places) -> Mapping[str, Expected]:
     promised = _promised(places)
-    utilization = {worker: utilization_of(place.node, int(place.slot)) for worker, place in places.items()}
+    by_dcgm = {worker: dcgm_values(place.node, int(place.slot)) for worker, place in places.items()}
+    utilization = {worker: values["DCGM_FI_DEV_GPU_UTIL"] for worker, values in by_dcgm.items()}
+    used = {worker: values["DCGM_FI_DEV_FB_USED"] for worker, values in by_dcgm.items()}
+    told = {worker: amount for worker, amount in promised.items() if worker in USED}
     return {
         "Pods behind claims": _by_claim(dict.fromkeys(WORKERS, 1.0), places, "gpu_uuid"),
-        "Utilization of the GPU of each claim, by NVIDIA's DCGM exporter": _by_claim(utilization, places, "gpu_uuid"),
-        "Utilization of the GPU of each pod": _by_claim(utilization, places, "gpu_uuid"),
+        "Utilization of the GPU of each pod, by NVIDIA's dcgm-exporter": _by_claim(utilization, places, "gpu_uuid"),
+        "Memory used on the GPU of each claim, in MiB": _by_claim(used, places, "gpu_uuid"),
         "What part of the GPUs each namespace was promised": _by_namespace(promised, len(GPUS)),
-        "What part of the GPUs each namespace uses": _by_namespace(USED, len(GPUS)),
-        "Used of what was promised, by namespace": _by(
+        "What part of the GPUs each namespace uses, without MIG": _by_namespace(USED, len(GPUS)),
+        "Used of what was promised, by namespace, of claims that have both": _by(
             "namespace",
-            {name: _of_namespace(USED, name) / _of_namespace(promised, name) for name in ("red", "blue")},
+            {name: _of_namespace(USED, name) / _of_namespace(told, name) for name in ("red", "blue")},
         ),
         "Memory used by claims, by namespace": _by_namespace(MEMORY_USED),
         "GPUs of which nothing is promised": NOTHING,
+        "Claims of at least an hour that used less than 5 % of their GPU at any time of it, without MIG": _by_claim(
+            {IDLE: promised[IDLE]}, places, "device"
+        ),
         "Waiting claims by reason": _by("reason", {"NotPlaced": 1}),
         "Waiting claims by namespace and policy": _by("namespace policy", {"red shares": 1}),
         "Quotas that are used up": _by("namespace policy sharing", {"red shares TimeSlicing": QUOTA}),

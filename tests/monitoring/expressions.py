@@ -59,4 +59,4 @@ def rendered(expression: str, **chosen: str) -> str:
     """As Grafana does, with `chosen` values of variables. All of the others."""
     for name in VARIABLES:
         expression = expression.replace(f"${name}", chosen.get(name, ".*"))
-    return expression.replace("$__rate_interval", "1m").replace("$__range", "1h")
+    return expression.replace("$__rate_interval", "10m").replace("$__range", "1h")

@@ -14,7 +14,8 @@ OF_THE_TARGET: Final = {"job", "instance", "namespace", "pod", "container", "nod
 """What Prometheus and the PodMonitor put beside a program's own labels."""
 
 OF_OTHERS: Final[dict[str, set[str]]] = {
-    "DCGM_FI_DEV_GPU_UTIL": {"UUID"},
+    "DCGM_FI_DEV_FB_USED": {"UUID", "GPU_I_ID"},
+    "DCGM_FI_DEV_GPU_UTIL": {"UUID", "GPU_I_ID"},
     "kube_pod_resourceclaim_info": {"namespace", "pod", "resourceclaim_name"},
     "node_gpu_hourly_cost": {"node"},
 }

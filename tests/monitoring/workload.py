@@ -55,8 +55,7 @@ POLICIES: Final = (
 )
 
 
-async def begin(user: User) -> None:
-    """Returns when all that can run does."""
+async def prepare(user: User) -> None:
     namespaces = {worker.namespace for worker in WORKERS}
     for name in namespaces:
         await user.apply(_object("v1", "Namespace", name, "", labels={"team": "colours"}))
@@ -64,11 +63,15 @@ async def begin(user: User) -> None:
         await user.wait("serviceaccount/default", f"--namespace={name}", "--for=create")
     await user.apply(*POLICIES)
     await user.wait("sharingpolicy", "--all", "--for=condition=Ready")
-    # One after the other: so the first ones share a GPU.
-    for worker in (*WORKERS, WAITING):
-        await user.apply(_claim(worker), _pod(user.cluster, worker))
-        if worker is not WAITING:
-            await user.wait(f"pod/{worker.name}", f"--namespace={worker.namespace}", "--for=condition=Ready")
+
+
+async def create(user: User, worker: Worker) -> None:
+    await user.apply(_claim(worker), _pod(user.cluster, worker))
+
+
+async def start(user: User, worker: Worker) -> None:
+    await create(user, worker)
+    await user.wait(f"pod/{worker.name}", f"--namespace={worker.namespace}", "--for=condition=Ready")
 
 
 def _claim(worker: Worker) -> dict[str, Any]:
@@ -90,7 +93,7 @@ def _pod(cluster: GpuCluster, worker: Worker) -> dict[str, Any]:
         mounts = [{"name": "driver", "mountPath": str(node.directory)}]
         if worker.memory:
             program = str(node.directory / "bin/cuda-process")
-            command = [program, f"--memory={worker.memory}G", f"--utilization={worker.utilization}"]
+            command = [program, "--dev=/dev", f"--memory={worker.memory}G", f"--utilization={worker.utilization}"]
     container = {
         "name": "main",
         "image": SHELL,

@@ -364,6 +364,18 @@ def test_usage(samples: Sequence[tuple[str, Mapping[str, str], float]], expected
             id="both",
         ),
         pytest.param(Usage(gpus={"GPU-node-0-0": Measured(99, 0.3)}), 99, 0.3, id="the GPU itself"),
+        pytest.param(
+            Usage(
+                gpus={"GPU-node-0-0": Measured(None, 0.3)},
+                claims={
+                    ("uid-train-0", "gpu-0-timeslicing"): Measured(10, 0.75),
+                    ("uid-camera-0", "gpu-0-timeslicing"): Measured(20, 0.75),
+                },
+            ),
+            30,
+            0.3,
+            id="of the GPU itself only one",
+        ),
     ],
 )
 def test_use_of_a_gpu(usage: Usage, memory: int | None, utilization: float | None) -> None:

@@ -21,6 +21,9 @@ import pytest
 import pytest_asyncio
 
 from agent.on_cluster import RESOURCE
+from gpusharing.cli.reading.client import Client
+from gpusharing.cli.reading.fleet import LiveLists
+from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.snapshots.world import World
 from harness.eventually import PATIENCE, eventually
 from top.place import Place, place, shared_fleet
@@ -47,11 +50,12 @@ async def top(kubeconfig: Path, *arguments: str) -> str:
     return done.stdout
 
 
-async def everything(kubeconfig: Path, *arguments: str) -> tuple[Any, str]:
-    """As JSON, and all other formats together."""
-    formats = [("-o", "json"), (), ("-o", "csv"), ("-g", "namespace"), ("-g", "policy", "-o", "csv")]
-    found = [await top(kubeconfig, *one, *arguments) for one in formats]
-    return json.loads(found[0]), "\n".join(found)
+async def as_json(kubeconfig: Path) -> Any:
+    return json.loads(await top(kubeconfig, "-o", "json"))
+
+
+async def everything(kubeconfig: Path) -> str:
+    return "\n".join([await top(kubeconfig, *one) for one in ((), ("-o", "csv"), ("-g", "namespace", "-o", "yaml"))])
 
 
 async def tenant(cluster: Place, name: str, *, may_read_node_sharings: bool = False) -> Path:
@@ -76,7 +80,7 @@ def holders(found: Any) -> dict[str, list[str]]:
 
 
 async def test_an_administrator_sees_who_is_where(cluster: Place) -> None:
-    found, _ = await everything(cluster.control_plane.kubeconfig)
+    found = await as_json(cluster.control_plane.kubeconfig)
     assert holders(found) == {
         "node-0/gpu-0": ["ml/train-0", "vision/camera-0"],
         "node-0/gpu-1": ["vision/camera-1"],
@@ -92,7 +96,7 @@ async def test_an_administrator_sees_who_is_where(cluster: Place) -> None:
 
 async def test_of_others_a_tenant_sees_only_how_many_they_are(cluster: Place) -> None:
     jane = await tenant(cluster, "jane", may_read_node_sharings=True)
-    found, text = await everything(jane)
+    found, text = await as_json(jane), await everything(jane)
     assert holders(found) == {
         "node-0/gpu-0": ["ml/train-0"],
         "node-0/gpu-1": [],
@@ -100,9 +104,9 @@ async def test_of_others_a_tenant_sees_only_how_many_they_are(cluster: Place) ->
         "node-0/gpu-3": [],
     }
     assert [gpu["hiddenClaims"] for gpu in found["nodes"][0]["gpus"]] == [1, 1, 1, 1]
-    assert not re.search("vision|camera", text)
+    assert not re.search("vision|camera", f"{found}{text}")
     assert "1 of other namespaces" in text
-    everybody, _ = await everything(cluster.control_plane.kubeconfig)
+    everybody = await as_json(cluster.control_plane.kubeconfig)
     for name in ("gpus", "gpusInUse", "claims", "ratio"):
         assert found["total"][name] == everybody["total"][name], name
     assert "GSH0101" in [one["code"] for one in found["notes"]]
@@ -110,9 +114,9 @@ async def test_of_others_a_tenant_sees_only_how_many_they_are(cluster: Place) ->
 
 async def test_a_tenant_who_sees_no_node_sharing_is_told_so(cluster: Place) -> None:
     joe = await tenant(cluster, "joe")
-    found, text = await everything(joe)
+    found, text = await as_json(joe), await top(joe)
     assert holders(found) == {"node-0/gpu-0": ["ml/train-0"], "node-0/gpu-2": ["ml/rank-0"]}
-    assert not re.search("vision|camera", text)
+    assert not re.search("vision|camera", f"{found}{text}")
     assert "nodesharings may not be read, so GPUs are known only by the claims" in " ".join(text.split())
     assert [one["pod"] for one in found["waiting"]] == ["wide"]
 
@@ -129,7 +133,7 @@ async def test_with_another_prometheus_it_says_that_it_does_not_answer(cluster: 
 
 
 class Terminal:
-    """What a program draws in a terminal of 100 columns and 30 lines."""
+    """What a program draws, without colours, in a terminal of 100 columns and 30 lines."""
 
     def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
         self.process = process
@@ -160,7 +164,7 @@ def in_terminal(*command: str) -> Iterator[Terminal]:
         stdin=side,
         stdout=side,
         stderr=side,
-        env=environment | {"TERM": "xterm-256color"},
+        env=environment | {"TERM": "xterm-256color", "NO_COLOR": "1"},
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (Ctrl-C is for who has the terminal)
     )
@@ -178,6 +182,7 @@ async def test_live_it_draws_what_changes_and_leaves_the_terminal_as_it_was(clus
     with in_terminal("top", "--watch", "--kubeconfig", kubeconfig) as terminal:
         await asyncio.to_thread(terminal.until, lambda drawn: b"ml/train-0" in drawn and b"1 pod waits" in drawn)
         assert b"\x1b[?1049h" in terminal.drawn, "it draws beside what was on the screen"
+        assert b"\x1b[36m" not in terminal.drawn, "colours are not wanted"
         assert b"ml/late" not in terminal.drawn
         late = json.loads(json.dumps(world.claims[0]).replace("train-0", "late").replace("node-0", "node-1"))
         await cluster.add_claim(late)
@@ -191,12 +196,37 @@ async def test_live_it_draws_what_changes_and_leaves_the_terminal_as_it_was(clus
         assert b"Traceback" not in terminal.drawn
 
 
+async def test_live_it_outlives_the_api_server(cluster: Place, world: World) -> None:
+    def names(live: LiveLists) -> set[str]:
+        lists = live.read()
+        return {one.metadata.name for one in lists.claims.objects} if lists else set()  # type: ignore[attr-defined]
+
+    with Client(access(cluster.control_plane.kubeconfig, None)) as client:
+        live = LiveLists(client, "ml")
+
+        async def sees(*expected: str) -> None:
+            assert names(live) >= set(expected)
+            assert live.problem == ""
+
+        await eventually(lambda: sees("train-0"))
+        await cluster.control_plane.apiserver.kill()
+
+        async def says_so() -> None:
+            assert live.problem
+
+        await eventually(says_so)
+        assert "train-0" in names(live), "the last that is known"
+        await cluster.control_plane.apiserver.start()
+        await cluster.add_claim(json.loads(json.dumps(world.claims[0]).replace("train-0", "later")))
+        await eventually(lambda: sees("train-0", "later"))
+
+
 async def test_without_our_kinds_it_says_that_nothing_is_installed(cluster: Place) -> None:
     """The last one: it takes the kinds away."""
     await cluster.control_plane.kubectl("delete", "crd", "nodesharings.gpusharing.dev", "--wait=false")
 
     async def says_so() -> None:
-        found, _ = await everything(cluster.control_plane.kubeconfig)
+        found = await as_json(cluster.control_plane.kubeconfig)
         assert "GSH0102" in [one["code"] for one in found["notes"]]
         assert holders(found)["node-0/gpu-3"] == ["vision/camera-3"]
 

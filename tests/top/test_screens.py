@@ -7,6 +7,8 @@ import csv
 import io
 import json
 import os
+import subprocess
+import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +23,7 @@ from rich.console import Group
 from gpusharing.api.names import Sharing
 from gpusharing.cli.main import main
 from gpusharing.cli.output import Screen
+from gpusharing.cli.top.amounts import memory
 from gpusharing.cli.top.bars import WIDTH, bar
 from gpusharing.cli.top.screen import console, drawn
 from gpusharing.occupancy import document
@@ -166,6 +169,20 @@ def test_idle_is_also_who_does_nothing() -> None:
     fleet = FLEETS["measured"]
     idle = [gpu for gpu in part_of(fleet, idle=True).gpus if not gpu.is_idle]
     assert [(gpu.name, gpu.utilization) for gpu in idle] == [("gpu-1", 0.02)]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(snapshot: Path) -> None:
+    command = f"{sys.executable} -m gpusharing top --snapshot {snapshot} -o json | head -c 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "text"),
+    [(0, "0Gi"), (512, "0.5Gi"), (1024, "1Gi"), (5000, "4.9Gi"), (81_559, "80Gi"), (8000 * 81_559, "622Ti")],
+)
+def test_amounts(mebibytes: int, text: str) -> None:
+    assert memory(mebibytes) == text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import VariableOption, VariableRefresh, VariableSort
 
-from dashboard.panels import DATA_SOURCE, Panel, Query, bars, lines, now, number, over_time, part, rows
+from dashboard.panels import DATA_SOURCE, Panel, Query, bars, faults, lines, now, number, over_time, part, rows
 
 UID: Final = "gpusharing"
 _EACH_GPU: Final = 50
@@ -38,7 +38,10 @@ def _of_claims(metric: str) -> str:
 
 _PROMISED: Final = _of_claims("gpusharing_claim_share_ratio")
 _USED: Final = _of_claims("gpusharing_claim_sm_utilization_ratio")
-_MEMORY_USED: Final = _of_claims("gpusharing_claim_memory_used_bytes")
+_PART_OF_MEMORY_USED: Final = (
+    f"{_of_claims('gpusharing_claim_memory_used_bytes')}"
+    f" / on (cluster, node, gpu_uuid) group_left () gpusharing_gpu_memory_bytes{{{_NODE}}}"
+)
 
 
 class _Row(NamedTuple):
@@ -62,7 +65,7 @@ _FLEET: Final = _Row(
     [
         number("GPUs", f"count({_GPUS})", "GPUs that agents report."),
         part("Promised", _of_all_gpus(_PROMISED), "What part of the GPUs claims were promised."),
-        part("Used", _of_all_gpus(_USED), "How busy claims keep the GPUs, on average."),
+        part("Used", _of_all_gpus(_USED), "How busy claims keep the GPUs, on average; of MIG nobody knows it."),
         part(
             "Memory promised",
             f"sum({_of_gpus('gpusharing_gpu_memory_promised_bytes')}) / sum({_of_gpus('gpusharing_gpu_memory_bytes')})",
@@ -106,23 +109,19 @@ _EACH: Final = _Row(
         bars(
             "Used, by GPU",
             [_of_each_gpu(_USED)],
-            f"The {_EACH_GPU} GPUs that claims keep busiest.",
+            f"The {_EACH_GPU} GPUs that claims keep busiest; of MIG nobody knows it.",
             width=8,
         ),
         bars(
             "Memory used, by GPU",
-            [
-                _of_each_gpu(
-                    f"{_MEMORY_USED} / on (cluster, node, gpu_uuid) group_left () gpusharing_gpu_memory_bytes{{{_NODE}}}"
-                )
-            ],
+            [_of_each_gpu(_PART_OF_MEMORY_USED)],
             f"The {_EACH_GPU} GPUs of which claims use most memory.",
             width=8,
         ),
         bars(
             "Shares",
             [now(f"sum by (sharing, state) ({_of_gpus('gpusharing_gpu_shares')})", "{{sharing}} {{state}}")],
-            "Shares that claims hold, and those that are free; of MIG memory slices. A free GPU counts in each of its modes.",
+            "Shares that claims hold, and free ones; of MIG memory slices. A free GPU counts in each of its modes.",
             unit="short",
             width=8,
         ),
@@ -231,19 +230,19 @@ _POLICIES: Final = _Row(
 _AGENTS: Final = _Row(
     "Agents and operator",
     [
-        number(
+        faults(
             "Agents down",
             f'count(up{{{_NODE},job="gpusharing-agent"}} == 0) or vector(0)',
             "Agents that do not answer Prometheus.",
         ),
         number("Leaders", f"sum(gpusharing_leading{{{_CLUSTER}}})", "Operator replicas that lead: one."),
-        number("Drivers that hang", f"sum(gpusharing_agent_driver_hung{{{_NODE}}})", "No claim can be prepared there."),
-        number(
+        faults("Drivers that hang", f"sum(gpusharing_agent_driver_hung{{{_NODE}}})", "No claim can be prepared there."),
+        faults(
             "GPUs with failed settings",
             f"sum(gpusharing_agent_gpus_with_failed_settings{{{_NODE}}})",
             "The conditions of NodeSharings have the cause.",
         ),
-        number(
+        faults(
             "Writes that fail",
             f"sum(gpusharing_writes_failing{{{_CLUSTER}}})",
             "Objects that the operator cannot write.",

@@ -20,8 +20,6 @@ from grafana_foundation_sdk.models.dashboard import (
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 DATA_SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
-WIDTH: Final = 24
-"""Of a dashboard, in Grafana's units."""
 _BUSY: Final = 0.75
 _FULL: Final = 0.9
 
@@ -37,14 +35,20 @@ def over_time(expression: str, legend: str) -> Query:
     return prometheus.Dataquery().expr(expression).legend_format(legend).range()
 
 
-def number(title: str, expression: str, about: str, *, unit: str = "short", width: int = 4) -> Panel:
-    panel = stat.Panel().title(title).description(about).with_target(now(expression)).unit(unit).thresholds(_neutral())
-    return _placed(panel, width, 4)
+def number(title: str, expression: str, about: str, *, unit: str = "short") -> Panel:
+    panel = stat.Panel().title(title).description(about).with_target(now(expression)).unit(unit)
+    return _placed(panel.thresholds(_neutral()), 4, 4)
 
 
-def part(title: str, expression: str, about: str, *, width: int = 4) -> Panel:
+def faults(title: str, expression: str, about: str) -> Panel:
+    """Their number; none is best."""
+    panel = stat.Panel().title(title).description(about).with_target(now(expression)).unit("short")
+    return _placed(panel.thresholds(_steps(Threshold(color="green"), Threshold(color="red", value=1))), 4, 4)
+
+
+def part(title: str, expression: str, about: str) -> Panel:
     panel = gauge.Panel().title(title).description(about).with_target(now(expression))
-    return _placed(panel.unit("percentunit").min(0).max(1).thresholds(_load()), width, 4)
+    return _placed(panel.unit("percentunit").min(0).max(1).thresholds(_load()), 4, 4)
 
 
 def bars(title: str, queries: Iterable[Query], about: str, *, unit: str = "percentunit", width: int = 12) -> Panel:
@@ -107,13 +111,12 @@ def _columns(names: Sequence[str], *, renamed: Mapping[str, str]) -> tuple[DataT
 
 
 def _load() -> dashboard.ThresholdsConfig:
-    steps = [
-        Threshold(color="green"),
-        Threshold(color="orange", value=_BUSY),
-        Threshold(color="red", value=_FULL),
-    ]
-    return dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)
+    return _steps(Threshold(color="green"), Threshold(color="orange", value=_BUSY), Threshold(color="red", value=_FULL))
 
 
 def _neutral() -> dashboard.ThresholdsConfig:
-    return dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps([Threshold(color="blue")])
+    return _steps(Threshold(color="blue"))
+
+
+def _steps(*steps: Threshold) -> dashboard.ThresholdsConfig:
+    return dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(list(steps))

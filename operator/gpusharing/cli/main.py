@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpusharing import __version__
-from gpusharing.cli.exits import CommandError
+from gpusharing.cli.exits import FAILED, CommandError
 
 # Each command lives in a module that is imported only when it is the one that runs: the agent's node pays for nothing
 # of the operator's, and needs none of its packages installed.
@@ -48,6 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = parser.parse_args(given)
     try:
         code = parsed.run(parsed)
+        sys.stdout.flush()
     except CommandError as error:
         sys.exit(f"gpusharing: {error}")
+    except BrokenPipeError:
+        # `| head` has seen enough. What is still in the buffer goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
     sys.exit(code)

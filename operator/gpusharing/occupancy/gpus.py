@@ -52,7 +52,7 @@ def gpu_use(
     ]
     modes = tuple(mode for mode in Sharing if any(one.mode is mode for one in holders))
     ratios = [one.ratio for one in holders]
-    measured = usage.gpus.get(report.uuid) or _together(holders)
+    measured, together = usage.gpus.get(report.uuid, _NOT_MEASURED), _together(holders)
     return GpuUse(
         node=node,
         slot=report.slot,
@@ -67,8 +67,8 @@ def gpu_use(
         shares_total=_shares(modes, offers, mig),
         ratio=None if None in ratios else float(sum(one for one in ratios if one is not None)),
         memory_promised=sum(one.memory_promised or 0 for one in holders),
-        memory_used=measured.memory,
-        utilization=measured.utilization,
+        memory_used=together.memory if measured.memory is None else measured.memory,
+        utilization=together.utilization if measured.utilization is None else measured.utilization,
         health=_health(report),
         holders=tuple(one for one in holders if one.claim),
         hidden_claims=tuple(dict.fromkeys(one.uid for one in ordered if not one.claim)),

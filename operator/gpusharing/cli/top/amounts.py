@@ -3,6 +3,8 @@
 from typing import Final
 
 _GIB: Final = 1024
+_MANY: Final = 10_000
+"""GiB."""
 
 
 def gibibytes(mebibytes: int) -> str:
@@ -12,7 +14,8 @@ def gibibytes(mebibytes: int) -> str:
 
 
 def memory(mebibytes: int) -> str:
-    return f"{gibibytes(mebibytes)}Gi"
+    """Of a fleet in Ti."""
+    return f"{gibibytes(mebibytes)}Gi" if mebibytes < _MANY * _GIB else f"{gibibytes(mebibytes // _GIB)}Ti"
 
 
 def percent(ratio: float | None) -> str:

@@ -4,6 +4,7 @@ import argparse
 import csv
 import gc
 import io
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
@@ -69,7 +70,7 @@ def _run(args: argparse.Namespace) -> int:
         raise CommandError("--watch draws a table of a cluster: leave out --snapshot and --output")
     if args.prometheus and args.snapshot:
         raise CommandError("--prometheus says how it is now: leave it out with --snapshot")
-    if args.watch and sys.stdout.isatty():
+    if args.watch and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         from gpusharing.cli.top.watching import watch  # noqa: PLC0415
 
         return watch(args, lambda fleet: _part(fleet, args))

@@ -39,7 +39,8 @@ def console(screen: Screen) -> Console:
     return Console(
         width=screen.width,
         color_system="standard" if screen.has_colours else None,
-        force_terminal=screen.has_colours,
+        # Also without colours a terminal can be drawn on again.
+        force_terminal=screen.has_colours or None,
         markup=False,
         highlight=False,
         emoji=False,

@@ -29,6 +29,8 @@ from gpusharing.occupancy.usage import Usage
 
 _BETWEEN: Final = 1.0
 """Seconds between two pictures."""
+_REST: Final = 4
+"""Times as long as a picture took."""
 _AT_LEAST: Final = 10.0
 """Seconds after which the picture is drawn again though nothing has changed: it says of when it is."""
 _MEASURED: Final = 15.0
@@ -101,13 +103,15 @@ def _draw(picture: Live, client: Client, args: argparse.Namespace, part: Callabl
         if lists is None:
             picture.update(Text(live.problem or f"Reading {client.access.server} …"), refresh=True)
         elif has_changed or size != before or time.monotonic() > drawn_at + _AT_LEAST:
+            began = time.monotonic()
             fleet = part(fleet_of(lists, explained.of(lists), measured.now()))
             screen = Screen.of()
             lines = drawn(fleet, args.group, screen, height=size.lines, state=_state(fleet, live, screen.width))
             picture.console.width = screen.width
             picture.update(Group(*lines), refresh=True)
             drawn_at = time.monotonic()
-            time.sleep(_BETWEEN)
+            # A thousand nodes in which something always changes are drawn less often: others need the processor, too.
+            time.sleep(max(_BETWEEN, _REST * (drawn_at - began)))
 
 
 def _state(fleet: Fleet, live: LiveLists, width: int) -> Text:

@@ -28,7 +28,7 @@ _NOT_THERE: Final = "([id, text]) => !document.getElementById(id).textContent.in
 
 async def figures(kubeconfig: Path, admin: Admin, fleet: str) -> Sequence[Figure]:
     began = time.perf_counter()
-    command = [sys.executable, "-m", "gpusharing", "ui", "--no-browser", "--kubeconfig", str(kubeconfig)]
+    command = [sys.executable, "-m", "gpusharing", "ui", "--kubeconfig", str(kubeconfig)]
     program = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
     try:
         assert program.stdout is not None

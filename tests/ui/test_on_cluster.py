@@ -68,7 +68,7 @@ async def page_of(cluster: Place, browser: Browser, kubeconfig: Path | None = No
     async def has_url() -> bool:
         return "http://" in log.read_text()
 
-    command = [sys.executable, "-m", "gpusharing", "ui", "--no-browser", "--kubeconfig"]
+    command = [sys.executable, "-m", "gpusharing", "ui", "--kubeconfig"]
     log.unlink(missing_ok=True)
     program = Process([*command, kubeconfig or cluster.control_plane.kubeconfig], log=log, ready=has_url)
     async with program.killed_at_end():

@@ -29,7 +29,7 @@ class Tile(NamedTuple):
 class StateCount(NamedTuple):
     style: str
     title: str
-    count: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ def register(subparsers: Any) -> None:
         summary="show which pods are on which GPU, as a page in the browser",
         examples=(
             ("Serve it to this machine's browser, with the rights of your kubeconfig", "gpusharing ui"),
-            ("On a port of your own, without opening a browser", "gpusharing ui --port 8080 --no-browser"),
+            ("On a port of your choice, to forward it by SSH", "gpusharing ui --port 8080"),
             ("Write it as a file: for a ticket, or as an artefact of CI", "gpusharing ui -o html > gpus.html"),
             ("Of a snapshot, without a cluster", "gpusharing ui --snapshot cluster.json"),
         ),
@@ -29,7 +29,6 @@ def register(subparsers: Any) -> None:
         metavar="URL",
         help="where use is measured, and the last day is known (default: the agents are asked, if they are few)",
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the URL, and open no browser")
     options.add_namespace(parser)
     options.add_snapshot(parser)
     options.add_cluster(parser)

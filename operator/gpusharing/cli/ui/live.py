@@ -16,7 +16,7 @@ from gpusharing.cli.reading.history import read_history
 from gpusharing.cli.reading.questions import Question
 from gpusharing.cli.reading.together import Together, find
 from gpusharing.cli.reading.use import read_usage
-from gpusharing.cli.reading.watching import Watched
+from gpusharing.cli.reading.watching import Heard, Watched
 from gpusharing.explaining.scene import Scene
 from gpusharing.findings.finding import Finding
 from gpusharing.occupancy import notes
@@ -70,7 +70,7 @@ class LiveSource:
         self._picture = Picture(problem="The cluster is being read.")
         self._is_new = threading.Condition()
         self._closed = threading.Event()
-        heard = {"node_sharings": self._gathered.put_sharing, "claims": self._gathered.put_claim}
+        heard: dict[str, Heard] = {"node_sharings": self._gathered.put_sharing, "claims": self._gathered.put_claim}
         self._lists = LiveLists(client, namespace, {name: partial(self._hear, put) for name, put in heard.items()})
         self._policies = Watched(client, Ask(POLICIES), lambda *_: self._lists.wake())
 
@@ -102,7 +102,7 @@ class LiveSource:
             self._is_new.wait_for(lambda: self._picture.number != number, patience)
         return self.picture()
 
-    def _hear(self, put: Callable[[Any, Any], None], old: Any, new: Any) -> None:
+    def _hear(self, put: Heard, old: Any, new: Any) -> None:
         """From the thread of a watch."""
         with self._lock:
             self._heard.append(partial(put, old, new))

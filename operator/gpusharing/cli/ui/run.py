@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import webbrowser
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,8 +23,8 @@ from gpusharing.ui.still import still
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.snapshot is not None:
-        source, cluster = _of_file(arguments.snapshot), arguments.snapshot.name
-        return _print(source.picture(), cluster) if arguments.output else _serve(source, cluster, arguments)
+        file, cluster = _of_file(arguments.snapshot), arguments.snapshot.name
+        return _print(file.picture(), cluster) if arguments.output else _serve(file, cluster, arguments)
     identify = partial(access, arguments.kubeconfig, arguments.context)
     found = identify()
     namespace, cluster = arguments.namespace or found.namespace, urlsplit(found.server).netloc
@@ -61,9 +60,8 @@ def _serve(source: Source, cluster: str, arguments: argparse.Namespace) -> int:
             root=root(server.secret),
             source_of_history="From Prometheus." if arguments.prometheus else SEEN,
         )
-        print(f"{server.url}\nThe page is for those who have this URL, on this machine. Ctrl-C ends it.", flush=True)
-        if not arguments.no_browser:
-            webbrowser.open(server.url)
+        # No browser is started: every user of the machine sees its arguments, and the URL has the secret.
+        print(f"{server.url}\nOpen this URL in a browser of this machine. Ctrl-C ends it.", flush=True)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
     return exits.OK

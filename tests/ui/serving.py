@@ -10,10 +10,10 @@ from typing import Final
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from gpusharing.cli.ui.file import FileSource
+from gpusharing.cli.ui.file import FileLookup, FileSource
 from gpusharing.snapshots.world import World
 from gpusharing.ui.history import DAY, Sample, sample
-from gpusharing.ui.picture import Picture, Source
+from gpusharing.ui.picture import Picture
 from gpusharing.ui.server import Server, root
 from gpusharing.ui.site import UiSite
 
@@ -30,12 +30,14 @@ class Changing(FileSource):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
+        self.lookup = FileLookup(world)
         self._is_new = threading.Condition()
 
     def become(self, world: World) -> None:
         later = FileSource(world).picture()
         with self._is_new:
             self._picture = Picture(number=self._picture.number + 1, fleet=later.fleet, policies=later.policies)
+            self.lookup = FileLookup(world)
             self._is_new.notify_all()
 
     def later(self, number: int, patience: float) -> Picture:
@@ -62,9 +64,9 @@ def _earlier(now: Sample, seconds: int) -> Sample:
 
 
 @contextmanager
-def served(source: Source) -> Iterator[Server]:
+def served(source: Changing) -> Iterator[Server]:
     with Server() as server:
-        server.site = UiSite(source, cluster="kind-example", root=root(server.secret))
+        server.site = UiSite(source, source.lookup, cluster="kind-example", root=root(server.secret))
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

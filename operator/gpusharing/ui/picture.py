@@ -55,7 +55,7 @@ class PlanError(SourceError):
 
 
 class Source(Protocol):
-    """Used by several threads."""
+    """Of the page. Used by several threads."""
 
     @property
     def samples(self) -> Sequence[Sample]: ...
@@ -65,6 +65,13 @@ class Source(Protocol):
     def later(self, number: int, patience: float) -> Picture:
         """As soon as there is one; after `patience` seconds the same."""
 
+    def plan(self, text: bytes) -> Plan:
+        """Raises SourceError."""
+
+
+class Lookup(Protocol):
+    """Of details. None: there is no such object, or it may not be read. Raises SourceError."""
+
     def gpu(self, node: str, name: str) -> Details | None: ...
 
     def node(self, name: str) -> Details | None: ...
@@ -72,6 +79,3 @@ class Source(Protocol):
     def pod(self, namespace: str, name: str) -> Details | None: ...
 
     def policy(self, name: str) -> Details | None: ...
-
-    def plan(self, text: bytes) -> Plan:
-        """Raises PlanError."""

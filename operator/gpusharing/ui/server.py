@@ -184,5 +184,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = f"{status.value} {status.phrase}: {why}\n".encode()
         self._send(Answer(body=body, status=status, content_type="text/plain; charset=utf-8"), body)
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class refuses, with our headers."""
+        self._refuse(HTTPStatus(code), message or explain or "")
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class has called it so)
         """Nothing: the terminal is a person's."""

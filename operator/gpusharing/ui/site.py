@@ -1,5 +1,6 @@
 """Which page a URL is."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -10,19 +11,24 @@ from gpusharing.ui import updates
 from gpusharing.ui.charts import chart
 from gpusharing.ui.exchange import EVENTS, Answer, Request
 from gpusharing.ui.pages import TYPES, Pages, static
-from gpusharing.ui.picture import Details, Picture, PlanError, Source, SourceError
+from gpusharing.ui.picture import Details, Lookup, Picture, PlanError, Source, SourceError
 from gpusharing.ui.rows import gpu_row, node_rows
 from gpusharing.ui.sections import finding_row, policy_rows, policy_state, summary, waiting_rows
 from gpusharing.ui.viewing import Shown, View
 
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""Of a Kubernetes object: nothing else is asked for."""
 SEEN: Final = "What this process has seen."
 """Where the history comes from, unless it is a Prometheus."""
 
 
 class UiSite:
-    def __init__(self, source: Source, *, cluster: str, root: str, source_of_history: str = SEEN) -> None:
+    def __init__(
+        self, source: Source, lookup: Lookup, *, cluster: str, root: str, source_of_history: str = SEEN
+    ) -> None:
         """`root` stands before every path."""
         self._source = source
+        self._lookup = lookup
         self._pages = Pages(cluster=cluster, root=root)
         self._source_of_history = source_of_history
 
@@ -47,9 +53,7 @@ class UiSite:
                 return Answer(body=static(name), content_type=TYPES[name])
             case ("history",):
                 return self._fragment(request, "history.html", chart=chart(self._source.samples), event="history")
-            case ("gpu", node, name):
-                return self._gpu(request, node, name)
-            case (kind, *name) if kind in _OBJECTS:
+            case (kind, *name) if all(_NAME.fullmatch(part) for part in name):
                 return self._object(request, kind, name)
         return self._missing(request)
 
@@ -66,18 +70,25 @@ class UiSite:
         )
         return Answer(body=body)
 
+    def _object(self, request: Request, kind: str, name: Sequence[str]) -> Answer:
+        match kind, *name:
+            case "gpu", node, gpu:
+                return self._gpu(request, node, gpu)
+            case "node", node:
+                return self._details(request, "node.html", self._lookup.node(node), event=f"node-{node}")
+            case "pod", namespace, pod:
+                return self._details(request, "pod.html", self._lookup.pod(namespace, pod), event="waiting")
+            case "policy", policy:
+                return self._details(request, "policy.html", self._lookup.policy(policy), event="policies")
+        return self._missing(request)
+
     def _gpu(self, request: Request, node: str, name: str) -> Answer:
         gpus = (gpu for one in self._source.picture().fleet.nodes if one.name == node for gpu in one.gpus)
         use = next((gpu for gpu in gpus if gpu.name == name), None)
         if use is None:
             return self._missing(request)
         row = gpu_row(use)
-        return self._details(request, "gpu.html", self._source.gpu(node, name), event=row.id, gpu=row, use=use)
-
-    def _object(self, request: Request, kind: str, name: Sequence[str]) -> Answer:
-        find, length, event = _OBJECTS[kind]
-        details = find(self._source)(*name) if len(name) == length else None
-        return self._details(request, f"{kind}.html", details, event=event.format(*name))
+        return self._details(request, "gpu.html", self._lookup.gpu(node, name), event=row.id, gpu=row, use=use)
 
     def _details(self, request: Request, template: str, details: Details | None, *, event: str, **more: Any) -> Answer:
         if details is None:
@@ -132,12 +143,6 @@ def values(picture: Picture, view: View, shown: Shown) -> dict[str, Any]:
     }
 
 
-_OBJECTS: Final[Mapping[str, tuple[Callable[[Source], Callable[..., Details | None]], int, str]]] = {
-    "node": (lambda source: source.node, 1, "node-{}"),
-    "pod": (lambda source: source.pod, 2, "waiting"),
-    "policy": (lambda source: source.policy, 1, "policies"),
-}
-"""What finds it, the parts of its name, and the event after which it is drawn again."""
 _SECTIONS: Final[Mapping[str, Callable[[Any], list[str]]]] = {
     "Policies": lambda plan: [reports.object_in_words(one) for one in plan.policies],
     "Other objects": lambda plan: [reports.object_in_words(one) for one in plan.objects],

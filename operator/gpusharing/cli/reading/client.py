@@ -68,7 +68,7 @@ class Client:
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue()
         self._streams: set[http.client.HTTPConnection] = set()
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="read")
-        self._closed = threading.Event()
+        self.closed = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +76,7 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._closed.set()
+        self.closed.set()
         self._threads.shutdown(cancel_futures=True)
         for connection in list(self._streams):
             if connection.sock is not None:
@@ -99,7 +99,7 @@ class Client:
             try:
                 status, data = self._ask(target, timeout)
             except (OSError, http.client.HTTPException) as error:
-                if attempt == attempts or self._closed.is_set():
+                if attempt == attempts or self.closed.is_set():
                     raise CommandError(f"no answer from {self.access.server}: {error}") from error
             else:
                 if status < 300:

@@ -2,7 +2,6 @@
 
 import http.client
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +15,7 @@ _SECONDS: Final = 50
 """Of a watch: a client gives up on a connection that is silent for a minute."""
 _FIRST_DELAY: Final = 1.0
 _LONGEST_DELAY: Final = 30.0
-# The last one: the client was closed, and the program is about to end.
+# The last one: the client was closed.
 _PROBLEMS: Final = (
     ReadError,
     CommandError,
@@ -53,7 +52,7 @@ class _Known(NamedTuple):
 
 
 class Watched:
-    """One list, followed by a thread that ends with the program."""
+    """One list, followed by a thread that ends with its client."""
 
     def __init__(self, client: Client, ask: Ask, heard: Heard) -> None:
         self._client = client
@@ -73,16 +72,18 @@ class Watched:
 
     def _follow(self) -> None:
         delay = _FIRST_DELAY
-        while True:
+        closed = self._client.closed
+        while not closed.is_set():
             try:
                 self._read()
                 delay = _FIRST_DELAY
                 while not self._known.found.unread and self._watch():
                     # An API server that ends each watch at once is not asked all the time.
-                    time.sleep(_FIRST_DELAY)
+                    if closed.wait(_FIRST_DELAY):
+                        return
             except _PROBLEMS as error:
                 self._say(f"{self._ask.resource.plural}: {error}")
-            time.sleep(_LONGEST_DELAY if self._known.found.unread else delay)
+            closed.wait(_LONGEST_DELAY if self._known.found.unread else delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
     def _read(self) -> None:

@@ -18,8 +18,7 @@ class FileSource:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._scene = Scene.of_file(world)
-        policies = sorted(self._scene.policies.values(), key=lambda one: one.metadata.name)
+        policies = sorted(Scene.of_file(world).policies.values(), key=lambda one: one.metadata.name)
         self._picture = Picture(number=1, fleet=of_file(world), policies=tuple(policies))
 
     @property
@@ -33,6 +32,14 @@ class FileSource:
         time.sleep(patience)
         return self._picture
 
+    def plan(self, text: bytes) -> Plan:
+        return plan_of(text, lambda: self._world)
+
+
+class FileLookup:
+    def __init__(self, world: World) -> None:
+        self._scene = Scene.of_file(world)
+
     def gpu(self, node: str, name: str) -> Details | None:
         return details.of_gpu(self._scene, node, name)
 
@@ -44,6 +51,3 @@ class FileSource:
 
     def policy(self, name: str) -> Details | None:
         return details.of_policy(self._scene, name)
-
-    def plan(self, text: bytes) -> Plan:
-        return plan_of(text, lambda: self._world)

@@ -12,10 +12,12 @@ from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.snapshot import read_world
-from gpusharing.cli.ui.file import FileSource
+from gpusharing.cli.ui.file import FileLookup, FileSource
 from gpusharing.cli.ui.live import LiveSource, picture_now
+from gpusharing.cli.ui.lookup import LiveLookup
 from gpusharing.snapshots.file import SnapshotError, loads
-from gpusharing.ui.picture import Picture, Source
+from gpusharing.snapshots.world import World
+from gpusharing.ui.picture import Lookup, Picture, Source
 from gpusharing.ui.server import Server, root
 from gpusharing.ui.site import SEEN, UiSite
 from gpusharing.ui.still import still
@@ -23,8 +25,11 @@ from gpusharing.ui.still import still
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.snapshot is not None:
-        file, cluster = _of_file(arguments.snapshot), arguments.snapshot.name
-        return _print(file.picture(), cluster) if arguments.output else _serve(file, cluster, arguments)
+        world, cluster = _of_file(arguments.snapshot), arguments.snapshot.name
+        file = FileSource(world)
+        if arguments.output:
+            return _print(file.picture(), cluster)
+        return _serve(file, FileLookup(world), cluster, arguments)
     identify = partial(access, arguments.kubeconfig, arguments.context)
     found = identify()
     namespace, cluster = arguments.namespace or found.namespace, urlsplit(found.server).netloc
@@ -33,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
             return _print(picture_now(client, namespace, arguments.prometheus), cluster)
         read = partial(read_world, arguments.kubeconfig, arguments.context)
         with LiveSource(client, namespace, read, prometheus=arguments.prometheus) as source:
-            return _serve(source, cluster, arguments)
+            return _serve(source, LiveLookup(client, source), cluster, arguments)
 
 
 def _print(picture: Picture, cluster: str) -> int:
@@ -41,14 +46,14 @@ def _print(picture: Picture, cluster: str) -> int:
     return exits.OK
 
 
-def _of_file(path: Path) -> FileSource:
+def _of_file(path: Path) -> World:
     try:
-        return FileSource(loads(path.read_text()))
+        return loads(path.read_text())
     except (OSError, SnapshotError) as error:
         raise CommandError(f"snapshot {path}: {error}") from error
 
 
-def _serve(source: Source, cluster: str, arguments: argparse.Namespace) -> int:
+def _serve(source: Source, lookup: Lookup, cluster: str, arguments: argparse.Namespace) -> int:
     try:
         server = Server(port=arguments.port)
     except OSError as error:
@@ -56,6 +61,7 @@ def _serve(source: Source, cluster: str, arguments: argparse.Namespace) -> int:
     with server:
         server.site = UiSite(
             source,
+            lookup,
             cluster=cluster,
             root=root(server.secret),
             source_of_history="From Prometheus." if arguments.prometheus else SEEN,

@@ -22,8 +22,8 @@ from gpusharing.ui.exchange import HEADERS, Answer, Request, Site
 LOOPBACK: Final = "127.0.0.1"
 LARGEST_FORM: Final = 1024 * 1024
 """Bytes. A policy has a few hundred."""
-CONNECTIONS: Final = 32
-STREAMS: Final = 8
+CONNECTIONS: Final = 48
+STREAMS: Final = 16
 """Of these: each open page of the browser has one."""
 _PATIENCE: Final = 10.0
 """Seconds for which one side waits for the other."""

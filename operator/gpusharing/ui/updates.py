@@ -11,8 +11,8 @@ from gpusharing.ui.rows import NodeRows, node_rows
 from gpusharing.ui.sections import policy_rows, summary, waiting_rows
 from gpusharing.ui.viewing import Shown, View
 
-_PATIENCE: Final = 10.0
-"""Seconds after which a sign of life is sent: then a browser that is gone is noticed."""
+_PATIENCE: Final = 2.0
+"""Seconds after which a sign of life is sent: then a browser that is gone is noticed, and makes room for others."""
 
 
 class Message(NamedTuple):

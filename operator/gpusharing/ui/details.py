@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from gpusharing.explaining import claims, gpus, pods, policies
+from gpusharing.explaining.names_of_claims import names_of_claims
 from gpusharing.explaining.scene import Scene
-from gpusharing.snapshots.world import CLAIMS, NODES, PODS, POLICIES, Json
+from gpusharing.snapshots.world import NODES, PODS, POLICIES, Json
 from gpusharing.ui.picture import Details, Event
 
 _MOST_EVENTS = 20
@@ -53,8 +54,9 @@ def of_policy(scene: Scene, name: str) -> Details | None:
 
 
 def of_pod(scene: Scene, pod: Json) -> Details:
-    names = {one["metadata"]["uid"] for one in scene.world.of(CLAIMS) if one["metadata"].get("uid")}
-    uids = {pod["metadata"].get("uid", ""), *names}
+    namespace = pod["metadata"].get("namespace", "")
+    claims_ = [scene.whole_claims.get((namespace, name), {}) for name in names_of_claims(pod)]
+    uids = {one.get("metadata", {}).get("uid", "") for one in (pod, *claims_)}
     return Details(explanation=pods.explain(pod, scene), events=_events(scene.world.events, uids))
 
 

@@ -160,13 +160,12 @@ def in_terminal(*command: str) -> Iterator[Terminal]:
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
     process = subprocess.Popen(
-        [sys.executable, "-m", "gpusharing", *command],
+        # Ctrl-C is for the program that the terminal belongs to.
+        ["setsid", "--ctty", sys.executable, "-m", "gpusharing", *command],
         stdin=side,
         stdout=side,
         stderr=side,
         env=environment | {"TERM": "xterm-256color", "NO_COLOR": "1"},
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (Ctrl-C is for who has the terminal)
     )
     os.close(side)
     try:

@@ -66,7 +66,7 @@ class Client:
         self._root = url.path
         self._is_plain = url.scheme == "http"
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue()
-        self._streams: set[http.client.HTTPConnection] = set()
+        self._streams: set[socket.socket] = set()
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="read")
         self.closed = threading.Event()
 
@@ -78,10 +78,9 @@ class Client:
     ) -> None:
         self.closed.set()
         self._threads.shutdown(cancel_futures=True)
-        for connection in list(self._streams):
-            if connection.sock is not None:
-                with suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+        for stream in list(self._streams):
+            with suppress(OSError):
+                stream.shutdown(socket.SHUT_RDWR)
         while not self._idle.empty():
             self._idle.get().close()
 
@@ -127,8 +126,14 @@ class Client:
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
         """Of an answer that goes on. It ends when the server, or a connection that was lost, ends it."""
         used, connection = self.access, self._connection(_TIMEOUT)
-        self._streams.add(connection)
+        if connection.sock is None:
+            connection.connect()
+        stream = connection.sock
+        self._streams.add(stream)
         try:
+            # Who closes the client ends the streams that are open by then.
+            if self.closed.is_set():
+                return
             connection.request("GET", f"{self._root}{path}?{urlencode(query)}", headers=self._headers())
             response = connection.getresponse()
             if response.status == HTTPStatus.UNAUTHORIZED and self._is_renewed(used):
@@ -140,7 +145,7 @@ class Client:
                     raise ReadError(path, response.status, f"a line of more than {_LONGEST_LINE // 1024**2} MiB")
                 yield line
         finally:
-            self._streams.discard(connection)
+            self._streams.discard(stream)
             connection.close()
 
     def _ask(self, target: str, timeout: float) -> tuple[int, bytes]:

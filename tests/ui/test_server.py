@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from gpusharing.ui import server as server_module
-from gpusharing.ui.exchange import HEADERS
+from gpusharing.ui.exchange import HEADERS, Answer, Request
 from gpusharing.ui.server import CONNECTIONS, LARGEST_FORM, STREAMS, Server
 from harness.eventually import PATIENCE
 from ui.fleets import example
@@ -198,3 +198,18 @@ def test_what_comes_after_a_break_is_what_was_missed(server: Server) -> None:
             connection.request("GET", path(server, "events"), headers=headers)
             first = connection.getresponse().readline()
         assert (first == f"id: {number}\n".encode()) is has_all, (last, first)
+
+
+def test_a_fault_of_ours_costs_one_page(capsys: pytest.CaptureFixture[str]) -> None:
+    class Broken:
+        def answer(self, request: Request) -> Answer:
+            raise RuntimeError(f"cannot draw {request.path}")
+
+    with served(Changing(example())) as one:
+        site, one.site = one.site, Broken()
+        status, headers, text = ask(one, path(one))
+        one.site = site
+        assert ask(one, path(one))[0] == 200
+    assert (status, "cannot draw" in text) == (500, False)
+    assert HEADERS.items() <= headers.items()
+    assert "cannot draw" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import secrets
 import socket
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -150,7 +151,12 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _answer(self, request: Request) -> None:
-        answer = self.server.site.answer(request)
+        try:
+            answer = self.server.site.answer(request)
+        except Exception:  # noqa: BLE001 (an object that we do not understand costs one page)
+            traceback.print_exc()
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "the terminal of `gpusharing ui` says why")
+            return
         if isinstance(answer.body, bytes):
             self._send(answer, answer.body)
         elif self.server.streams.acquire(blocking=False):

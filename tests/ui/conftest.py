@@ -3,12 +3,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from ui.serving import CHROMIUM, FLAGS
+from ui.serving import CHROMIUM, FLAGS, LAUNCH
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=LAUNCH)
         yield browser
         browser.close()

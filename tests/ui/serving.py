@@ -23,6 +23,7 @@ AXE: Final = Path(__file__).parent / "vendored" / "axe.min.js"
 _MORNING: Final = 1_780_034_400
 PATIENCE: Final = 60_000
 """Milliseconds, on a busy machine."""
+LAUNCH: Final = 3 * PATIENCE
 
 
 class Changing(FileSource):

@@ -1,11 +1,15 @@
 """The command: the picture in a file, what goes wrong at the start, and what other commands load."""
 
+import http.client
 import re
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser
@@ -82,6 +86,19 @@ def test_errors(arguments: list[str], code: int, said: str) -> None:
     done = ui(*arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
+
+
+def test_ctrl_c_ends_it(snapshot: Path) -> None:
+    command = [sys.executable, "-m", "gpusharing", "ui", "--snapshot", str(snapshot)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        url = urlsplit(program.stdout.readline().strip())
+        with closing(http.client.HTTPConnection(url.netloc, timeout=PATIENCE)) as connection:
+            connection.request("GET", url.path)
+            assert b"60 of 80 GiB" in connection.getresponse().read()
+        program.send_signal(signal.SIGINT)
+        out, error = program.communicate(timeout=PATIENCE)
+    assert (program.returncode, out, error) == (0, "Open this URL in a browser of this machine. Ctrl-C ends it.\n", "")
 
 
 OTHERS: Final = ("--version", "explain --help", "plan --help", "top --help", "ui --help")

@@ -67,6 +67,30 @@ def test_everybody_can_read_it(browser: Browser, server: Server, width: int, hei
         assert visit.complaints == []
 
 
+ALONE: Final = (
+    "gpu/node-0/gpu-1",
+    "gpu/node-2/gpu-1",
+    "node/node-1",
+    "pod/search/index-c",
+    "pod/ml/train-0",
+    "policy/all-modes",
+    "history",
+    "nothing",
+)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_details_are_pages_as_well(browser: Browser, server: Server, *, dark: bool) -> None:
+    titles = set()
+    with visiting(browser, dark=dark) as visit:
+        for path in ALONE:
+            visit.page.goto(f"{server.url}{path}")
+            assert faults(visit.page) == [], path
+            titles.add(visit.page.title())
+        assert visit.went_elsewhere(server.url) == []
+    assert len(titles) == len(ALONE)
+
+
 def draw(page: Page, name: str) -> None:
     if name in KEPT and os.environ.get("GPUSHARING_WRITE_SCREENS"):
         SCREENS.mkdir(exist_ok=True)

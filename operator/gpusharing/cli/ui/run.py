@@ -24,6 +24,12 @@ from gpusharing.ui.still import still
 
 
 def run(arguments: argparse.Namespace) -> int:
+    with suppress(KeyboardInterrupt):
+        return _run(arguments)
+    return exits.OK
+
+
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.snapshot is not None:
         world, cluster = _of_file(arguments.snapshot), arguments.snapshot.name
         file = FileSource(world)
@@ -68,6 +74,5 @@ def _serve(source: Source, lookup: Lookup, cluster: str, arguments: argparse.Nam
         )
         # No browser is started: every user of the machine sees its arguments, and the URL has the secret.
         print(f"{server.url}\nOpen this URL in a browser of this machine. Ctrl-C ends it.", flush=True)
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()
+        server.serve_forever()
     return exits.OK

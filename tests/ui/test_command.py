@@ -97,8 +97,8 @@ def test_ctrl_c_ends_it(snapshot: Path) -> None:
             connection.request("GET", url.path)
             assert b"60 of 80 GiB" in connection.getresponse().read()
         program.send_signal(signal.SIGINT)
-        out, error = program.communicate(timeout=PATIENCE)
-    assert (program.returncode, out, error) == (0, "Open this URL in a browser of this machine. Ctrl-C ends it.\n", "")
+        _, error = program.communicate(timeout=PATIENCE)
+    assert (program.returncode, error) == (0, "")
 
 
 OTHERS: Final = ("--version", "explain --help", "plan --help", "top --help", "ui --help")

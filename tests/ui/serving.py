@@ -4,13 +4,14 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from gpusharing.cli.ui.file import FileLookup, FileSource
+from gpusharing.occupancy.fleet import Fleet
 from gpusharing.snapshots.world import World
 from gpusharing.ui.history import DAY, Sample, sample
 from gpusharing.ui.picture import Picture
@@ -35,10 +36,11 @@ class Changing(FileSource):
         self._is_new = threading.Condition()
 
     def become(self, world: World) -> None:
-        later = FileSource(world).picture()
+        self.show(FileSource(world).picture().fleet)
+
+    def show(self, fleet: Fleet) -> None:
         with self._is_new:
-            self._picture = Picture(number=self._picture.number + 1, fleet=later.fleet, policies=later.policies)
-            self.lookup = FileLookup(world)
+            self._picture = replace(self._picture, number=self._picture.number + 1, fleet=fleet)
             self._is_new.notify_all()
 
     def later(self, number: int, patience: float) -> Picture:

@@ -166,6 +166,7 @@ async def test_a_tenant_who_sees_no_node_sharing_sees_its_own_claims(cluster: Pl
         await expect(page.locator("#gpu-node-0-0")).to_contain_text("ml/train-0")
         await expect(page.locator("#notes")).to_contain_text("GPUs are known only by the claims that you may read")
         await expect(page.locator("tr.gpu")).to_have_count(2)
+        await expect(page.locator("#policies")).to_contain_text("You may not read SharingPolicies.")
         assert not re.search("vision|camera", await text_of(page))
 
 

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from gpusharing.snapshots.world import World
 from gpusharing.ui.server import Server
+from top.scenes import SCENES
 from ui.fleets import HOSTILE, example, hostile, large
 from ui.serving import PATIENCE, Changing, WithHistory, faults, served, visiting
 
@@ -89,6 +90,17 @@ def test_details_are_pages_as_well(browser: Browser, server: Server, *, dark: bo
             titles.add(visit.page.title())
         assert visit.went_elsewhere(server.url) == []
     assert len(titles) == len(ALONE)
+
+
+@pytest.mark.parametrize("scene", ["measured", "tenant", "without-node-sharings", "sick"])
+@pytest.mark.parametrize(("width", "height"), SIZES, ids=["1280", "390"])
+def test_whatever_there_is_fits(browser: Browser, scene: str, width: int, height: int) -> None:
+    source = Changing(example())
+    source.show(SCENES[scene]())
+    with served(source) as server, visiting(browser, width=width, height=height) as visit:
+        visit.page.goto(server.url)
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert faults(visit.page) == []
 
 
 def draw(page: Page, name: str) -> None:

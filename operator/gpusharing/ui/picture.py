@@ -18,8 +18,8 @@ class Picture:
     number: int = 0
     """A later one has a higher number."""
     fleet: Fleet = _NOTHING
-    policies: tuple[SharingPolicy, ...] = ()
-    """By name."""
+    policies: tuple[SharingPolicy, ...] | None = ()
+    """By name. None: they may not be read."""
     problem: str = ""
     """Why it may be old."""
 

@@ -38,7 +38,8 @@ class GpuRow:
     part: str
     """The bar in words."""
     memory: str
-    busy: str
+    measured: str
+    """What is used of it."""
     who: tuple[Who, ...]
     more: int
     """Claims that are not named here, although they may be."""
@@ -86,7 +87,7 @@ def gpu_row(gpu: GpuUse, *, with_model: bool = True) -> GpuRow:
         bar=bar(gpu),
         part=percent(gpu.ratio) or "not known",
         memory=_memory(gpu),
-        busy=percent(gpu.utilization),
+        measured=_measured(gpu),
         who=tuple(Who(name_of(one), STYLES[one.mode], part(one)) for one in named),
         more=len(gpu.holders) - len(named),
         hidden=gpu.hidden,
@@ -135,8 +136,14 @@ def _memory(gpu: GpuUse) -> str:
     if not gpu.memory:
         return ""
     promised = f"{gib(gpu.memory_promised)} of " if gpu.memory_promised else ""
-    used = f", {gib(gpu.memory_used)} used" if gpu.memory_used is not None else ""
-    return f"{promised}{gib(gpu.memory)} GiB{used}"
+    return f"{promised}{gib(gpu.memory)} GiB"
+
+
+def _measured(gpu: GpuUse) -> str:
+    parts = [f"{gib(gpu.memory_used)} GiB used"] if gpu.memory_used is not None else []
+    if gpu.utilization is not None:
+        parts.append(f"{percent(gpu.utilization)} busy")
+    return ", ".join(parts)
 
 
 def gib(mebibytes: int) -> str:

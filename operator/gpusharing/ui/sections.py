@@ -126,8 +126,8 @@ def finding_row(one: Finding) -> FindingRow:
     return FindingRow(one.entry.severity.value.lower(), one.code, one.entry.title, one.sentence, one.remedy)
 
 
-def policy_rows(policies: Sequence[SharingPolicy]) -> Sequence[PolicyRow]:
-    return [_policy(one) for one in policies]
+def policy_rows(policies: Sequence[SharingPolicy] | None) -> Sequence[PolicyRow] | None:
+    return None if policies is None else [_policy(one) for one in policies]
 
 
 def _policy(one: SharingPolicy) -> PolicyRow:

@@ -22,7 +22,7 @@ from gpusharing.occupancy import notes
 from gpusharing.occupancy.usage import Usage
 from gpusharing.occupancy.waiting import waiting, waiting_pods
 from gpusharing.planning.changes import Plan
-from gpusharing.snapshots.world import POLICIES, Json, World
+from gpusharing.snapshots.world import POLICIES, World
 from gpusharing.ui.gathered import Gathered, with_findings
 from gpusharing.ui.history import EVERY, History, Sample, sample
 from gpusharing.ui.picture import Picture, PlanError
@@ -137,7 +137,7 @@ class LiveSource:
         if (now := time.time()) >= self._sampled_at + EVERY:
             self._sampled_at = now
             self._history.add(sample(fleet, now))
-        self._show(Picture(fleet=fleet, policies=_policies(self._policies.found().objects), problem=problem))
+        self._show(Picture(fleet=fleet, policies=_policies(self._policies.found()), problem=problem))
 
     def _show(self, picture: Picture) -> None:
         with self._is_new:
@@ -191,14 +191,16 @@ def picture_now(client: Client, namespace: str, prometheus: str | None) -> Pictu
     """Read once. Raises CommandError."""
     lists = read_lists(client, namespace)
     fleet = fleet_of(lists, waiting_of(client, lists), read_usage(client, prometheus))
-    return Picture(fleet=fleet, policies=_policies(read_list(client, Ask(POLICIES)).objects))
+    return Picture(fleet=fleet, policies=_policies(read_list(client, Ask(POLICIES))))
 
 
 def _notes(world: World, usage: Usage) -> Sequence[Finding]:
     return [*notes.notes(world), *([usage.missing] if usage.missing else [])]
 
 
-def _policies(objects: Sequence[Json]) -> tuple[SharingPolicy, ...]:
-    """Those that can be read."""
-    found = Scene(world=world_of(0, {POLICIES.field: Found(objects)})).policies
-    return tuple(found[name] for name in sorted(found))
+def _policies(found: Found) -> tuple[SharingPolicy, ...] | None:
+    """Those that can be decoded. None: they may not be read."""
+    if found.unread:
+        return None
+    policies = Scene(world=world_of(0, {POLICIES.field: found})).policies
+    return tuple(policies[name] for name in sorted(policies))

@@ -10,7 +10,9 @@ from gpusharing.agent.metrics import catalogue
 from gpusharing.agent.metrics.claims import Reason
 from gpusharing.agent.metrics.exposition import Metric
 from gpusharing.agent.settling.drift import Drifted
+from gpusharing.api.sharing.policy_status import LagReason
 from gpusharing.controller.metrics import Metrics
+from gpusharing.core.figures.pending_claims import DENIED, NOT_PLACED
 
 DOCUMENT = (Path(__file__).parent.parent / "docs/metrics.md").read_text()
 
@@ -45,7 +47,7 @@ def test_the_operator() -> None:
     assert sorted(described("The operator")) == sorted(rows)
 
 
-@pytest.mark.parametrize("value", [*Reason, *Drifted])
+@pytest.mark.parametrize("value", [*Reason, *Drifted, *LagReason, NOT_PLACED, DENIED])
 def test_values_of_labels(value: str) -> None:
     assert f"`{value}`" in DOCUMENT
 

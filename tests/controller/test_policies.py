@@ -316,7 +316,7 @@ async def test_claims_are_told_what_a_policy_does_not_give_them_any_more(operato
     await they.edit_policy("gives", offers={"exclusive": None}, tenants=SEARCH)
     await eventually(lambda: they.generations("n1"), [2])
     assert await they.told("wants-all") == await they.told("wants-a-share") == []
-    assert await operator.metrics_of("gives", "pending_claims") == {("default", "NotPlaced"): 2}
+    await eventually(lambda: operator.metrics_of("gives", "pending_claims"), {("default", "NotPlaced"): 2})
     await they.agent_acts("n1")
     await eventually(lambda: they.told("wants-all"), ["Warning ModeNotOffered"])
     await eventually(lambda: they.told("wants-a-share"), ["Warning NotATenant"])

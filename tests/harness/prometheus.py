@@ -13,8 +13,8 @@ from harness.loopback import free_ports, own_address
 from harness.processes import Process
 from harness.readiness import answers
 
-EVERY: Final = "1s"
-"""How often it scrapes and evaluates."""
+EVERY: Final = "2s"
+"""How often it scrapes and evaluates. A program on a busy machine has so long to answer."""
 
 
 class QueryError(Exception):

@@ -71,9 +71,8 @@ async def top_shows_what_agents_measure(user: AnyUser) -> None:
     found = json.loads(await run(command))
     assert found["notes"] == []
     holders = [holder for node in found["nodes"] for gpu in node["gpus"] for holder in gpu["holders"]]
-    assert [(one["mode"], one["ratio"], one["utilization"]) for one in holders] == [("TimeSlicing", 0.25, 0.0)] * 8
-    (waiting,) = found["waiting"]
-    assert waiting["finding"]["code"] == "GSH0206"
+    assert [(one["mode"], one["ratio"], one.get("utilization")) for one in holders] == [("TimeSlicing", 0.25, 0.0)] * 8
+    assert [one["finding"]["code"] for one in found["waiting"]] == ["GSH0206"]
 
 
 async def agent_is_replaced(user: AnyUser, cluster: InstalledCluster) -> None:

@@ -133,7 +133,7 @@ class Tenant(User):
         command = [sys.executable, "-m", "gpusharing", "top", "-o", "json"]
         found = json.loads(await run([*command, "--kubeconfig", self.cluster.kubeconfig]))
         holders = [(gpu["uuid"], one) for node in found["nodes"] for gpu in node["gpus"] for one in gpu["holders"]]
-        assert {one["pods"][0]: (gpu, one["device"]) for gpu, one in holders} == {
+        assert {" ".join(one["pods"]): (gpu, one["device"]) for gpu, one in holders} == {
             name: has[:2] for name, has in claims.items()
         }
         samples = await self.page("gpusharing_claim_share_ratio")

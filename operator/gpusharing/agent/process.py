@@ -239,7 +239,9 @@ async def _agent(arguments: argparse.Namespace) -> None:
             internal_errors=internal_errors.counts,
             unreadables=api.unreadables.counts,
             recovery=recovered,
-            attribution=Attribution(node=arguments.node_name, records=records, gpus=gpus, withheld=health.withheld),
+            attribution=Attribution(
+                node=arguments.node_name, records=records, gpus=gpus, withheld=health.withheld, steps=others
+            ),
             use=ClaimUse(
                 node=arguments.node_name,
                 hardware=hardware,
@@ -247,6 +249,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
                 walls=walls,
                 claims=ContainerClaims(arguments.state_dir / METADATA),
                 cgroups=arguments.sysfs_root / CGROUPS,
+                steps=others,
             ),
             metered=(*claims.families, *operations.families),
         )

@@ -59,8 +59,8 @@ class Metrics:
         self._registry = CollectorRegistry()
         self.unreadables = Unreadables()
         self._registry.register(_UnreadableObjects(self.unreadables.counts))
-        self._figures = FiguresCollector()
-        self._registry.register(self._figures)
+        self.figures = FiguresCollector()
+        self._registry.register(self.figures)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         self._decisions = Counter(
@@ -152,11 +152,11 @@ class Metrics:
 
     def evicting(self, claims: Mapping[str, int]) -> None:
         """By policy, claims whose eviction has begun."""
-        self._figures.evictions.update(claims)
+        self.figures.evictions.update(claims)
 
     def watch_figures(self, figures: Callable[[], Figures | None]) -> None:
         """None while this replica stands by."""
-        self._figures.read = figures
+        self.figures.read = figures
 
     def watch_failing(self, kinds: Iterable[str], count: Callable[[str], int]) -> None:
         for kind in kinds:

@@ -16,6 +16,7 @@ from gpusharing.agent.metrics.attribution import Attribution
 from gpusharing.agent.metrics.exposition import Metric, exposition
 from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.state.records import Records
+from gpusharing.agent.steps import InternalErrors, Steps
 from gpusharing.api import names
 from gpusharing.api.names import MigPlace, Sharing
 from gpusharing.api.sharing.gpu_status import NOT_REPORTED
@@ -59,8 +60,13 @@ class Place:
             {self.board.uuid: NOT_REPORTED},
         )
         self.withheld: dict[str, str] = {}
+        self.errors = InternalErrors()
         self.attribution = Attribution(
-            node="n1", records=self.records, gpus=self.gpus, withheld=lambda _uuid, _devices: self.withheld
+            node="n1",
+            records=self.records,
+            gpus=self.gpus,
+            withheld=lambda _uuid, _devices: self.withheld,
+            steps=Steps(self.errors),
         )
 
     async def offer(self, offers: Offers) -> None:
@@ -173,6 +179,13 @@ async def test_whoever_only_looks_has_no_series(place: Place) -> None:
     place.prepare("admin", "gpu-0", admin=True)
     assert place.told(catalogue.CLAIM_DEVICE_INFO, "claim") == {}
     assert place.shares()["Exclusive"] == (0, 1)
+
+
+async def test_a_gpu_that_cannot_be_described_takes_the_page_of_nobody(place: Place) -> None:
+    """A damaged record: a device of another GPU's slot."""
+    place.prepare("a", "gpu-7-timeslicing")
+    assert place.told(catalogue.CLAIM_SHARE_RATIO, "claim") == {}
+    assert place.errors.counts == {"describe GPU in metrics": 1}
 
 
 async def test_names_of_others_break_no_line(place: Place) -> None:

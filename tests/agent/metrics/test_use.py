@@ -12,12 +12,14 @@ import pytest_asyncio
 from agent.metrics.pages import samples_of
 from agent.samples import prepared_claim, prepared_device
 from gpusharing import sim
+from gpusharing.agent.containers import of_processes
 from gpusharing.agent.containers.of_processes import ContainerClaims
 from gpusharing.agent.metrics import catalogue, use
 from gpusharing.agent.metrics.exposition import Metric
 from gpusharing.agent.metrics.use import ClaimUse
 from gpusharing.agent.state.models import MetadataMount
 from gpusharing.agent.state.records import Records
+from gpusharing.agent.steps import InternalErrors, Steps
 from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.api import names
 from gpusharing.api.names import MigPlace
@@ -49,7 +51,13 @@ class Place:
         walls = Walls(hardware, self.records, CdiSpecs(()), state=directory / "state", packaged=directory / "none")
         claims = ContainerClaims(self.metadata)
         self.use = ClaimUse(
-            node="n1", hardware=hardware, records=self.records, walls=walls, claims=claims, cgroups=directory
+            node="n1",
+            hardware=hardware,
+            records=self.records,
+            walls=walls,
+            claims=claims,
+            cgroups=directory,
+            steps=Steps(InternalErrors()),
         )
 
     def prepare(self, name: str, *devices: str, gpu: int = 0, told: bool = True, mig: dict[str, str] = {}) -> None:  # noqa: B006
@@ -184,6 +192,23 @@ async def test_nobody_speaks_for_another_claim(place: Place, tmp_path: Path) -> 
         place.run(pid, 1, 90)
         assert await place.memory() == {"victim": 0}
         assert await place.utilization() == {"victim": 0}
+
+
+def mounts_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/mountinfo").read_bytes()
+
+
+async def test_whoever_mounts_without_end_is_not_read_without_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.prepare("a", SHARE)
+    place.prepare("b", SHARE)
+    with place.container("a") as pid, place.container("b") as other:
+        place.run(pid, 1, 10)
+        place.run(other, 2, 10)
+        monkeypatch.setattr(of_processes, "_MOST", mounts_of(pid).index(b"uid-a"))
+        # Its last mount is not seen any more, and that of nobody else is taken for it.
+        assert await place.memory() == {"a": 0, "b": 0}
 
 
 async def test_what_cannot_be_told_is_not_said_to_be_nothing(place: Place) -> None:

@@ -15,6 +15,7 @@ from gpusharing.agent.containers.device_metadata import METADATA
 from gpusharing.agent.containers.of_processes import ContainerClaims
 from gpusharing.agent.metrics import catalogue, use
 from gpusharing.agent.metrics.use import ClaimUse
+from gpusharing.agent.steps import InternalErrors, Steps
 from gpusharing.api.sharing.offers import Enforcement
 from gpusharing.nvidia.memory_walls import MemoryLimit
 from gpusharing.sim import cuda, faults
@@ -59,6 +60,7 @@ def use_of(agent: Agent) -> ClaimUse:
         walls=agent.walls,
         claims=ContainerClaims(agent.state / METADATA),
         cgroups=agent.ground.node.sys / "fs/cgroup",
+        steps=Steps(InternalErrors()),
     )
 
 

@@ -7,7 +7,7 @@ from building.cluster import agents_act, apply, with_claims
 from building.from_nothing import World, decide
 from building.guards import bound, installed
 from building.incremental import Incremental
-from gpusharing.api.meta import LabelSelector
+from gpusharing.api.meta import Condition, ConditionStatus, LabelSelector
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.policy_status import LagReason
@@ -70,6 +70,20 @@ def test_a_rollout() -> None:
     assert figures(at).policies["p"].nodes == dict.fromkeys(["Ready", *LagReason], 0) | {"WaitingForAgent": 2}
     at = settled(at)
     assert figures(at).policies["p"].nodes == dict.fromkeys(["Ready", *LagReason], 0) | {"Ready": 1, "InUse": 1}
+
+
+def test_a_gpu_that_fails_later() -> None:
+    """Its node is as ready as before, says the policy's status."""
+    at = settled(world(policies=[policy("p", offers=BOTH)], node_sharings=[two_gpus("n1"), two_gpus("n2")]))
+    first, second = at.node_sharings["n1"].status.gpus
+    broken = Condition(
+        type="Healthy", status=ConditionStatus.FALSE, reason="GpuLost", message="lost", last_transition_time=NOW
+    )
+    gpus = (first.model_copy(update={"conditions": (broken,)}), second)
+    status = at.node_sharings["n1"].status.model_copy(update={"gpus": gpus})
+    failing = at.node_sharings["n1"].model_copy(update={"status": status})
+    at = replace(at, node_sharings={**at.node_sharings, "n1": failing})
+    assert figures(at).policies["p"].nodes == dict.fromkeys(["Ready", *LagReason], 0) | {"Ready": 1, "Failing": 1}
 
 
 def test_claims_that_wait_and_that_are_denied() -> None:

@@ -73,9 +73,13 @@ def test_each_is_what_kubernetes_counts(
 
 def test_those_that_have_the_fewest_left_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MOST_ROWS", 1)
-    use = {"a": "1", "b": "4", "c": "3"}
+    use = {"a": ("1", "4"), "b": ("4", "4"), "c": ("9", "90")}
     found = quota_use(
-        [P], [quota(namespace=name, hard={counted("p"): "4"}, used={counted("p"): used}) for name, used in use.items()]
+        [P],
+        [
+            quota(namespace=name, hard={counted("p"): hard}, used={counted("p"): used})
+            for name, (used, hard) in use.items()
+        ],
     )
-    assert found.used == {("p", "b", "TimeSlicing"): 4, ("p", OTHERS, "TimeSlicing"): 4}
-    assert found.hard == {("p", "b", "TimeSlicing"): 4, ("p", OTHERS, "TimeSlicing"): 8}
+    assert found.used == {("p", "b", "TimeSlicing"): 4, ("p", OTHERS, "TimeSlicing"): 10}
+    assert found.hard == {("p", "b", "TimeSlicing"): 4, ("p", OTHERS, "TimeSlicing"): 94}

@@ -10,6 +10,7 @@ from gpusharing.agent.metrics.exposition import Metric, Reading, Values
 from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
 from gpusharing.agent.state.records import Records
+from gpusharing.agent.steps import Steps
 from gpusharing.api import names
 from gpusharing.core.claims.share_ratio import Held, promises
 from gpusharing.core.devices.offered import OfferedGpu
@@ -40,11 +41,12 @@ class ClaimDevice(NamedTuple):
 
 
 class Attribution:
-    def __init__(self, *, node: str, records: Records, gpus: NodeGpus, withheld: Withheld) -> None:
+    def __init__(self, *, node: str, records: Records, gpus: NodeGpus, withheld: Withheld, steps: Steps) -> None:
         self._node = node
         self._records = records
         self._gpus = gpus
         self._withheld = withheld
+        self._steps = steps
         self._found: dict[Metric, dict[tuple[str, ...], float]] = {}
         self.families = tuple(self._reading(metric) for metric in catalogue.ATTRIBUTION)
 
@@ -52,10 +54,11 @@ class Attribution:
         """`families` are all of one moment."""
         self._found = defaultdict(dict)
         for uuid in self._gpus.uuids:
-            holders = self._records.claims_on(uuid)
-            held = [Held(device.device, device.consumed) for _, device in holders]
-            self._describe_gpu(uuid, held)
-            self._describe_holders(uuid, holders, held)
+            with self._steps.step("describe GPU in metrics", gpu=uuid):
+                holders = self._records.claims_on(uuid)
+                held = [Held(device.device, device.consumed) for _, device in holders]
+                self._describe_gpu(uuid, held)
+                self._describe_holders(uuid, holders, held)
 
     def _reading(self, metric: Metric) -> Reading:
         return Reading(metric, lambda: self._values(metric))

@@ -15,6 +15,7 @@ from gpusharing.agent.metrics.attribution import ClaimDevice
 from gpusharing.agent.metrics.exposition import Metric, Reading
 from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
 from gpusharing.agent.state.records import Records
+from gpusharing.agent.steps import Steps
 from gpusharing.agent.walls.claim_walls import Walls
 from gpusharing.agent.walls.use import memory_uses
 from gpusharing.nvidia.errors import HardwareError
@@ -51,7 +52,15 @@ class _Used:
 
 class ClaimUse:
     def __init__(
-        self, *, node: str, hardware: GpuNode, records: Records, walls: Walls, claims: ContainerClaims, cgroups: Path
+        self,
+        *,
+        node: str,
+        hardware: GpuNode,
+        records: Records,
+        walls: Walls,
+        claims: ContainerClaims,
+        cgroups: Path,
+        steps: Steps,
     ) -> None:
         self._node = node
         self._hardware = hardware
@@ -59,6 +68,7 @@ class ClaimUse:
         self._walls = walls
         self._claims = claims
         self._cgroups = cgroups
+        self._steps = steps
         self._known: Mapping[Metric, Mapping[tuple[str, ...], float]] = {}
         self._fresh_until = 0.0
         self._looking = asyncio.Lock()
@@ -77,9 +87,13 @@ class ClaimUse:
             uuids = {device.uuid for claim in self._records.claims.values() for device in claim.devices}
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
-                    await asyncio.gather(*(self._ask(uuid, found) for uuid in uuids))
+                    await asyncio.gather(*(self._ask_apart(uuid, found) for uuid in uuids))
             self._known = found.values
             self._fresh_until = clock() + _FRESH
+
+    async def _ask_apart(self, uuid: str, found: "_Found") -> None:
+        with self._steps.step("ask who uses GPU", gpu=uuid):
+            await self._ask(uuid, found)
 
     async def _ask(self, uuid: str, found: "_Found") -> None:
         """What fails is counted with the operation, and concerns what it was to tell alone."""

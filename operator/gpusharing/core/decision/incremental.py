@@ -31,7 +31,7 @@ from gpusharing.core.decision.waiting import WaitingClaims
 from gpusharing.core.events.waiting_claims import ClassState, examine_class
 from gpusharing.core.figures.figures import Figures
 from gpusharing.core.figures.pending_claims import not_allocated
-from gpusharing.core.figures.policies import PolicyFigures, policy_figures
+from gpusharing.core.figures.policies import policy_figures
 from gpusharing.core.figures.quota_use import quota_use
 from gpusharing.core.figures.rows import bounded, largest
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec, decided_on
@@ -86,7 +86,8 @@ class Decider:
         self._specs: dict[str, ReplaceSpec] = {}
         self._taint_rules: dict[str, Sequence[Intent]] = {}
         self._statuses: dict[str, PatchStatus] = {}
-        self._figures: dict[str, PolicyFigures] = {}
+        self._folded: dict[str, SharingPolicyStatus] = {}
+        """As they are, or are to be."""
         self._failures = Failures()
         self._waiting = WaitingClaims(self.state, self._failures)
 
@@ -126,13 +127,16 @@ class Decider:
 
     @property
     def figures(self) -> Figures:
-        policies = {name: policy for name, policy in self._waiting.policies.items() if policy in self._figures}
-        pending = not_allocated(self.state.waiting, policies, self._waiting.reasons)
+        classes = {name: policy for name, policy in self._waiting.policies.items() if policy in self._folded}
+        pending = not_allocated(self.state.waiting, classes, self._waiting.reasons)
         for node in self._nodes.values():
             pending.update(node.decision.denied if node.decision else ())
         known = (examined.policy for examined in self._policies.in_order)
         return Figures(
-            policies=self._figures,
+            policies={
+                name: policy_figures(status, self._contributions.get(name, {}).values())
+                for name, status in self._folded.items()
+            },
             pending_claims=bounded(pending, largest(pending)),
             quota_use=quota_use(known, self.state.all(ResourceQuota).values()),
         )
@@ -222,7 +226,7 @@ class Decider:
         self._statuses.pop(name, None)
         policy = self.state.get(SharingPolicy, ("", name))
         if policy is None:
-            self._figures.pop(name, None)
+            self._folded.pop(name, None)
             self._failures.remove("SharingPolicyStatus", name)
             return
         if not self._is_examined(policy):
@@ -239,16 +243,15 @@ class Decider:
     def _put_status(self, policy: SharingPolicy, now: str) -> None:
         name = policy.metadata.name
         examined = replace(self._policies.by_name[name], policy=policy)
-        totals = fold(self._contributions[name])
         status = policy_status(
             examined,
-            totals,
+            fold(self._contributions[name]),
             self._cluster.complaints.get(name, ()),
             guards_pending=name in self._cluster.guards_pending,
             minor=self._setup.minor,
             now=now,
         )
-        self._figures[name] = policy_figures(status, totals)
+        self._folded[name] = status
         if examined.is_readable and status != policy.status:
             self._statuses[name] = PatchStatus(policy, status)
 

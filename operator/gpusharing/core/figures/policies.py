@@ -1,13 +1,15 @@
-"""A policy in numbers, as it was when its status was made."""
+"""A policy in numbers: its status, and what the status does not tell apart."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import LagReason, SharingPolicyStatus
-from gpusharing.core.status.contribution import READY
-from gpusharing.core.status.totals import Totals
+from gpusharing.core.status.contribution import Contribution
+
+_READY: Final = "Ready"
 
 
 class ConditionNow(NamedTuple):
@@ -25,15 +27,32 @@ class PolicyFigures:
     clients: Mapping[Sharing, int]
     max_clients: int
     nodes: Mapping[str, int]
-    """On which the policy is in force, and by the reason why not yet."""
+    """On which the policy is in force, and by the reason why not."""
 
 
-def policy_figures(status: SharingPolicyStatus, totals: Totals) -> PolicyFigures:
+def policy_figures(status: SharingPolicyStatus, nodes: Iterable[Contribution]) -> PolicyFigures:
+    """`nodes`: all that concern the policy."""
+    states: Counter[str] = Counter(dict.fromkeys((_READY, *LagReason), 0))
+    clients: Counter[Sharing] = Counter(dict.fromkeys(Sharing, 0))
+    for node in nodes:
+        if state := _state(node):
+            states[state] += 1
+        for sharing, count in node.clients_by_mode.items():
+            clients[sharing] += count
     return PolicyFigures(
         conditions=tuple(ConditionNow(one.type, one.status, one.reason) for one in status.conditions),
-        won=totals.won,
-        lost=len(totals.lost),
-        clients={sharing: totals.clients[sharing] for sharing in Sharing},
-        max_clients=totals.places,
-        nodes={state: totals.states[state] for state in (READY, *LagReason)},
+        won=status.gpus.won if status.gpus else 0,
+        lost=status.gpus.lost if status.gpus else 0,
+        clients=clients,
+        max_clients=status.clients.max if status.clients else 0,
+        nodes=states,
     )
+
+
+def _state(node: Contribution) -> str | None:
+    """A node on which the policy is in force can have a GPU that fails."""
+    if node.lagging is not None:
+        return node.lagging.reason
+    if node.failing:
+        return LagReason.FAILING
+    return _READY if node.is_ready else None

@@ -4,13 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.node_spec import GpuSharing, RefusalReason
 from gpusharing.api.sharing.offers import Offers
-from gpusharing.api.sharing.policy_status import LaggingNode, LagReason
+from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.claims.allocation import display_name, tolerates
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.policy import ExaminedPolicy
@@ -20,8 +20,6 @@ from gpusharing.core.rollout.gpu_progress import blocking_holds, failure
 from gpusharing.core.rollout.plan import NodePlan
 from gpusharing.core.state.node_view import GpuView, Hold, NodeView
 from gpusharing.core.status.lagging import Late, is_late, lagging
-
-READY: Final = "Ready"
 
 
 class RefusedOffer(NamedTuple):
@@ -43,8 +41,10 @@ class Contribution:
     """Whether GPUs that were won are offered in modes that exclude each other."""
     places: int = 0
     """Claims that the GPUs won can hold at the same time."""
-    clients: Mapping[Sharing, int] = field(default_factory=dict)
-    """Claims' devices on GPUs on which the policy is in force, by mode."""
+    clients: int = 0
+    """Claims' devices on GPUs on which the policy is in force."""
+    clients_by_mode: Mapping[Sharing, int] = field(default_factory=dict)
+    """The same."""
     lost: tuple[str, ...] = ()
     """GPUs that others won: which, to whom, why."""
     without_offers: int = 0
@@ -73,15 +73,6 @@ class Contribution:
     @property
     def is_ready(self) -> bool:
         return self.selected and self.won > 0 and self.lagging is None
-
-    @property
-    def state(self) -> str | None:
-        """How far the policy is here. A node can be ready and have a GPU that fails."""
-        if self.lagging is not None:
-            return self.lagging.reason
-        if self.failing:
-            return LagReason.FAILING
-        return READY if self.is_ready else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +182,8 @@ def _contribution(
         coming=sum(gpu.to == policy != gpu.policy for gpu in gpus),
         counted=any(gpu.counted for gpu in won),
         places=sum(gpu.places for gpu in won),
-        clients=clients,
+        clients=sum(clients.values()),
+        clients_by_mode=clients,
         lost=tuple(lost),
         without_offers=sum(gpu.places == 0 for gpu in won),
         failed=tuple((f"{uuid} of {view.name}", why) for uuid, why in selection.failed.items()) if selection else (),
@@ -243,12 +235,12 @@ def _not_evicted(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
 def _clients_by_policy(view: NodeView, decided: Sequence[GpuSharing]) -> Mapping[str, Mapping[Sharing, int]]:
     """Of the policies in force, not of those to come."""
     in_force = {gpu.uuid: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
-    clients: defaultdict[str, Counter[Sharing]] = defaultdict(Counter)
+    modes: defaultdict[str, list[Sharing]] = defaultdict(list)
     for gpu in decided:
         if gpu.allocated and gpu.uuid in in_force:
-            modes = (names.sharing_of_device(device.device) for device in gpu.allocated)
-            clients[in_force[gpu.uuid]].update(filter(None, modes))
-    return clients
+            found = [names.sharing_of_device(device.device) for device in gpu.allocated]
+            modes[in_force[gpu.uuid]] += filter(None, found)
+    return {policy: Counter(found) for policy, found in modes.items()}
 
 
 def _is_counted(offers: Offers) -> bool:

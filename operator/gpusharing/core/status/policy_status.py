@@ -77,7 +77,7 @@ def policy_status(
             failing=totals.broken,
         ),
         gpus=GpuCount(won=totals.won, lost=len(totals.lost)),
-        clients=ClientCount(current=totals.clients.total(), max=totals.places),
+        clients=ClientCount(current=totals.clients, max=totals.places),
         lagging=tuple(totals.lagging[:_MOST_LAGGING]),
         plan=plan(totals.planned) if is_planned else None,
         last_ready=_last_ready(examined) if ready.reason == ReadyReason.READY else policy.status.last_ready,

@@ -1,10 +1,8 @@
 """What all nodes together contribute to the status of one policy."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy_status import LaggingNode
 from gpusharing.core.rollout.plan import NodePlan
 from gpusharing.core.status.contribution import Contribution, RefusedOffer
@@ -34,10 +32,8 @@ class Totals:
     """Nodes with GPUs that fail."""
     counted: int = 0
     """Nodes on which GPUs that were won are offered in modes that exclude each other."""
-    states: Counter[str] = field(default_factory=Counter)
-    """Nodes."""
     places: int = 0
-    clients: Counter[Sharing] = field(default_factory=Counter)
+    clients: int = 0
     without_offers: int = 0
     """GPUs that were won, and can provide none of the offers."""
     lost: list[str] = field(default_factory=list)
@@ -69,10 +65,8 @@ def _add(totals: Totals, node: Contribution) -> None:
     totals.moving += node.changing and not node.stops
     totals.broken += bool(node.failing)
     totals.counted += node.counted
-    if state := node.state:
-        totals.states[state] += 1
     totals.places += node.places
-    totals.clients.update(node.clients)
+    totals.clients += node.clients
     totals.without_offers += node.without_offers
     totals.lost += node.lost
     totals.failing += node.failing

@@ -13,7 +13,7 @@ from playwright.async_api import Page, async_playwright
 from agent.on_cluster import Admin
 from bench.figures import Figure, absolute, p50
 from bench.operating.crowd import claim_path
-from ui.serving import CHROMIUM, FLAGS, LAUNCH
+from ui.serving import chromium
 
 _ROUNDS: Final = 9
 _TIMEOUT: Final = 120_000
@@ -34,7 +34,7 @@ async def figures(kubeconfig: Path, admin: Admin, fleet: str) -> Sequence[Figure
         assert program.stdout is not None
         url = (await program.stdout.readline()).decode().strip()
         async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=LAUNCH)
+            browser = await playwright.chromium.launch(**chromium())
             page = await browser.new_page()
             page.set_default_timeout(_TIMEOUT)
             await page.goto(url)

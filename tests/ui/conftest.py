@@ -3,12 +3,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from ui.serving import CHROMIUM, FLAGS, LAUNCH
+from ui.serving import chromium
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=LAUNCH)
+        browser = playwright.chromium.launch(**chromium())
         yield browser
         browser.close()

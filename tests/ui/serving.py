@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -17,14 +17,19 @@ from gpusharing.ui.history import DAY, Sample, sample
 from gpusharing.ui.picture import Picture
 from gpusharing.ui.server import Server, root
 from gpusharing.ui.site import UiSite
+from harness.system import system_program
 
-CHROMIUM: Final = "/usr/bin/chromium"
-FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+_FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 AXE: Final = Path(__file__).parent / "vendored" / "axe.min.js"
 _MORNING: Final = 1_780_034_400
 PATIENCE: Final = 60_000
 """Milliseconds, on a busy machine."""
-LAUNCH: Final = 3 * PATIENCE
+
+
+def chromium() -> dict[str, Any]:
+    """How it is launched."""
+    program = system_program("chromium", package="chromium")
+    return {"executable_path": program, "args": list(_FLAGS), "timeout": 3 * PATIENCE}
 
 
 class Changing(FileSource):

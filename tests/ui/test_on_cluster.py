@@ -23,7 +23,7 @@ from gpusharing.cli.ui.live import LiveSource
 from gpusharing.snapshots.world import World
 from harness.processes import Process
 from top.place import Place, place, shared_fleet
-from ui.serving import CHROMIUM, FLAGS, LAUNCH, PATIENCE
+from ui.serving import PATIENCE, chromium
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -55,7 +55,7 @@ async def cluster(toolchain: Path, world: World) -> AsyncIterator[Place]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=LAUNCH)
+        browser = await playwright.chromium.launch(**chromium())
         yield browser
         await browser.close()
 

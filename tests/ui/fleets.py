@@ -97,14 +97,14 @@ def hostile() -> World:
     return replace(world, policies=policies, claims=claims)
 
 
-def large(nodes: int) -> World:
-    """Eight GPUs and ten claims on each."""
-    fleet = Fleet(nodes=nodes, gpus=8, policies=[policy("all", offers=EVERY_MODE)])
+def large(nodes: int, shares: int = 4) -> World:
+    """Eight GPUs and ten claims on each, eight of which share GPUs."""
+    fleet = Fleet(nodes=nodes, gpus=8, policies=[policy("all", offers={**EVERY_MODE, **time_slicing(shares)})])
     fleet.namespaces = {f"team-{number}": {} for number in range(20)}
     for number in range(nodes):
         where: dict[str, Any] = {"node": f"node-{number}", "namespace": f"team-{number % 20}"}
         for place in range(8):
-            fleet.hold(f"gpu-{place // 4}-timeslicing", **where)
+            fleet.hold(f"gpu-{place // shares}-timeslicing", **where)
         fleet.hold("gpu-2", **where)
         fleet.hold("gpu-3", **where)
     return fleet.world()

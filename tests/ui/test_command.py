@@ -60,9 +60,11 @@ def test_the_file_carries_no_script_of_others(browser: Browser, tmp_path: Path) 
         assert visit.requests == [path.as_uri()]
 
 
-def test_the_file_has_all_nodes(tmp_path: Path) -> None:
-    (tmp_path / "large.json").write_text(file.dumps(large(30)))
-    assert ui("-o", "html", "--snapshot", tmp_path / "large.json").stdout.count('class="node"') == 30
+def test_the_file_has_all_nodes_and_claims(tmp_path: Path) -> None:
+    (tmp_path / "large.json").write_text(file.dumps(large(30, shares=8)))
+    text = ui("-o", "html", "--snapshot", tmp_path / "large.json").stdout
+    assert text.count('class="node"') == 30
+    assert text.count('<li class="timeslicing">team-') == 30 * 8
 
 
 def test_a_port_that_another_program_has(snapshot: Path) -> None:

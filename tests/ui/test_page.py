@@ -157,6 +157,15 @@ def reach(page: Page, wanted: str) -> None:
     pytest.fail(f"{wanted} is not reached by the tab key")
 
 
+def test_details_in_a_tab_of_their_own(browser: Browser, server: Server) -> None:
+    with visiting(browser) as visit:
+        visit.page.goto(server.url)
+        with visit.page.context.expect_page() as opened:
+            visit.page.click("#open-gpu-node-0-0", modifiers=["Control"])
+        expect(opened.value.locator("main")).to_contain_text("ml/train-2")
+        expect(visit.page.locator("#panel")).to_be_empty()
+
+
 def test_without_javascript(browser: Browser, server: Server) -> None:
     with visiting(browser, with_scripts=False) as visit:
         page = visit.page

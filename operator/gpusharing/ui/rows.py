@@ -8,7 +8,7 @@ from gpusharing.api.names import Sharing
 from gpusharing.occupancy.fleet import GpuUse, Holder, NodeUse
 from gpusharing.ui.bars import STYLES, Bar, bar, name_of
 
-_NAMED: Final = 6
+NAMED: Final = 6
 """Claims that a row names; the rest is counted."""
 IDLE: Final = "idle"
 PROBLEM: Final = "problem"
@@ -56,7 +56,7 @@ class NodeRows:
     gpus: tuple[GpuRow, ...]
 
 
-def node_rows(node: NodeUse, shown: Sequence[GpuUse]) -> NodeRows:
+def node_rows(node: NodeUse, shown: Sequence[GpuUse], *, named: int = NAMED) -> NodeRows:
     models = {_model(gpu) for gpu in node.gpus}
     is_mixed = len(models) > 1
     parts = [f"{len(node.gpus)} {'GPUs' if is_mixed or not node.gpus else f'x {models.pop()}'}"]
@@ -68,12 +68,12 @@ def node_rows(node: NodeUse, shown: Sequence[GpuUse]) -> NodeRows:
         name=node.name,
         summary=", ".join(parts),
         problem=node.problem,
-        gpus=tuple(gpu_row(gpu, with_model=is_mixed) for gpu in shown),
+        gpus=tuple(gpu_row(gpu, with_model=is_mixed, named=named) for gpu in shown),
     )
 
 
-def gpu_row(gpu: GpuUse, *, with_model: bool = True) -> GpuRow:
-    named = gpu.holders[:_NAMED]
+def gpu_row(gpu: GpuUse, *, with_model: bool = True, named: int = NAMED) -> GpuRow:
+    shown = gpu.holders[:named]
     return GpuRow(
         id=f"gpu-{gpu.node}-{gpu.slot}",
         path=f"gpu/{gpu.node}/{gpu.name}",
@@ -88,8 +88,8 @@ def gpu_row(gpu: GpuUse, *, with_model: bool = True) -> GpuRow:
         part=percent(gpu.ratio) or "not known",
         memory=_memory(gpu),
         measured=_measured(gpu),
-        who=tuple(Who(name_of(one), STYLES[one.mode], part(one)) for one in named),
-        more=len(gpu.holders) - len(named),
+        who=tuple(Who(name_of(one), STYLES[one.mode], part(one)) for one in shown),
+        more=len(gpu.holders) - len(shown),
         hidden=gpu.hidden,
         health=gpu.health,
     )

@@ -12,7 +12,7 @@ from gpusharing.ui.charts import chart
 from gpusharing.ui.exchange import EVENTS, Answer, Request
 from gpusharing.ui.pages import TYPES, Pages, static
 from gpusharing.ui.picture import Details, Lookup, Picture, PlanError, Source, SourceError
-from gpusharing.ui.rows import gpu_row, node_rows
+from gpusharing.ui.rows import NAMED, gpu_row, node_rows
 from gpusharing.ui.sections import finding_row, policy_rows, policy_state, summary, waiting_rows
 from gpusharing.ui.viewing import Shown, View
 
@@ -130,13 +130,13 @@ class UiSite:
         return Answer(body=body, status=status)
 
 
-def values(picture: Picture, view: View, shown: Shown) -> dict[str, Any]:
+def values(picture: Picture, view: View, shown: Shown, *, named: int = NAMED) -> dict[str, Any]:
     """What the page and the still picture have in common."""
     return {
         "picture": picture,
         "view": view,
         "shown": shown,
-        "nodes": [node_rows(node, gpus) for node, gpus in shown.nodes],
+        "nodes": [node_rows(node, gpus, named=named) for node, gpus in shown.nodes],
         "summary": summary(picture.fleet),
         "waiting": waiting_rows(picture.fleet),
         "policies": policy_rows(picture.policies),

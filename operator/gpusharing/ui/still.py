@@ -2,11 +2,15 @@
 
 import base64
 import hashlib
+from typing import Final
 
 from gpusharing.ui.pages import Pages, static
 from gpusharing.ui.picture import Picture
 from gpusharing.ui.site import values
 from gpusharing.ui.viewing import View
+
+_ALL: Final = 256
+"""Claims of a GPU: where nobody can click, they are all named."""
 
 
 def still(picture: Picture, cluster: str) -> bytes:
@@ -17,7 +21,7 @@ def still(picture: Picture, cluster: str) -> bytes:
     shown = View().everything(picture.fleet)
     return pages.page(
         "still.html",
-        **values(picture, View(), shown),
+        **values(picture, View(), shown, named=_ALL),
         chart=None,
         is_still=True,
         style=style,

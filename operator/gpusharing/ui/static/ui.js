@@ -26,6 +26,11 @@ document.addEventListener("htmx:afterSwap", (event) => {
   event.detail.target.querySelector("h2").focus();
 });
 
+// Who wants details in a tab of their own gets them: htmx does not hear of it.
+document.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) event.stopPropagation();
+}, true);
+
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") close();
 });

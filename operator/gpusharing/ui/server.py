@@ -10,6 +10,7 @@ import secrets
 import socket
 import sys
 import threading
+import time
 import traceback
 from contextlib import suppress
 from http import HTTPStatus
@@ -28,7 +29,10 @@ STREAMS: Final = 16
 """Of these: each open page of the browser has one."""
 _PATIENCE: Final = 10.0
 """Seconds for which one side waits for the other."""
+_LONGEST_SILENCE: Final = 2.0
+"""Seconds in which a browser has shown the secret, where others wait."""
 _MOST_FIELDS: Final = 8
+_DIGITS: Final = 9
 
 
 class Server(ThreadingHTTPServer):
@@ -43,6 +47,8 @@ class Server(ThreadingHTTPServer):
         self.connections = threading.BoundedSemaphore(CONNECTIONS)
         self.streams = threading.BoundedSemaphore(STREAMS)
         self._open: set[socket.socket] = set()
+        self._unknown: dict[socket.socket, float] = {}
+        """Those that have not shown the secret, and since when they are open."""
         super().__init__((LOOPBACK, port), _Handler)
 
     @property
@@ -55,8 +61,9 @@ class Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self.connections.acquire(blocking=False):
-            # The browser tries again.
+            # The browser tries again, and by then there is room.
             self.shutdown_request(request)
+            self._make_room()
             return
         try:
             super().process_request(request, client_address)
@@ -66,18 +73,29 @@ class Server(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         self._open.add(request)
+        self._unknown[request] = time.monotonic()
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._open.discard(request)
+            self.is_known(request)
             self.connections.release()
+
+    def is_known(self, connection: socket.socket) -> None:
+        """It has shown the secret."""
+        self._unknown.pop(connection, None)
+
+    def _make_room(self) -> None:
+        """Who sends one byte now and then does not keep others out."""
+        oldest = min(self._unknown.items(), key=lambda one: one[1], default=None)
+        if oldest is not None and time.monotonic() > oldest[1] + _LONGEST_SILENCE:
+            _shut_down(oldest[0])
 
     def server_close(self) -> None:
         """Browsers see at once that nobody is there any more."""
         super().server_close()
         for one in list(self._open):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+            _shut_down(one)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that leaves is no error."""
@@ -85,9 +103,14 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 def root(secret: str) -> str:
     """What stands before every path."""
-    return f"/{secret}" if secret else ""
+    return f"/{secret}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -113,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not length.isdecimal():
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "a form has a Content-Length")
             return
-        if int(length) > LARGEST_FORM:
+        if len(length) > _DIGITS or int(length) > LARGEST_FORM:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {LARGEST_FORM // 1024} KiB")
             return
         text = self.rfile.read(int(length)).decode(errors="replace")
@@ -137,12 +160,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.BAD_REQUEST, "not a URL of this page")
             return None
         first, *rest = [unquote(part) for part in target.path.removeprefix("/").split("/")]
-        if self.server.secret:
-            if not hmac.compare_digest(first.encode(), self.server.secret.encode()):
-                self._refuse(HTTPStatus.FORBIDDEN, "open the URL that `gpusharing ui` has printed")
-                return None
-        else:
-            rest = [first, *rest]
+        if not hmac.compare_digest(first.encode(), self.server.secret.encode()):
+            self._refuse(HTTPStatus.FORBIDDEN, "open the URL that `gpusharing ui` has printed")
+            return None
+        self.server.is_known(self.connection)
         return Request(
             path=tuple(rest),
             query=query,

@@ -24,7 +24,7 @@ def quota(
     policy: str = "p",
     namespace: str = "a",
     *,
-    hard: Mapping[str, Any],
+    hard: Any,
     used: Mapping[str, Any] | None = None,
     owner: str | None = None,
 ) -> ResourceQuota:
@@ -59,6 +59,7 @@ def quota(
         ([quota("", hard={counted(""): "4"})], {}),
         ([quota(hard={counted("p"): "4"}, owner="another")], {}),
         ([quota(hard={"pods": "4", counted("q"): "4"}, used={"pods": "1"})], {}),
+        ([quota(hard=True)], {}),
         ([quota(hard={counted("p"): "?" * 5000}, used={counted("p"): {}})], {("p", "a", "TimeSlicing"): (0, 0)}),
     ],
     ids=itertools.count(),

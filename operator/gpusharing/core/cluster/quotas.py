@@ -30,6 +30,12 @@ def resource_name(policy: str, sharing: Sharing) -> str:
     return names.policy_class(policy, sharing) + DEVICES_OF_CLASS
 
 
+def hard_limits(quota: ResourceQuota) -> Mapping[str, Any]:
+    """By resource."""
+    hard = quota.spec.get("hard")
+    return hard if isinstance(hard, dict) else {}
+
+
 class QuotaDecider:
     def __init__(self) -> None:
         self._wanted: Final[Memo[tuple[tuple[ExaminedPolicy, ...]], tuple[Wanted, ...]]] = Memo()
@@ -61,7 +67,7 @@ def _of_policy(policy: SharingPolicy) -> Wanted:
 
 def _is_right(quota: ResourceQuota, spec: Mapping[str, Any]) -> bool:
     """The API server rewrites quantities: 1000 comes back as 1k."""
-    there, hard = quota.spec.get("hard") or {}, spec["hard"]
+    there, hard = hard_limits(quota), spec["hard"]
     return (
         quota.spec.keys() == {"hard"}
         and there.keys() == hard.keys()
@@ -70,7 +76,7 @@ def _is_right(quota: ResourceQuota, spec: Mapping[str, Any]) -> bool:
 
 
 def _patch(quota: ResourceQuota, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    return dict.fromkeys(quota.spec) | {"hard": dict.fromkeys(quota.spec.get("hard") or {}) | spec["hard"]}
+    return dict.fromkeys(quota.spec) | {"hard": dict.fromkeys(hard_limits(quota)) | spec["hard"]}
 
 
 _QUOTAS: Final = Belonging(

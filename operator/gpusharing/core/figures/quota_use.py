@@ -9,7 +9,7 @@ from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core import quantities
 from gpusharing.core.cluster import ownership
-from gpusharing.core.cluster.quotas import quota_name, resource_name
+from gpusharing.core.cluster.quotas import hard_limits, quota_name, resource_name
 from gpusharing.core.figures.rows import Row, bounded, largest
 
 
@@ -28,7 +28,7 @@ def quota_use(policies: Iterable[SharingPolicy], quotas: Iterable[ResourceQuota]
         policy, modes = by_quota.get(quota.metadata.name, (None, {}))
         if policy is None or not ownership.is_ours(quota.metadata, policy):
             continue
-        for resource, limit in (quota.spec.get("hard") or {}).items():
+        for resource, limit in hard_limits(quota).items():
             if sharing := modes.get(resource):
                 row = Row(policy.metadata.name, quota.metadata.namespace, sharing)
                 used[row], hard[row] = _count(quota.status.used.get(resource, "0")), _count(str(limit))

@@ -31,6 +31,7 @@ ROOMS: Final = (
     "planning",
     "sharing_tests",
     "snapshots",
+    "ui",
     "validating",
 )
 
@@ -157,6 +158,8 @@ def _of_code() -> Iterator[Text]:
     for path in sorted(chain(*((PACKAGE / room).rglob("*.py") for room in ROOMS))):
         if is_read(path):
             yield from strings(str(path.relative_to(ROOT)), path.read_text())
+    for path in sorted((PACKAGE / "ui/templates").glob("*.html")):
+        yield Text(str(path.relative_to(ROOT)), re.sub(r"{[{%#].*?[#%}]}|<[^>]*>", " ", path.read_text()))
 
 
 def strings(where: str, source: str) -> Iterator[Text]:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from agent.on_cluster import RESOURCE, Admin
-from bench import document
+from bench import document, pages
 from bench.figures import HEADER, Figure, absolute, p50
 from bench.layouts import EVERY_MODE
 from bench.operating.crowd import GPUS, Crowd, all_at_once, control_plane_alone, node_name
@@ -101,7 +101,7 @@ async def several(*arguments: str) -> Run:
 
 async def starts() -> list[Figure]:
     figures: list[Figure] = []
-    for arguments in (("--version",), *((name, "--help") for name in ("explain", "plan", "top", "validate"))):
+    for arguments in (("--version",), *((name, "--help") for name in ("explain", "plan", "top", "ui", "validate"))):
         found = await several(*arguments)
         name = f"`gpusharing {' '.join(arguments)}`, median of {ROUNDS}"
         figures.append(absolute(name, found.seconds, "s", at_most=0.3))
@@ -122,6 +122,7 @@ async def explains(nodes: int, claims: int) -> list[Figure]:
             figures += await _explain(control_plane, admin, asker, asked, nodes=nodes, fleet=fleet)
         name += f", {len(_ASKERS)} pods wait"
         figures += await _top(control_plane, name, nodes=nodes, claims=claims, waiting=len(_ASKERS))
+        figures += await pages.figures(control_plane.kubeconfig, admin, fleet)
     return figures
 
 

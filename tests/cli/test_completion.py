@@ -26,6 +26,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
         ("gpusharing explain --kube", {"--kubeconfig "}),
         ("gpusharing top -g n", {"node", "namespace"}),
         ("gpusharing plan -o m", {"markdown "}),
+        ("gpusharing ui -o ", {"html "}),
         ("gpusharing completion ", {"bash", "zsh", "fish", "-h", "--help"}),
         ("gpusharing nothing --x", {""}),
     ],

@@ -14,9 +14,11 @@ from gpusharing.cli import bundle, exits, plan, snapshot, validate
 from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import programs as reading_programs
 from gpusharing.cli.top import command
+from gpusharing.cli.ui import command as ui_command
 from gpusharing.occupancy import document
 from gpusharing.occupancy.fleet import Fleet, Waiting
 from gpusharing.planning import order, reports
+from gpusharing.ui import server, viewing
 from gpusharing.validating import reading
 from top.scenes import SCENES
 
@@ -24,6 +26,7 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = {
     "plan": (plan, "tests/planning/screens", {exits.OK, exits.FAILED, exits.USAGE, exits.CHANGES, exits.DISTURBS}),
     "top": (command, "tests/top/screens", {exits.OK, exits.FAILED, exits.USAGE}),
+    "ui": (ui_command, "", {exits.OK, exits.FAILED, exits.USAGE}),
     "validate": (validate, "tests/validating/screens", {exits.OK, exits.FAILED, exits.USAGE}),
 }
 TEXTS: Final = {name: (ROOT / f"docs/{name}.md").read_text() for name in PAGES}
@@ -36,7 +39,7 @@ def options(module: Any) -> dict[str, argparse.Action]:
     return {action.option_strings[-1]: action for action in command._actions if action.option_strings}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name, (_, screens, _) in PAGES.items() if screens])
 def test_a_screen_is_as_the_command_prints_it(name: str) -> None:
     screens = re.findall(r"<!-- screen: ([\w-]+) -->\n```text\n(.*?)\n```", TEXTS[name], re.DOTALL)
     assert screens
@@ -94,6 +97,9 @@ def full_fleet() -> Fleet:
 
 def test_numbers_are_those_of_the_code() -> None:
     assert f"up to {agents.MOST} agents" in TEXTS["top"]
+    bounds = f"{server.CONNECTIONS} connections, {server.STREAMS} open pages, {server.LARGEST_FORM // 1024**2} MiB"
+    assert bounds in TEXTS["ui"]
+    assert f"pages of {viewing.NODES} nodes" in TEXTS["ui"]
     assert f"less than {order.WITH_GUARD:.0f} s as a rule with the closing guard" in TEXTS["plan"]
     assert f"{order.GRACE:.0f} s if they have none" in TEXTS["plan"]
     assert f"{reading.LARGEST // 1024**2} MiB, {reading.DEEPEST} levels" in TEXTS["validate"]

@@ -29,6 +29,7 @@ _PROGRAMS = {
     "unshare": "util-linux",
 }
 _PROGRAMS_OF_CLUSTERS = {"openssl": "openssl"}
+_PROGRAMS_OF_PAGES = {"chromium": "chromium"}
 _PROGRAMS_OF_NODES = {"busybox": "busybox-static", "ip": "iproute2", "nft": "nftables", "runc": "runc"}
 
 
@@ -45,6 +46,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     needed = dict(_PROGRAMS)
     if "toolchain" in fixtures:
         needed |= _PROGRAMS_OF_CLUSTERS
+    if "browser" in fixtures:
+        needed |= _PROGRAMS_OF_PAGES
     if os.geteuid() == 0 and any(item.get_closest_marker("node") for item in session.items):
         needed |= _PROGRAMS_OF_NODES
     try:

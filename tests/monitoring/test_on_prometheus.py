@@ -1,5 +1,6 @@
 """Every expression that we give people, on a real Prometheus that scrapes real agents and a real operator."""
 
+import asyncio
 import json
 import sys
 import time
@@ -10,6 +11,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from gpusharing.cli.reading.history import read_history
 from harness.commands import run
 from harness.eventually import eventually
 from harness.prometheus import Prometheus, Sample
@@ -85,6 +87,18 @@ async def test_queries(monitored: Bed, places: Places, name: str) -> None:
 async def test_pods_are_those_of_the_claims(monitored: Bed) -> None:
     for sample in await monitored.prometheus.query(QUERIES["Pods behind claims"]):
         assert sample.labels["pod"].removesuffix("-too") == sample.labels["claim"]
+
+
+async def test_the_last_day_of_a_page(monitored: Bed, places: Places) -> None:
+    """As `gpusharing ui --prometheus` shows it: each GPU is in use in another mode."""
+
+    async def check() -> None:
+        now = (await asyncio.to_thread(read_history, monitored.prometheus.url))[-1]
+        assert now.gpus == (1, 1, 1, 1, 0, 0)
+        assert now.promised == pytest.approx(sum(promised_by_namespace(places).values.values()))
+        assert now.waiting == 1
+
+    await eventually(check)
 
 
 async def test_panels_of_times(monitored: Bed) -> None:

@@ -1,6 +1,7 @@
-"""Who has what: claims, nvidia-smi on the node, the agent's metrics and `top` agree while pods come and go."""
+"""Who has what: claims, nvidia-smi on the node, metrics, `top` and the page of `ui` agree while pods come and go."""
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -15,7 +16,14 @@ from prometheus_client.samples import Sample
 
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
+from gpusharing.cli.reading.client import Client
+from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.cli.ui.live import LiveSource
+from gpusharing.cli.ui.lookup import LiveLookup
 from gpusharing.core.quantities import mebibytes
+from gpusharing.snapshots.world import World
+from gpusharing.ui.exchange import Request
+from gpusharing.ui.site import UiSite
 from harness.commands import run
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
@@ -51,9 +59,10 @@ class Has(NamedTuple):
 class Tenant(User):
     """She knows her pods by their memory: each has as many MiB as nobody else."""
 
-    def __init__(self, cluster: GpuCluster, metrics: str) -> None:
+    def __init__(self, cluster: GpuCluster, metrics: str, site: UiSite) -> None:
         super().__init__(cluster)
         self._metrics = metrics
+        self._site = site
         self.memory: dict[str, int] = {}
 
     async def begin(self, *pods: str, utilization: int = 0) -> None:
@@ -113,6 +122,7 @@ class Tenant(User):
             assert await self.by_metrics(owners) == claims
             assert await self.by_smi() == Counter((has.gpu, has.memory) for has in claims.values())
             await self._top_agrees(claims)
+            self._page_agrees(claims)
             await self._infos_agree(owners, claims)
             await self._ratios_agree(owners)
 
@@ -129,6 +139,14 @@ class Tenant(User):
         samples = await self.page("gpusharing_claim_share_ratio")
         ratios = {sample.labels["claim_uid"]: sample.value for sample in samples}
         assert {one["uid"]: one["ratio"] for _, one in holders} == pytest.approx(ratios, abs=0.0001)
+
+    def _page_agrees(self, claims: Mapping[str, Has]) -> None:
+        """It was opened before the first pod came, and has watched since then."""
+        page = self._site.answer(Request(path=("",))).body
+        assert isinstance(page, bytes)
+        rows = re.findall(r'<tr id="gpu-node-1-(\d+)".*?class="who"(.*?)</tr>', page.decode(), re.DOTALL)
+        shown = {pod: int(slot) for slot, users in rows for pod in re.findall(r"default/([\w-]+)", users)}
+        assert shown == {name: names.slot_of_device(has.device) for name, has in claims.items()}
 
     async def _infos_agree(self, owners: Mapping[str, str], claims: Mapping[str, Has]) -> None:
         instances = {
@@ -169,17 +187,23 @@ class Tenant(User):
         return {mode: (told[mode, "taken"], told[mode, "free"]) for mode in Sharing}
 
 
+def _no_world() -> World:
+    raise AssertionError("nobody asks for a plan")
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tenant(toolchain: Path) -> AsyncIterator[Tenant]:
     address = own_address()
     listen = f"{address}:{free_ports(address, 1)[0]}"
     options = ("--listen", listen, "--taken-wait", "3")
     async with GpuCluster(node_names=["node-1"], gpus="H100-80GB:4", agent_options=options) as cluster:
-        tenant = Tenant(cluster, f"http://{listen}/metrics")
-        await tenant.apply(policy("all-ways", offers=OFFERS))
-        await tenant.wait("sharingpolicy/all-ways", "--for=condition=Ready")
-        await tenant.apply(*(template(name, claim_spec(class_)) for name, class_ in CLASSES.items()))
-        yield tenant
+        with Client(access(cluster.kubeconfig, None)) as client, LiveSource(client, "default", _no_world) as source:
+            site = UiSite(source, LiveLookup(client, source), cluster="node-1", root="")
+            tenant = Tenant(cluster, f"http://{listen}/metrics", site)
+            await tenant.apply(policy("all-ways", offers=OFFERS))
+            await tenant.wait("sharingpolicy/all-ways", "--for=condition=Ready")
+            await tenant.apply(*(template(name, claim_spec(class_)) for name, class_ in CLASSES.items()))
+            yield tenant
 
 
 async def test_everybody_agrees_on_who_has_what(tenant: Tenant) -> None:

@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "snapshot": ("gpusharing.cli.snapshot", "write the state of a cluster into a file"),
     "test": ("gpusharing.cli.test", "test policies without a cluster"),
     "top": ("gpusharing.cli.top.command", "show which pods are on which GPU, and which wait"),
+    "ui": ("gpusharing.cli.ui.command", "show which pods are on which GPU, as a page in the browser"),
     "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, Found, decode_list, read_minor, world_of
 from gpusharing.cli.reading.questions import Question
 from gpusharing.cli.reading.together import Together
-from gpusharing.cli.reading.watching import Watched
+from gpusharing.cli.reading.watching import Heard, Watched
 from gpusharing.explaining.lean import Claim, Lean
 from gpusharing.snapshots.world import CLAIMS, CLASSES, NODE_SHARINGS, PODS, Json, World
 
@@ -67,15 +68,28 @@ def read_lists(client: Client, namespace: str) -> Lists:
 class LiveLists:
     """Stay up to date."""
 
-    def __init__(self, client: Client, namespace: str) -> None:
+    def __init__(self, client: Client, namespace: str, heard: Mapping[str, Heard] | None = None) -> None:
+        """`heard`, by the field of `Lists`, is called by other threads, before `wait` ends."""
         self._minor = read_minor(client)
         self._changed = threading.Event()
-        self._watched = {name: Watched(client, ask, self._changed.set) for name, ask in asks(namespace).items()}
+        self._watched = {
+            name: Watched(client, ask, partial(self._hear, (heard or {}).get(name)))
+            for name, ask in asks(namespace).items()
+        }
+
+    def _hear(self, hear: Heard | None, old: Any, new: Any) -> None:
+        if hear is not None:
+            hear(old, new)
+        self._changed.set()
 
     @property
     def problem(self) -> str:
         """Why they are out of date; empty: they are not."""
         return next((one.problem for one in self._watched.values() if one.problem), "")
+
+    def wake(self) -> None:
+        """As if something had changed."""
+        self._changed.set()
 
     def wait(self, seconds: float) -> bool:
         """Until something changes; whether it did."""

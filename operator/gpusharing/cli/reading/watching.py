@@ -1,26 +1,21 @@
 """Lists that stay up to date: read once, then watched, which costs the API server next to nothing."""
 
 import http.client
-import re
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.reading.client import Client, ReadError
+from gpusharing.cli.reading.client import Client, ReadError, metadata
 from gpusharing.cli.reading.cluster import Ask, Found, read_list
 
-# The metadata of a list come before its items.
-_HEAD: Final = 4096
-_VERSION: Final = re.compile(rb'"resourceVersion":"([^"]+)"')
 _SECONDS: Final = 50
 """Of a watch: a client gives up on a connection that is silent for a minute."""
 _FIRST_DELAY: Final = 1.0
 _LONGEST_DELAY: Final = 30.0
-# The last one: the client was closed, and the program is about to end.
+# The last one: the client was closed.
 _PROBLEMS: Final = (
     ReadError,
     CommandError,
@@ -29,6 +24,10 @@ _PROBLEMS: Final = (
     msgspec.MsgspecError,
     RuntimeError,
 )
+
+
+Heard = Callable[[Any, Any], None]
+"""What an object was, and what it is. None: it was not there, or is not any more. Both: only the problem is another."""
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,12 +52,12 @@ class _Known(NamedTuple):
 
 
 class Watched:
-    """One list, followed by a thread that ends with the program."""
+    """One list, followed by a thread that ends with its client."""
 
-    def __init__(self, client: Client, ask: Ask, changed: Callable[[], None]) -> None:
+    def __init__(self, client: Client, ask: Ask, heard: Heard) -> None:
         self._client = client
         self._ask = ask
-        self._changed = changed
+        self._heard = heard
         self._lock = threading.Lock()
         self._known = _Known(Found(), {})
         self._version = ""
@@ -73,30 +72,37 @@ class Watched:
 
     def _follow(self) -> None:
         delay = _FIRST_DELAY
-        while True:
+        closed = self._client.closed
+        while not closed.is_set():
             try:
                 self._read()
                 delay = _FIRST_DELAY
                 while not self._known.found.unread and self._watch():
                     # An API server that ends each watch at once is not asked all the time.
-                    time.sleep(_FIRST_DELAY)
+                    if closed.wait(_FIRST_DELAY):
+                        return
             except _PROBLEMS as error:
-                self.problem = f"{self._ask.resource.plural}: {error}"
-                self._changed()
-            time.sleep(_LONGEST_DELAY if self._known.found.unread else delay)
+                self._say(f"{self._ask.resource.plural}: {error}")
+            closed.wait(_LONGEST_DELAY if self._known.found.unread else delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
     def _read(self) -> None:
         found = read_list(self._client, self._ask._replace(decode=self._decode_page))
+        objects = {_key(one): one for one in found.objects}
         with self._lock:
-            self._known = _Known(found._replace(objects=()), {_key(one): one for one in found.objects})
-        self.problem = ""
+            before, self._known = self._known.objects, _Known(found._replace(objects=()), objects)
+        for key in before.keys() | objects.keys():
+            if (old := before.get(key)) != (new := objects.get(key)):
+                self._heard(old, new)
         self.is_read.set()
-        self._changed()
+        self._say("")
+
+    def _say(self, problem: str) -> None:
+        self.problem = problem
+        self._heard(None, None)
 
     def _decode_page(self, page: bytes) -> Sequence[Any]:
-        version = _VERSION.search(page, 0, _HEAD)
-        self._version = version[1].decode() if version else ""
+        self._version = metadata(page).get("resourceVersion", "")
         return self._ask.decode(page)
 
     def _watch(self) -> bool:
@@ -124,12 +130,13 @@ class Watched:
     def _put(self, key: tuple[str, str], event: _Event) -> None:
         # Of the objects of a page, some are left out.
         kept = () if event.type == "DELETED" else self._ask.decode(b'{"items":[%b]}' % bytes(event.object))
+        new = kept[0] if kept else None
         with self._lock:
-            if kept:
-                self._known.objects[key] = kept[0]
-            else:
-                self._known.objects.pop(key, None)
-        self._changed()
+            old = self._known.objects.pop(key, None)
+            if new is not None:
+                self._known.objects[key] = new
+        if old != new:
+            self._heard(old, new)
 
 
 def _key(one: Any) -> tuple[str, str]:

@@ -156,6 +156,13 @@ _HELM = _Module(
     version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
 )
 
+_KUEUE = _Module(
+    directory=TOOLS / "kueue",
+    packages={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+    version_of="sigs.k8s.io/kueue",
+    version_variables={"sigs.k8s.io/kueue/pkg/version.GitVersion": "{version}"},
+)
+
 
 def _oracle(directory: Path, name: str, kubernetes: str) -> _Module:
     return _Module(
@@ -234,6 +241,16 @@ def build_promtool() -> Path:
 def build_helm() -> Path:
     """Helm, for the chart; the first call takes some minutes."""
     return _programs([_HELM]) / "helm"
+
+
+def build_kueue() -> Path:
+    """Kueue, which queues jobs; the first call takes some minutes."""
+    return _programs([_KUEUE]) / "kueue"
+
+
+def kueue_source() -> Path:
+    """The sources of Kueue, which have its CRDs, roles and webhooks as manifests."""
+    return _KUEUE.source()
 
 
 def _programs(modules: Sequence[_Module]) -> Path:

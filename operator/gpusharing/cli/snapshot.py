@@ -14,7 +14,7 @@ from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, decode_list, read
 from gpusharing.cli.reading.kubeconfig import access
-from gpusharing.snapshots import file
+from gpusharing.snapshots import file, lines
 from gpusharing.snapshots.anonymous import anonymous
 from gpusharing.snapshots.lean import lean
 from gpusharing.snapshots.lines import Lines
@@ -66,6 +66,16 @@ def read_world(kubeconfig: Path | None, context: str | None) -> World:
         world = read(client, asks)
     # An API server without DeviceTaintRules has none: that is no gap.
     return replace(world, unread={field: why for field, why in world.unread.items() if field != "taint_rules"})
+
+
+def read_snapshot(path: Path) -> World:
+    """What this command has written. Raises CommandError."""
+    try:
+        return lines.loads(path.read_bytes())
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}") from error
+    except file.SnapshotError as error:
+        raise CommandError(f"{path}: {error}") from error
 
 
 def _decode(resource: Resource, page: bytes) -> Sequence[Json]:

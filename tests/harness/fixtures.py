@@ -56,6 +56,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "nvidia_tools": programs.build_nvidia_tools,
         "promtool": programs.build_promtool,
         "helm": programs.build_helm,
+        "kueue": programs.build_kueue,
         "config_check": programs.build_config_check,
         "example_driver": programs.build_example_driver,
         "images": build_images,
@@ -123,6 +124,12 @@ def promtool() -> Path:
 def helm() -> Path:
     """Helm, of the newest major version."""
     return programs.build_helm()
+
+
+@pytest.fixture(scope="session")
+def kueue() -> Path:
+    """The manager of Kueue."""
+    return programs.build_kueue()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -61,7 +61,7 @@ def _queue(queue: Queue, how: dict[str, Charged]) -> Iterator[Document]:
         for one in queue.classes
     ]
     spec = {
-        "namespaceSelector": queue.selector.to_json(),
+        "namespaceSelector": queue.selector_json,
         "resourceGroups": [
             {
                 "coveredResources": [quota["name"] for quota in quotas],
@@ -77,6 +77,8 @@ def _queue(queue: Queue, how: dict[str, Charged]) -> Iterator[Document]:
     ]
     if queue.namespace is None and queue.has_tenants:
         comments.append("Quotas are of one namespace: no namespace is known that the policy selects.")
+    if queue.namespace is None:
+        comments.append(f"In each namespace that uses it, create a LocalQueue {LOCAL_QUEUE} for {queue.name}.")
     body = {"apiVersion": _API, "kind": "ClusterQueue", "metadata": {"name": queue.name}, "spec": spec}
     yield Document(tuple(comments), body)
     if queue.namespace:

@@ -5,7 +5,7 @@ for all of them would admit jobs whose claims the ResourceQuota of their namespa
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.dra import Namespace
@@ -17,7 +17,7 @@ from gpusharing.core.policies.policy import ExaminedPolicy
 from gpusharing.findings.exporting import NO_CLASSES
 from gpusharing.findings.finding import Finding, Reference
 
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 
 class Document(NamedTuple):
@@ -88,6 +88,10 @@ class Queue(NamedTuple):
     @property
     def has_tenants(self) -> bool:
         return self.selector != LabelSelector()
+
+    @property
+    def selector_json(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self.selector.to_json().items() if value}
 
 
 def exported(policies: Sequence[ExaminedPolicy]) -> tuple[list[SharingPolicy], list[Finding]]:

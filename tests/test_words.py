@@ -22,6 +22,7 @@ ROOMS: Final = (
     "converting",
     "core",
     "explaining",
+    "exporting",
     "findings",
     "forecasting",
     "kube",

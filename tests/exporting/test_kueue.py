@@ -177,9 +177,7 @@ def test_extended_resources_of_classes_with_sources_are_reported(charge: Charge,
 
 def test_policies_without_classes_are_reported() -> None:
     wrong = {"selectors": [{"cel": {"expression": "nonsense"}}]}
-    found = export(
-        [policy("b", classes={"create": False}), policy("c", gpus=wrong), policy("a")], (), Charge.DEVICES
-    )
+    found = export([policy("b", classes={"create": False}), policy("c", gpus=wrong), policy("a")], (), Charge.DEVICES)
     assert [one["name"] for one in mappings(found)] == ["gpusharing.dev/a-exclusive"]
     assert [(one.code, one.object.name) for one in found.findings[:2]] == [
         (findings.NO_CLASSES.code, "b"),

@@ -14,7 +14,11 @@ ALLOW: Final = {"maxShares": 2, "maxThreads": 50}
 @pytest.mark.parametrize(
     ("offers", "tenants", "capability"),
     [
-        (WHOLE, {"quota": {"exclusive": 2}}, {"deviceclass/p-exclusive": "2", "memory.deviceclass/p-exclusive": "2048Gi"}),
+        (
+            WHOLE,
+            {"quota": {"exclusive": 2}},
+            {"deviceclass/p-exclusive": "2", "memory.deviceclass/p-exclusive": "2048Gi"},
+        ),
         (
             SHARED,
             {"quota": {"timeSlicing": 3}},

@@ -249,7 +249,7 @@ def kueue_source() -> Path:
 
 
 def volcano_source() -> Path:
-    """The sources of Volcano, with the manifests of its CRDs. It needs a module that no proxy has, so it is not built."""
+    """The sources of Volcano, with the manifests of its CRDs. They need a module that no proxy has."""
     return _source(TOOLS / "volcano", "volcano.sh/volcano")
 
 

@@ -41,7 +41,9 @@ class Given(NamedTuple):
 def run(arguments: argparse.Namespace) -> int:
     given = _given(arguments)
     if not given.policies:
-        raise CommandError(f"there is no SharingPolicy in {', '.join(arguments.files or ()) or arguments.snapshot or 'the cluster'}")
+        raise CommandError(
+            f"there is no SharingPolicy in {', '.join(arguments.files or ()) or arguments.snapshot or 'the cluster'}"
+        )
     found = _export(given, arguments)
     findings = without_ignored([*given.findings, *found.findings], codes=arguments.ignore, annotations={})
     print(_printed(found.documents, arguments.output))

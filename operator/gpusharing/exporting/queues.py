@@ -1,7 +1,7 @@
 """Which device classes may be queued for, by whose jobs, and how many devices they may have.
 
-The quota of a policy is for each namespace of its tenants: so each of these namespaces has a queue of its own. One queue
-for all of them would admit jobs whose claims the ResourceQuota of their namespace then refuses.
+The quota of a policy is for each namespace of its tenants. So each of these has a queue of its own: one queue for all
+of them would admit jobs whose claims the ResourceQuota of their namespace then refuses.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,9 +105,7 @@ def exported(policies: Sequence[ExaminedPolicy]) -> tuple[list[SharingPolicy], l
             findings.append(NO_CLASSES.found(about, policy=examined.name, why=why, remedy="Correct the policy."))
         elif not examined.policy.spec.classes.create:
             remedy = "Set classes.create to true."
-            findings.append(
-                NO_CLASSES.found(about, policy=examined.name, why="classes.create is false", remedy=remedy)
-            )
+            findings.append(NO_CLASSES.found(about, policy=examined.name, why="classes.create is false", remedy=remedy))
         else:
             found.append(examined.policy)
     return found, findings

@@ -1,4 +1,4 @@
-"""The real API server, with Volcano's own CRD, takes the queues of an export. Volcano cannot be built from the module."""
+"""The real API server, with Volcano's own CRD, takes the queues of an export. Volcano itself was not run."""
 
 import json
 from pathlib import Path

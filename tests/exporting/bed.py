@@ -90,13 +90,15 @@ class Bed:
 
     # ------------------------------------------------------------------------------------------------------------ jobs
 
-    async def submit(self, template: str = "", *, claim: str = "", resource: str = "") -> str:
+    async def submit(
+        self, template: str = "", *, claim: str = "", resource: str = "", fields: Sequence[str] = ("requests", "limits")
+    ) -> str:
         """A job of one pod, with its device from a template, a claim or an extended resource; its name."""
         name = f"job-{next(_numbers)}"
         container: dict[str, Any] = {"name": "main", "image": "none"}
         pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
         if resource:
-            container["resources"] = {"limits": {resource: "1"}}
+            container["resources"] = {field: {resource: "1"} for field in fields}
         else:
             source = {"resourceClaimTemplateName": template} if template else {"resourceClaimName": claim}
             pod["resourceClaims"] = [{"name": "gpu", **source}]
@@ -223,8 +225,10 @@ async def a_node(plane: ControlPlane, admin: Admin, gpus: str) -> AsyncIterator[
         path = f"/api/v1/nodes/{node.name}"
         await admin.merge(path, UNTAINTED)
         await admin.merge(f"{path}/status", {"status": ready_node(node.name)["status"]})
-        await node.agent.start()
-        yield node
+        # Every idle GPU offers all modes: nobody prepares claims here, and the agent would open others only later.
+        node.agent = node.process(full_menus="32")
+        async with node.agent.killed_at_end():
+            yield node
 
 
 async def _until_offered(bed: Bed) -> None:

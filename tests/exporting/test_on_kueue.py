@@ -1,13 +1,15 @@
 """The real Kueue admits jobs as far as the quotas of a policy go, and charges what the scheduler then allocates."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 import pytest_asyncio
+import yaml
 
-from exporting.bed import EXTENDED, NAMESPACE, Bed, a_bed
+from exporting.bed import EXTENDED, JOBS, NAMESPACE, Bed, a_bed
 from gpusharing.api import names
 from gpusharing.core import quantities
 from gpusharing.snapshots.world import CLAIMS, TEMPLATES
@@ -15,6 +17,8 @@ from harness.workloads import claim_spec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
+RECIPE: Final = Path(__file__).parents[2] / "docs/recipes/kueue.md"
+YAML: Final = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GIB: Final = 1024**3
 EXCLUSIVE, SHARED, MPS, MIG = (f"gpusharing.dev/research-{mode}" for mode in ("exclusive", "timeslicing", "mps", "mig"))
 
@@ -74,6 +78,14 @@ def modes_of(resource: str) -> names.Sharing:
     return next(mode for mode in names.Sharing if resource.endswith(names.policy_class("research", mode)))
 
 
+async def test_the_job_of_the_recipe(bed: Bed) -> None:
+    await configured(bed)
+    [job] = map(yaml.safe_load, YAML.findall(RECIPE.read_text()))
+    await bed.admin.call("POST", JOBS.path(namespace=NAMESPACE), job)
+    await bed.until_running(job["metadata"]["name"])
+    await bed.until_charged({MPS: 1})
+
+
 async def test_templates_and_extended_resources_have_one_quota(bed: Bed) -> None:
     await configured(bed)
     jobs = [await bed.submit("research-timeslicing"), await bed.submit("research-timeslicing")]
@@ -97,6 +109,13 @@ async def test_devices_are_counted_alike_however_much_of_a_gpu_they_are(bed: Bed
     await bed.until_running(*jobs)
     await bed.until_charged({SHARED: 1, MPS: 1, MIG: 1})
     assert "GSH1004" in bed.said
+
+
+async def test_a_limit_without_a_request_is_not_recognized(bed: Bed) -> None:
+    """Kueue looks only at requests, and Kubernetes fills them in for pods, but not for jobs."""
+    await configured(bed)
+    job = await bed.submit(resource=EXTENDED, fields=["limits"])
+    await bed.until_waiting(job, f"resource {EXTENDED} unavailable in ClusterQueue")
 
 
 # ------------------------------------------------------------------------------------------------- with the alpha gate

@@ -9,7 +9,7 @@ from gpusharing.exporting.jobs import Job, not_admitted_by_kueue, not_counted_by
 from gpusharing.exporting.queues import classes_of
 from gpusharing.findings.finding import Reference
 
-CLASSES = classes_of(policy(offers=MPS).policy)
+CLASSES = classes_of(policy(offers=MPS, classes={"extendedResources": {"mps": "example.com/gpu-mps"}}).policy)
 JOB = Reference("Job", "train", "ml")
 
 
@@ -58,6 +58,11 @@ def test_templates_that_say_nothing(spec: Any) -> None:
         ({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}, []),
         ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]}, ["names a ResourceClaim"]),
         ({"containers": [{"resources": {"limits": {"example.com/gpu": 1}}}]}, []),
+        ({"containers": [{"resources": {"limits": {"example.com/gpu-mps": 1}}}]}, ["stands in limits only"]),
+        (
+            {"containers": [{"resources": {field: {"example.com/gpu-mps": 1} for field in ("limits", "requests")}}]},
+            [],
+        ),
         (
             {"containers": [{"resources": {"limits": {"deviceclass.resource.kubernetes.io/p-mps": 1}}}]},
             ["no ClusterQueue covers"],

@@ -24,6 +24,7 @@ def not_admitted_by_kueue(
     templates: Sequence[Json], jobs: Sequence[Job], classes: Collection[QueuedClass]
 ) -> Iterator[Finding]:
     known = {one.name for one in classes}
+    extended = {one.extended_resource for one in classes}
     for template in templates:
         for request in _requests(template):
             if _classes(request) & known and (limitation := _limitation(request)):
@@ -33,11 +34,15 @@ def not_admitted_by_kueue(
             if claim.get("resourceClaimName"):
                 limitation = f"pod claim {claim.get('name')} names a ResourceClaim (use of resource claims)"
                 yield _found(NOT_CHARGEABLE, job.about, limitation, "Name a ResourceClaimTemplate.")
-        for resource in sorted(_resources(job.pod)):
+        limits, requests = _resources(job.pod, "limits"), _resources(job.pod, "requests")
+        for resource in sorted(limits | requests):
             if resource.removeprefix(_BY_CLASS) in known and resource.startswith(_BY_CLASS):
                 limitation = f"it asks for {resource}, which no ClusterQueue covers"
                 remedy = "Use a ResourceClaimTemplate, or a name of classes.extendedResources."
                 yield _found(NOT_CHARGEABLE, job.about, limitation, remedy)
+            elif resource in extended - requests:
+                limitation = f"{resource} stands in limits only, and Kueue looks for extended resources in requests"
+                yield _found(NOT_CHARGEABLE, job.about, limitation, "Set it in requests, too.")
 
 
 def not_counted_by_volcano(templates: Sequence[Json], classes: Collection[QueuedClass]) -> Iterator[Finding]:
@@ -73,14 +78,9 @@ def _requests(template: Json) -> Sequence[Json]:
     return _list(_map(_map(_map(template, "spec"), "spec"), "devices"), "requests")
 
 
-def _resources(pod: Json) -> set[str]:
+def _resources(pod: Json, field: str) -> set[str]:
     containers = [*_list(pod, "initContainers"), *_list(pod, "containers")]
-    return {
-        str(name)
-        for container in containers
-        for field in ("limits", "requests")
-        for name in _map(_map(container, "resources"), field)
-    }
+    return {str(name) for container in containers for name in _map(_map(container, "resources"), field)}
 
 
 def _found(entry: Entry, about: Reference, limitation: str, remedy: str) -> Finding:

@@ -208,7 +208,7 @@ async def a_bed(*, gpus: str = "H100-80GB:4") -> AsyncIterator[Bed]:
         await install(plane)
         await stack.enter_async_context((await Operator.of(plane)).killed_at_end())
         await stack.enter_async_context(a_node(plane, admin, gpus))
-        labels = {"team": "research"}
+        labels = {"team": "research", "resource.kubernetes.io/admin-access": "true"}
         await admin.call("POST", NAMESPACES.path(), {"metadata": {"name": NAMESPACE, "labels": labels}})
         await admin.call("POST", POLICIES.path(), RESEARCH)
         kueue = await Kueue.of(plane)

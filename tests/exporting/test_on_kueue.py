@@ -1,7 +1,10 @@
 """The real Kueue admits jobs as far as the quotas of a policy go, and charges what the scheduler then allocates."""
 
+import json
+import os
 import re
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -9,16 +12,23 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from exporting import test_kueue as tables
 from exporting.bed import EXTENDED, JOBS, NAMESPACE, Bed, a_bed
+from exporting.test_kueue import policy
 from gpusharing.api import names
 from gpusharing.core import quantities
+from gpusharing.core.policies.policy import ExaminedPolicy
+from gpusharing.exporting.charging import Charge
+from gpusharing.exporting.kueue import MOST_MAPPINGS, export
 from gpusharing.snapshots.world import CLAIMS, TEMPLATES
-from harness.workloads import claim_spec
+from harness.commands import CommandError, run
+from harness.workloads import claim_spec, gpu_config
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 RECIPE: Final = Path(__file__).parents[2] / "docs/recipes/kueue.md"
 YAML: Final = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ALL: Final = {**tables.WHOLE, **tables.WALLED, **tables.MPS, **tables.MIG}
 GIB: Final = 1024**3
 EXCLUSIVE, SHARED, MPS, MIG = (f"gpusharing.dev/research-{mode}" for mode in ("exclusive", "timeslicing", "mps", "mig"))
 
@@ -175,6 +185,19 @@ async def test_extended_resources_are_refused_where_amounts_are_charged(bed: Bed
 
 # -------------------------------------------------------------------------------------------------------- limitations
 
+
+@asynccontextmanager
+async def template(bed: Bed, **devices: Any) -> AsyncIterator[str]:
+    """The name of a template that people have made."""
+    body = {"metadata": {"name": "special"}, "spec": {"spec": {"devices": devices}}}
+    path = TEMPLATES.path(namespace=NAMESPACE)
+    await bed.admin.call("POST", path, body)
+    try:
+        yield "special"
+    finally:
+        await bed.admin.call("DELETE", f"{path}/special")
+
+
 ALTERNATIVES: Final = {
     "firstAvailable": [
         {"name": "share", "deviceClassName": "research-mps"},
@@ -192,21 +215,39 @@ ALTERNATIVES: Final = {
             "AllocationMode 'All' is not supported",
             "GSH1007",
         ),
+        (
+            {"exactly": {"deviceClassName": "research-mps", "adminAccess": True}},
+            "AdminAccess is not supported",
+            "GSH1007",
+        ),
         ({"exactly": {"deviceClassName": "gpu.nvidia.com"}}, "DeviceClass gpu.nvidia.com is not mapped", ""),
     ],
-    ids=["alternatives", "all", "not mapped"],
+    ids=["alternatives", "all", "admin access", "not mapped"],
 )
 async def test_templates_that_kueue_does_not_admit(bed: Bed, request_: Any, said: str, finding: str) -> None:
     await configured(bed)
-    spec = {"spec": {"devices": {"requests": [{"name": "gpu", **request_}]}}}
-    path = TEMPLATES.path(namespace=NAMESPACE)
-    await bed.admin.call("POST", path, {"metadata": {"name": "special"}, "spec": spec})
-    try:
-        await bed.until_waiting(await bed.submit("special"), said)
+    async with template(bed, requests=[{"name": "gpu", **request_}]) as name:
+        await bed.until_waiting(await bed.submit(name), said)
         _, reported = bed.export("kueue")
-        assert (finding in reported) if finding else ("special" not in reported)
-    finally:
-        await bed.admin.call("DELETE", f"{path}/special")
+        assert (finding in reported) if finding else (name not in reported)
+
+
+async def test_configs_and_constraints_of_a_template_do_not_matter(bed: Bed) -> None:
+    await configured(bed)
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "research-exclusive"}}]
+    config = [gpu_config({"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}})]
+    constraints = [{"matchAttribute": "gpu.nvidia.com/productName"}]
+    async with template(bed, requests=requests, config=config, constraints=constraints) as name:
+        await bed.until_running(await bed.submit(name))
+        await bed.until_charged({EXCLUSIVE: 1})
+
+
+async def test_a_mode_that_no_gpu_offers_now(bed: Bed) -> None:
+    await configured(bed, "--charge", "shares")
+    nothing = [{"cel": {"expression": "false"}}]
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "research-mps", "selectors": nothing}}]
+    async with template(bed, requests=requests) as name:
+        await bed.until_waiting(await bed.submit(name), "insufficient matching devices")
 
 
 async def test_claims_that_jobs_name_are_not_admitted(bed: Bed) -> None:
@@ -221,3 +262,26 @@ async def test_names_of_classes_as_resources_are_not_admitted(bed: Bed) -> None:
     await configured(bed)
     resource = "deviceclass.resource.kubernetes.io/research-mps"
     await bed.until_waiting(await bed.submit(resource=resource), f"resource {resource} unavailable in ClusterQueue")
+
+
+@pytest.mark.parametrize(
+    ("policies", "charge", "said"),
+    [
+        *(([policy("p", ALL)], charge, "Initializing") for charge in Charge),
+        ([policy(f"p{number}") for number in range(MOST_MAPPINGS)], Charge.DEVICES, "Initializing"),
+        (
+            [policy(f"p{number}") for number in range(MOST_MAPPINGS + 1)],
+            Charge.DEVICES,
+            f"Too many: {MOST_MAPPINGS + 1}: must have at most {MOST_MAPPINGS} items",
+        ),
+    ],
+    ids=[*Charge, "as many as it takes", "too many"],
+)
+async def test_kueue_looks_at_its_configuration_first(
+    kueue: Path, tmp_path: Path, policies: list[ExaminedPolicy], charge: Charge, said: str
+) -> None:
+    """Before it looks for a cluster, and finds none."""
+    (tmp_path / "config.yaml").write_text(json.dumps(export(policies, (), charge).documents[0].body))
+    with pytest.raises(CommandError) as ended:
+        await run([kueue, f"--config={tmp_path / 'config.yaml'}"], env={"KUBECONFIG": os.devnull})
+    assert said in str(ended.value)

@@ -145,7 +145,12 @@ def _reference(value: Json) -> Reference:
 def _printed(documents: Sequence[Document], output: str) -> str:
     if output == options.JSON:
         return as_json({"apiVersion": "v1", "kind": "List", "items": [one.body for one in documents]})
-    return "\n---\n".join("\n".join([*(f"# {one}" for one in each.comments), as_yaml(each.body)]) for each in documents)
+    return "\n---\n".join("\n".join([*map(_comment, one.comments), as_yaml(one.body)]) for one in documents)
+
+
+def _comment(text: str) -> str:
+    """One line, whatever the names in a file are."""
+    return f"# {' '.join(text.split())}"
 
 
 def _report(findings: Sequence[Finding]) -> None:

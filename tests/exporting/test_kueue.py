@@ -17,7 +17,7 @@ from gpusharing.findings.finding import Entry
 from gpusharing.validating.policies import read_policy
 from harness import workloads
 
-WHOLE: Final = {"exclusive": {}}
+WHOLE: Final[Mapping[str, Any]] = {"exclusive": {}}
 SHARED: Final = {"timeSlicing": {"maxClients": 4}}
 WALLED: Final = {"timeSlicing": {"maxClients": 4, "memory": {"default": "8Gi"}}}
 MPS: Final = {"mps": {"maxClients": 8, "memory": {"default": "8Gi"}, "threads": {"default": 25}}}

@@ -32,10 +32,9 @@ async def server(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
     await control_plane.kubectl("delete", *crds)
 
 
-async def create(server: ControlPlane, *objects: Any) -> list[Any]:
-    body = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    created = await server.kubectl("create", "--validate=strict", "--output=json", "--filename=-", stdin=body)
-    return list(json.loads(created)["items"])
+async def create(server: ControlPlane, body: Any) -> Any:
+    command = ("create", "--validate=strict", "--output=json", "--filename=-")
+    return json.loads(await server.kubectl(*command, stdin=json.dumps(body)))
 
 
 async def test_its_crd_takes_the_queues(server: ControlPlane) -> None:
@@ -45,7 +44,7 @@ async def test_its_crd_takes_the_queues(server: ControlPlane) -> None:
         [policy(offers=offers, tenants={"namespaces": TEAM, "quota": quota}), policy("open")],
         [namespace("a", team="a")],
     )
-    stored = await create(server, *(one.body for one in found.documents))
+    stored = [await create(server, one.body) for one in found.documents]
     assert [one["spec"].get("capability", {}) for one in stored] == [
         one.body["spec"].get("capability", {}) for one in found.documents
     ]
@@ -54,5 +53,5 @@ async def test_its_crd_takes_the_queues(server: ControlPlane) -> None:
 async def test_its_crd_takes_the_job_of_the_recipe(server: ControlPlane) -> None:
     [job] = map(yaml.safe_load, YAML.findall(RECIPE.read_text()))
     await server.kubectl("create", "namespace", job["metadata"]["namespace"])
-    [stored] = await create(server, job)
+    stored = await create(server, job)
     assert stored["spec"]["queue"] == "namespace-models"

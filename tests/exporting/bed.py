@@ -28,7 +28,7 @@ RESEARCH: Final = policy(
     "research",
     offers={
         "exclusive": {},
-        "timeSlicing": {"maxClients": 4},
+        "timeSlicing": {"maxClients": 4, "memory": {"default": "8Gi", "enforcement": "Preferred"}},
         "mps": {"maxClients": 8, "memory": {"default": "8Gi", "min": "1Gi"}, "threads": {"default": 10}},
         "mig": {"profiles": ["1g.10gb", "3g.40gb"]},
     },
@@ -84,9 +84,23 @@ class Bed:
                     quota["nominalQuota"] = (quotas or {}).get(quota["name"], quota["nominalQuota"])
         self.kueue.configure(configuration)
         await self.kueue.restart()
+        await self.apply(queues)
+        self.given = options, quotas
+
+    async def apply(self, queues: Sequence[Any]) -> None:
         body = {"apiVersion": "v1", "kind": "List", "items": queues}
         await self.control_plane.kubectl("apply", "--filename=-", stdin=json.dumps(body))
-        self.given = options, quotas
+
+    async def cover(self, resource: str, quota: int) -> None:
+        """One more resource in the queue, as people add cpu."""
+        _, *queues = self.export("kueue")[0]
+        [queue] = [one for one in queues if one["kind"] == "ClusterQueue"]
+        [group] = queue["spec"]["resourceGroups"]
+        group["coveredResources"].append(resource)
+        group["flavors"][0]["resources"].append({"name": resource, "nominalQuota": quota})
+        await self.apply([queue])
+        # What comes next is to have its own queue.
+        self.given = None
 
     # ------------------------------------------------------------------------------------------------------------ jobs
 

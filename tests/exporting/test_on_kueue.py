@@ -126,25 +126,32 @@ async def test_a_limit_without_a_request_is_not_recognized(bed: Bed) -> None:
     await configured(bed)
     job = await bed.submit(resource=EXTENDED, fields=["limits"])
     await bed.until_waiting(job, f"resource {EXTENDED} unavailable in ClusterQueue")
+    await bed.cover(EXTENDED, 1)
+    await bed.until_running(job)
+    await bed.until_charged({EXTENDED: 1})
 
 
 # ------------------------------------------------------------------------------------------------- with the alpha gate
 
-IN_MEMORY: Final = {"memory.gpusharing.dev/research-mps": "24Gi", "memory.gpusharing.dev/research-mig": "24Gi"}
+IN_MEMORY: Final = {f"memory.gpusharing.dev/research-{mode}": "24Gi" for mode in ("timeslicing", "mps", "mig")}
 
 
 async def in_memory(bed: Bed) -> None:
     await configured(bed, "--charge", "memory", quotas=IN_MEMORY)
 
 
-async def test_memory_of_mps_is_charged_as_it_is_promised(bed: Bed) -> None:
+@pytest.mark.parametrize(
+    ("mode", "templates"),
+    [("mps", ("research-mps", "research-large")), ("timeslicing", 3 * ("research-timeslicing",))],
+)
+async def test_memory_of_shares_is_charged_as_it_is_promised(bed: Bed, mode: str, templates: tuple[str, ...]) -> None:
     await in_memory(bed)
-    jobs = [await bed.submit("research-mps"), await bed.submit("research-large")]
-    await bed.until_running(*jobs)
-    await bed.until_charged({"memory.gpusharing.dev/research-mps": 24 * GIB})
+    await bed.until_running(*[await bed.submit(one) for one in templates])
+    await bed.until_charged({f"memory.gpusharing.dev/research-{mode}": 24 * GIB})
     promised = [quantities.whole(one["consumedCapacity"]["memory"]) for one in await bed.allocated()]
     assert sum(promised) == 24 * GIB
-    await bed.until_waiting(await bed.submit("research-mps"), "memory.gpusharing.dev/research-mps in flavor gpus, 8Gi")
+    one_more = await bed.submit(f"research-{mode}")
+    await bed.until_waiting(one_more, f"memory.gpusharing.dev/research-{mode} in flavor gpus, 8Gi more needed")
 
 
 async def test_memory_of_mig_is_charged_by_the_profile(bed: Bed) -> None:
@@ -162,10 +169,10 @@ async def test_an_instance_of_any_profile_is_charged_as_the_largest(bed: Bed) ->
     await bed.until_waiting(await bed.submit("research-mig"), "memory.gpusharing.dev/research-mig in flavor gpus")
 
 
-async def test_whole_gpus_and_undivided_memory_are_counted(bed: Bed) -> None:
+async def test_whole_gpus_are_counted(bed: Bed) -> None:
     await in_memory(bed)
-    await bed.until_running(await bed.submit("research-exclusive"), await bed.submit("research-timeslicing"))
-    await bed.until_charged({EXCLUSIVE: 1, SHARED: 1})
+    await bed.until_running(await bed.submit("research-exclusive"))
+    await bed.until_charged({EXCLUSIVE: 1})
 
 
 async def test_shares_are_charged(bed: Bed) -> None:

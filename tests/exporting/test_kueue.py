@@ -157,6 +157,13 @@ def test_a_quota_of_devices_is_none_of_memory() -> None:
         assert list(quotas(found)["namespace-a"].values()) == [quota]
 
 
+@pytest.mark.parametrize("quota", [0, 8])
+def test_it_is_said_why_a_quota_is_not_taken_over(quota: int) -> None:
+    tenants = {"namespaces": TEAM, "quota": {"mps": quota}}
+    [finding] = export([policy(offers=MPS, tenants=tenants)], (), Charge.MEMORY).findings
+    assert finding.values["why"] == "tenants.quota.mps of policy p counts devices, not memory"
+
+
 @pytest.mark.parametrize(
     ("charge", "shares", "said"),
     [(Charge.DEVICES, 1, []), (Charge.DEVICES, 2, [ALIKE]), (Charge.SHARES, 2, [])],

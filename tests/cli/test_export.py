@@ -109,9 +109,9 @@ def test_without_the_right_to_read_namespaces(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_name_with_several_lines_is_a_comment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hostile = {"metadata": {"name": "a\n---\nkind: Pod", "labels": {"team": "a"}}}
+    hostile = {"metadata": {"name": "a\nevil: 1", "labels": {"team": "a"}}}
     assert run("volcano", "--snapshot", snapshot(tmp_path / "s.json", policies=[QUARTERS], namespaces=[hostile])) == 0
-    assert yaml.safe_load(capsys.readouterr().out)["kind"] == "Queue"
+    assert yaml.safe_load(capsys.readouterr().out).keys() == {"apiVersion", "kind", "metadata", "spec"}
 
 
 @pytest.mark.parametrize(

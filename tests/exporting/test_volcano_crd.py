@@ -14,6 +14,7 @@ from exporting.test_kueue import MPS, SHARED, TEAM, WHOLE, namespace, policy
 from gpusharing.exporting.volcano import export
 from harness import toolchain
 from harness.controlplane import ControlPlane
+from harness.definitions import until_established
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="session")]
 
@@ -27,7 +28,7 @@ YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 async def server(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
     crds = [f"--filename={toolchain.volcano_source() / CRDS / name}" for name in NAMES]
     await control_plane.kubectl("create", *crds)
-    await control_plane.kubectl("wait", "--for=condition=Established", *crds)
+    await until_established(control_plane)
     yield control_plane
     await control_plane.kubectl("delete", *crds)
 

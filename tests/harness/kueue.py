@@ -10,6 +10,7 @@ import yaml
 
 from harness import toolchain
 from harness.controlplane import ControlPlane
+from harness.definitions import until_established
 from harness.loopback import free_ports
 from harness.processes import Process
 from harness.readiness import answers
@@ -56,7 +57,7 @@ class Kueue(Process):
             for client in _webhook_clients(one):
                 client["service"]["port"] = kueue.webhook_port
         await _create(control_plane, [*rest, kueue.service()])
-        await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        await until_established(control_plane)
         return kueue
 
     def configure(self, part: Mapping[str, Any]) -> None:
@@ -79,13 +80,15 @@ class Kueue(Process):
         return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
     async def _is_ready(self) -> bool:
+        if not any(self._certificates.iterdir()):
+            await self._mount()
+        return await answers(f"http://{self._address}:{self._health_port}/readyz")
+
+    async def _mount(self) -> None:
+        """The certificate, as soon as Kueue has made it."""
         found = await self._control_plane.kubectl("get", "secret", _SECRET, f"--namespace={NAMESPACE}", "--output=json")
         for name, data in (json.loads(found).get("data") or {}).items():
-            path = self._certificates / name
-            content = base64.b64decode(data)
-            if not path.exists() or path.read_bytes() != content:
-                path.write_bytes(content)
-        return await answers(f"http://{self._address}:{self._health_port}/readyz")
+            (self._certificates / name).write_bytes(base64.b64decode(data))
 
 
 def _webhook_clients(one: dict[str, Any]) -> Iterator[dict[str, Any]]:

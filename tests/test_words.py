@@ -23,6 +23,7 @@ ROOMS: Final = (
     "converting",
     "core",
     "explaining",
+    "exporting",
     "findings",
     "forecasting",
     "kube",

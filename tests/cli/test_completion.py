@@ -23,6 +23,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
         ("gpusharing pl", {"plan "}),
         ("gpusharing s", {"snapshot", "sim"}),
         ("gpusharing explain p", {"pod", "policy"}),
+        ("gpusharing export ", {"kueue", "volcano", "-h", "--help"}),
+        ("gpusharing export kueue --charge ", {"devices", "shares", "memory"}),
         ("gpusharing explain --kube", {"--kubeconfig "}),
         ("gpusharing top -g n", {"node", "namespace"}),
         ("gpusharing plan -o m", {"markdown "}),

@@ -61,6 +61,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         "prometheus": programs.build_prometheus,
         "promtool": programs.build_prometheus,
         "helm": programs.build_helm,
+        "kueue": programs.build_kueue,
         "config_check": programs.build_config_check,
         "example_driver": programs.build_example_driver,
         "foreign_modules": download,
@@ -141,6 +142,12 @@ def helm() -> Path:
 def foreign_modules() -> dict[Module, Path]:
     """Folders with files of others."""
     return download()
+
+
+@pytest.fixture(scope="session")
+def kueue() -> Path:
+    """The manager of Kueue."""
+    return programs.build_kueue()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

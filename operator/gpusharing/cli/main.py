@@ -19,6 +19,7 @@ _COMMANDS: Final = {
     "completion": ("gpusharing.cli.completion", "print what a shell needs to complete commands and options"),
     "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
     "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),
+    "export": ("gpusharing.cli.export", "print what Kueue or Volcano has to know of policies"),
     "forecast": ("gpusharing.cli.forecast", "show what a node that does not exist yet would publish"),
     "plan": ("gpusharing.cli.plan", "show what a change of policies would do"),
     "snapshot": ("gpusharing.cli.snapshot", "write the state of a cluster into a file"),

@@ -95,6 +95,15 @@ async def test_where_nothing_is_written_it_comes_when_the_claim_stays(node: GpuN
     assert await writes(node) == before + 2
 
 
+async def test_it_goes_with_what_is_written_for_another_reason(node: GpuNode) -> None:
+    await start(node, NEVER, ONLY_SMALL)
+    before = await writes(node)
+    await prepare(node, FIRST)
+    await node.decide(ONLY_SMALL, policy="other")
+    await is_told(node, FIRST)
+    assert await writes(node) == before + 1
+
+
 @pytest.mark.parametrize("offers", [WHOLE_OR_SMALL, ONLY_SMALL])
 async def test_pods_that_end_soon_wake_nobody(node: GpuNode, offers: dict[str, Any]) -> None:
     await start(node, NEVER, offers)

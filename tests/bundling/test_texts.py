@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from typing import Any, Final
 
 import pytest
@@ -127,3 +128,10 @@ def test_metrics_are_metrics_still() -> None:
 def test_a_deep_line_stops_nothing() -> None:
     line = "[" * 100_000
     assert anonymous_log(line, WORDS) == f"{line}\n"
+
+
+@pytest.mark.parametrize("labels", ["a" * 60_000, 'a="b' * 20_000, "a=" * 40_000])
+def test_metrics_that_mean_harm_take_no_time(labels: str) -> None:
+    start = time.process_time()
+    anonymous_metrics(f"gpusharing_x{{{labels}}} 1\n", WORDS)
+    assert time.process_time() - start < 5

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from gpusharing.cli.exits import CommandError
+from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import client as client_module
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, read, read_minor
@@ -196,3 +197,14 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         pytest.raises(CommandError, match=r"no answer from http://127.0.0.1:9"),
     ):
         client.get("/version")
+
+
+def test_an_agent_whose_page_has_no_end_is_named(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every pod may have the label of an agent."""
+    monkeypatch.setattr(agents, "_LONGEST", 1000)
+    metadata = {"name": "liar", "namespace": "tenant"}
+    server.objects[PODS.path()] = [{"metadata": metadata, "spec": {"containers": [{}]}, "status": {"phase": "Running"}}]
+    server.objects[f"{PODS.path(namespace='tenant', name='liar:8080')}/proxy/metrics"] = named("x" * 1000)
+    assert "larger than" in agents.read(client).problem

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -127,6 +128,24 @@ def test_pages_of_agents(labels: list[tuple[str, ...]], value: float) -> None:
         assert (
             Sample(Name.CLAIM_MEMORY, dict(zip(catalogue.CLAIM_MEMORY_USED.labels, one, strict=True)), value) in found
         )
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"{Name.CLAIM_MEMORY}{{\n" * 1500,
+        f'{Name.CLAIM_MEMORY}{{a="\n' * 1500,
+        f"{Name.CLAIM_MEMORY}{{{'a' * 40_000}}} 1\n",
+        f"{Name.CLAIM_MEMORY}{{{'a=' * 40_000}}} 1\n",
+    ],
+    ids=["no end of labels", "no end of a value", "a long name", "no values"],
+)
+def test_pages_that_mean_harm_take_no_time(page: str) -> None:
+    """Who may create pods may give them the label of an agent."""
+    start = time.process_time()
+    assert [one for one in agents.samples_of(page) if one.labels] == []
+    assert time.process_time() - start < 1
+    assert len(list(agents.samples_of(f'{page}\n{Name.CLAIM_MEMORY}{{claim_uid="u",device="d"}} 1'))) >= 1
 
 
 def test_names_are_those_of_the_agents() -> None:

@@ -10,7 +10,8 @@ _NAME: Final = r"(?:gpusharing|process|python)_\w+"
 _VALUE: Final = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|Inf|NaN)"
 _SAMPLE: Final = re.compile(rf"(?P<head>{_NAME})(?:\{{(?P<labels>.*)\}})?(?P<value> {_VALUE})", re.ASCII)
 _TYPE: Final = re.compile(rf"# TYPE {_NAME} [a-z]+", re.ASCII)
-_LABEL: Final = re.compile(r'(?P<name>[a-zA-Z_]\w*)="(?P<value>(?:[^"\\]|\\.)*)"', re.ASCII)
+# Of a page that means harm, too, no character is looked at often.
+_LABEL: Final = re.compile(r'(?<!\w)(?P<name>[a-zA-Z_]\w*)="(?P<value>(?:[^"\\]|\\.)*)"', re.ASCII)
 
 
 def anonymous_log(text: str, pseudonyms: Pseudonyms) -> str:

@@ -16,10 +16,14 @@ MOST: Final = 32
 _LABEL: Final = "app.kubernetes.io/name=gpusharing-agent"
 _PORT: Final = 8080
 _TIMEOUT: Final = 5.0
+_LONGEST: Final = 4 * 1024**2
+"""Of a page, in bytes: every pod may have the label of an agent."""
+# Of a page that means harm, too, no character is looked at often: labels end with their line, and where a word is no
+# name of a label, its other characters do not begin one.
 _SAMPLE: Final = re.compile(
-    rf'^(?P<name>{"|".join(Name)})\{{(?P<labels>(?:[^"}}]|"(?:[^"\\]|\\.)*")*)\}} (?P<value>\S+)$', re.MULTILINE
+    rf'^(?P<name>{"|".join(Name)})\{{(?P<labels>(?:[^"}}\n]|"(?:[^"\\\n]|\\.)*")*)\}} (?P<value>\S+)$', re.MULTILINE
 )
-_PAIR: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_PAIR: Final = re.compile(r'(?<![a-zA-Z0-9_])([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
 class Found(NamedTuple):
@@ -55,9 +59,11 @@ def _path(pod: Json) -> str:
 
 def _page(client: Client, path: str) -> Found:
     try:
-        page = client.get(path, attempts=1, timeout=_TIMEOUT)
+        page = client.get(path, attempts=1, timeout=_TIMEOUT, most=_LONGEST + 1)
     except (ReadError, CommandError) as error:
         return Found(problem=str(error))
+    if len(page) > _LONGEST:
+        return Found(problem=f"{path}: larger than {_LONGEST // 1024**2} MiB")
     return Found(list(samples_of(page.decode(errors="replace"))))
 
 

@@ -12,14 +12,20 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from gpusharing.api import names
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import client as client_module
 from gpusharing.cli.reading.client import Client
-from gpusharing.cli.reading.cluster import Ask, read, read_minor
+from gpusharing.cli.reading.cluster import Ask, decode_list, read, read_minor
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.together import find, get
-from gpusharing.snapshots.world import CLAIMS, NODE_SHARINGS, NODES, PODS, TAINT_RULES, Resource
+from gpusharing.snapshots import file, lines
+from gpusharing.snapshots.anonymous import anonymous
+from gpusharing.snapshots.lean import lean
+from gpusharing.snapshots.lines import Lines
+from gpusharing.snapshots.pseudonyms import Pseudonyms
+from gpusharing.snapshots.world import CLAIMS, NODE_SHARINGS, NODES, PODS, TAINT_RULES, Resource, World
 
 VERSION = {"major": "1", "minor": "37", "gitVersion": "v1.37.1"}
 
@@ -102,8 +108,8 @@ def client(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         yield client
 
 
-def named(*names: str) -> list[Any]:
-    return [{"metadata": {"name": name}} for name in names]
+def named(*given: str) -> list[Any]:
+    return [{"metadata": {"name": name}} for name in given]
 
 
 @pytest.mark.parametrize("resource", [NODES, NODE_SHARINGS])
@@ -208,3 +214,18 @@ def test_an_agent_whose_page_has_no_end_is_named(
     server.objects[PODS.path()] = [{"metadata": metadata, "spec": {"containers": [{}]}, "status": {"phase": "Running"}}]
     server.objects[f"{PODS.path(namespace='tenant', name='liar:8080')}/proxy/metrics"] = named("x" * 1000)
     assert "larger than" in agents.read(client).problem
+
+
+@pytest.mark.parametrize(
+    "parameters", ['{"a":' * 1700 + "1" + "}" * 1700, "[" * 400 + "]" * 400, "9" * 5000], ids=["deep", "less", "long"]
+)
+def test_a_claim_that_python_would_not_read_hides_no_others(parameters: str) -> None:
+    """The API server takes what Go reads."""
+    opaque = f'{{"driver":"{names.DRIVER}","parameters":{{"x":{parameters}}}}}'
+    bad = f'{{"metadata":{{"name":"a"}},"spec":{{"devices":{{"config":[{{"opaque":{opaque}}}]}}}}}}'
+    page = f'{{"kind":"L","apiVersion":"v1","metadata":{{}},"items":[{bad},{{"metadata":{{"name":"b"}}}}]}}'
+    found = Lines()
+    found.extend(lean(CLAIMS, one) for one in decode_list(page.encode()))
+    world = World(minor=37, taken_at="", claims=found)
+    for one in (world, anonymous(world, Pseudonyms.of(world, salt=b"", vocabulary=()))):
+        assert len(lines.loads(file.dumps(one).encode()).claims) == 2

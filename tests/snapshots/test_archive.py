@@ -61,20 +61,35 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
     "a hard link": lambda: packed(entry(SNAPSHOT, type_=tarfile.LNKTYPE, link="/etc/passwd")),
     "a device": lambda: packed(entry(SNAPSHOT, type_=tarfile.CHRTYPE)),
     "a folder": lambda: packed(entry(SNAPSHOT, type_=tarfile.DIRTYPE)),
-    "less than its size says": lambda: gzip.compress(entry(SNAPSHOT, 1 << 40).tobuf()),
+    "less than its size says": lambda: gzip.compress(entry(SNAPSHOT, 1 << 40).tobuf(tarfile.GNU_FORMAT)),
     "a negative size": lambda: gzip.compress(negative(entry(SNAPSHOT, 1).tobuf())),
-    "a header of any length": lambda: gzip.compress(entry("x", 1 << 40, tarfile.XHDTYPE).tobuf() + b"9" * 100),
+    "a header of any length": lambda: gzip.compress(entry("x", 1 << 40, tarfile.XHDTYPE).tobuf(tarfile.GNU_FORMAT) + b"9" * 100),
     "too much before it": lambda: packed(entry("big", 3 * MEBIBYTE), content=bytes(3 * MEBIBYTE)),
     "too large": lambda: pack({SNAPSHOT: bytes(3 * MEBIBYTE)}),
     "a long name that never ends": lambda: gzip.compress(
-        entry("x", 1 << 40, tarfile.GNUTYPE_LONGNAME).tobuf() + bytes(3 * MEBIBYTE)
+        entry("x", 1 << 40, tarfile.GNUTYPE_LONGNAME).tobuf(tarfile.GNU_FORMAT) + bytes(3 * MEBIBYTE)
     ),
+    "names of names": lambda: gzip.compress(
+        (entry("x", 1, tarfile.GNUTYPE_LONGNAME).tobuf() + b"a" + bytes(511)) * 2000
+    ),
+    "fields of fields": lambda: gzip.compress(
+        (entry("x", 10, tarfile.XHDTYPE).tobuf() + b"10 path=a\n" + bytes(502)) * 2000
+    ),
+    "nothing but a hole": lambda: gzip.compress(hole(entry(SNAPSHOT, 0, tarfile.GNUTYPE_SPARSE).tobuf(), 1 << 60)),
 }
+
+
+def hole(header: bytes, size: int) -> bytes:
+    """Of this size, with no data around it."""
+    return summed(header[:386] + b"00000000000\0" * 2 + header[410:483] + tarfile.itn(size, 12, tarfile.GNU_FORMAT) + header[495:])
 
 
 def negative(header: bytes) -> bytes:
     """As GNU writes numbers that do not fit."""
-    changed = header[:124] + b"\xff" * 12 + header[136:]
+    return summed(header[:124] + b"\xff" * 12 + header[136:])
+
+
+def summed(changed: bytes) -> bytes:
     blank = changed[:148] + b" " * 8 + changed[156:]
     return blank[:148] + f"{sum(blank[:512]):06o}\0 ".encode() + blank[156:]
 

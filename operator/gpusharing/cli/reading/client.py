@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlencode, urlsplit
 
 from gpusharing import __version__
+from gpusharing.api import strict_json
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.kubeconfig import Access
 
@@ -224,9 +225,17 @@ def _some(response: http.client.HTTPResponse, most: int, within: float) -> bytes
     return bytes(found)
 
 
-def _json(path: str, data: bytes) -> Any:
+def decoded(data: bytes) -> Any:
+    """Raises ValueError. Who may create claims may write what Python would not read: it must not hide all the others."""
     try:
         return json.loads(data)
+    except (ValueError, RecursionError):
+        return strict_json.loads(data)
+
+
+def _json(path: str, data: bytes) -> Any:
+    try:
+        return decoded(data)
     except ValueError as error:
         raise CommandError(f"{path}: not an answer of an API server: {error}") from error
 

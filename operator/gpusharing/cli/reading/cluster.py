@@ -1,6 +1,5 @@
 """Fills a World from a cluster: only what is asked for, as far as it may be read."""
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.reading.client import Client, ReadError
+from gpusharing.cli.reading.client import Client, ReadError, decoded
 from gpusharing.snapshots.lines import Lines
 from gpusharing.snapshots.world import NOT_SERVED, TAINT_RULES, Json, Resource, World
 
@@ -21,8 +20,8 @@ Decode = Callable[[bytes], Sequence[Json]]
 def decode_list(data: bytes) -> Sequence[Json]:
     """The objects of a page."""
     try:
-        found: Sequence[Json] | None = json.loads(data)["items"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        found: Sequence[Json] | None = decoded(data)["items"]
+    except (ValueError, KeyError, TypeError) as error:
         raise CommandError(f"not a list of an API server: {error}") from error
     return found or ()
 

@@ -135,3 +135,9 @@ def test_metrics_that_mean_harm_take_no_time(labels: str) -> None:
     start = time.process_time()
     anonymous_metrics(f"gpusharing_x{{{labels}}} 1\n", WORDS)
     assert time.process_time() - start < 5
+
+
+def test_a_line_that_is_nested_deeply_has_no_name_either() -> None:
+    found = anonymous_log('{"a":' * 600 + f'"{NAMES[0]}"' + "}" * 600, WORDS)
+    assert NAMES[0] not in found
+    assert found.count("{") == 600

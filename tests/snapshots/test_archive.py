@@ -63,7 +63,9 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
     "a folder": lambda: packed(entry(SNAPSHOT, type_=tarfile.DIRTYPE)),
     "less than its size says": lambda: gzip.compress(entry(SNAPSHOT, 1 << 40).tobuf(tarfile.GNU_FORMAT)),
     "a negative size": lambda: gzip.compress(negative(entry(SNAPSHOT, 1).tobuf())),
-    "a header of any length": lambda: gzip.compress(entry("x", 1 << 40, tarfile.XHDTYPE).tobuf(tarfile.GNU_FORMAT) + b"9" * 100),
+    "a header of any length": lambda: gzip.compress(
+        entry("x", 1 << 40, tarfile.XHDTYPE).tobuf(tarfile.GNU_FORMAT) + b"9" * 100
+    ),
     "too much before it": lambda: packed(entry("big", 3 * MEBIBYTE), content=bytes(3 * MEBIBYTE)),
     "too large": lambda: pack({SNAPSHOT: bytes(3 * MEBIBYTE)}),
     "a long name that never ends": lambda: gzip.compress(
@@ -81,7 +83,9 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
 
 def hole(header: bytes, size: int) -> bytes:
     """Of this size, with no data around it."""
-    return summed(header[:386] + b"00000000000\0" * 2 + header[410:483] + tarfile.itn(size, 12, tarfile.GNU_FORMAT) + header[495:])
+    return summed(
+        header[:386] + b"00000000000\0" * 2 + header[410:483] + tarfile.itn(size, 12, tarfile.GNU_FORMAT) + header[495:]
+    )
 
 
 def negative(header: bytes) -> bytes:

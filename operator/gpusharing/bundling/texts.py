@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any, Final
 
+from gpusharing.api.strict_json import is_too_deep
 from gpusharing.snapshots.pseudonyms import Pseudonyms
 
 _NAME: Final = r"(?:gpusharing|process|python)_\w+"
@@ -24,7 +25,7 @@ def _line(line: str, pseudonyms: Pseudonyms) -> str:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return pseudonyms.prose(line)
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or is_too_deep(value):
         return pseudonyms.prose(line)
     return json.dumps(_changed(value, pseudonyms), ensure_ascii=False)
 

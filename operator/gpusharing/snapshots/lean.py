@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpusharing.api import names
+from gpusharing.api.strict_json import limit_depth
 from gpusharing.snapshots.world import (
     CLAIMS,
     DAEMON_SETS,
@@ -70,10 +71,15 @@ def lean(resource: Resource, item: Json) -> Json:
         case _ if resource == NODES:
             kept["spec"] = _some(item.get("spec") or {}, ("taints", "unschedulable"))
             kept["status"] = _some(item.get("status") or {}, ("conditions", "allocatable"))
-        case _ if resource in {NAMESPACES, TEMPLATES}:
+        case _ if resource == NAMESPACES:
             kept.pop("status", None)
+        case _ if resource == TEMPLATES:
+            kept.pop("status", None)
+            kept["spec"] = limit_depth(item.get("spec") or {})
         case _ if resource == CLAIMS:
-            kept["status"] = _some(item.get("status") or {}, ("allocation", "reservedFor"))
+            # Opaque parameters are the only fields that may be nested as deeply as their author likes.
+            kept["spec"] = limit_depth(item.get("spec") or {})
+            kept["status"] = limit_depth(_some(item.get("status") or {}, ("allocation", "reservedFor")))
         case _ if resource == DAEMON_SETS:
             kept["spec"] = _daemon_set_spec(item.get("spec") or {})
         case _ if resource == EVENTS:

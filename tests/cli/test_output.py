@@ -66,3 +66,14 @@ def test_nothing_is_cut_off() -> None:
     name = "a" * 100
     assert name in Screen(80).table(["NAME", "WHY"], [["x", name]])
     assert name in Screen(80).wrapped(f"one {name} two")
+
+
+def test_what_others_wrote_does_not_command_the_terminal() -> None:
+    """Who may write Events may quote the scheduler."""
+    harm = "\x1b]0;title\x07 \x1b[2J\x9b31m \u202etxt \u2066 \r\x7f ok"
+    for screen in (Screen(), Screen(40)):
+        finding = screen.finding(NOT_READ.found(Reference("Pod", "a"), resource=harm, missing=harm), place=harm)
+        tables = [screen.table(["A", "B"], [[harm, harm]]), screen.lists(["A", "B"], [[harm, harm]])]
+        for text in (finding, screen.wrapped(harm), *tables):
+            assert all(one.isprintable() for line in text.split("\n") for one in line)
+            assert "ok" in text

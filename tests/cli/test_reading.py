@@ -16,7 +16,7 @@ from gpusharing.api import names
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import client as client_module
-from gpusharing.cli.reading.client import Client
+from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.cluster import Ask, decode_list, read, read_minor
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.together import find, get
@@ -38,6 +38,7 @@ class Server:
     refused: dict[str, int] = field(default_factory=dict)
     troubles: list[int] = field(default_factory=list)
     """Statuses of the next answers, whatever is asked."""
+    trouble: Any = field(default_factory=lambda: {"message": "not now"})
     asked: list[str] = field(default_factory=list)
     version: dict[str, str] = field(default_factory=lambda: dict(VERSION))
 
@@ -46,7 +47,7 @@ class Server:
         url = urlsplit(target)
         query = parse_qs(url.query)
         if self.troubles:
-            return self.troubles.pop(0), {"message": "not now"}
+            return self.troubles.pop(0), self.trouble
         if url.path in self.refused:
             return self.refused[url.path], {"message": f"{url.path} is refused"}
         if url.path == "/version":
@@ -231,3 +232,12 @@ def test_a_claim_that_python_would_not_read_hides_no_others(parameters: str) -> 
     world = World(minor=37, taken_at="", claims=found)
     for one in (world, anonymous(world, Pseudonyms.of(world, salt=b"", vocabulary=()))):
         assert len(lines.loads(file.dumps(one).encode()).claims) == 2
+
+
+@pytest.mark.parametrize("body", [{"message": "\x1b[2J" + "x" * 9000}, ["\x1b[2J" + "x" * 9000]])
+def test_what_a_pod_answers_in_place_of_an_api_server_is_no_command(server: Server, client: Client, body: Any) -> None:
+    server.troubles, server.trouble = [400], body
+    with pytest.raises(ReadError) as error:
+        client.get("/api/v1/namespaces/tenant/pods/liar:8080/proxy/metrics")
+    assert error.value.message.isprintable()
+    assert len(error.value.message) <= 1000

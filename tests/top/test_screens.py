@@ -30,6 +30,7 @@ from gpusharing.occupancy import document
 from gpusharing.occupancy.filters import part_of
 from gpusharing.occupancy.fleet import Fleet, GpuUse, Holder
 from gpusharing.occupancy.groups import GROUPS
+from gpusharing.occupancy.of_file import of_file
 from gpusharing.snapshots import file
 from top.place import shared_fleet
 from top.scenes import SCENES
@@ -198,3 +199,13 @@ def test_amounts(mebibytes: int, text: str) -> None:
 def test_errors(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert run(*arguments) == (1, "")
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_names_of_a_file_do_not_command_the_terminal(group: str) -> None:
+    text = json.dumps(file.to_json(shared_fleet().world()))
+    for name in ("node-0", "ml", "train"):
+        text = text.replace(name, f"{name}\\u001b[2J\\u202e\\n")
+    found = text_of(of_file(file.loads(text)), group, columns=200)
+    assert "\N{REPLACEMENT CHARACTER}" in found
+    assert all(one.isprintable() for line in found.split("\n") for one in line)

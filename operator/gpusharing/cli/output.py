@@ -34,6 +34,13 @@ MARKS: Final = {
 }
 
 
+def printable(text: str) -> str:
+    """One line. What others wrote neither moves the cursor of a terminal nor turns its direction around."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else " " if one.isspace() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Screen:
     width: int = _WIDTH
@@ -53,6 +60,9 @@ class Screen:
 
     def wrapped(self, text: str, *, indent: int = 0, hanging: int = 0) -> str:
         """In lines no longer than the screen is wide. `hanging`: of all lines but the first, beside `indent`."""
+        return self._wrapped(printable(text), indent=indent, hanging=hanging)
+
+    def _wrapped(self, text: str, *, indent: int = 0, hanging: int = 0) -> str:
         return textwrap.fill(
             text,
             self.width,
@@ -64,7 +74,7 @@ class Screen:
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         """As kubectl's: columns three spaces apart. The last column is wrapped if it does not fit."""
-        body = [tuple(row) for row in rows]
+        body = [tuple(map(printable, row)) for row in rows]
         widths = [max(len(row[column]) for row in (header, *body)) for column in range(len(header))]
         before = sum(width + 3 for width in widths[:-1])
         last = max(self.width - before, 20)
@@ -85,9 +95,9 @@ class Screen:
         width = max(map(len, header)) + 2
         return "\n\n".join(
             "\n".join(
-                self.wrapped(f"{title:<{width}}{cell}".replace("  ", "\N{NO-BREAK SPACE}" * 2), hanging=width).replace(
-                    "\N{NO-BREAK SPACE}", " "
-                )
+                self._wrapped(
+                    f"{title:<{width}}{printable(cell)}".replace("  ", "\N{NO-BREAK SPACE}" * 2), hanging=width
+                ).replace("\N{NO-BREAK SPACE}", " ")
                 for title, cell in zip(header, row, strict=True)
                 if cell not in {"", "-"}
             )
@@ -98,7 +108,7 @@ class Screen:
         """Mark, code and title; then the sentence and the remedy, indented. `about` stands before the sentence, `place`
         before the code."""
         mark, style = MARKS[finding.entry.severity]
-        where = f"{place} " if place else ""
+        where = f"{printable(place)} " if place else ""
         head = f"{self.styled(mark, style)} {where}{self.styled(finding.code, Style.BOLD)} {finding.entry.title}"
         lines = [head, self.wrapped(about + finding.sentence, indent=2)]
         if finding.remedy:

@@ -18,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 from gpusharing import __version__
 from gpusharing.api import strict_json
 from gpusharing.cli.exits import CommandError
+from gpusharing.cli.output import printable
 from gpusharing.cli.reading.kubeconfig import Access
 
 PAGE: Final = 500
@@ -28,6 +29,7 @@ _AT_ONCE: Final = 4
 _TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 3
 _FIRST_DELAY: Final = 0.4
+_LONGEST_MESSAGE: Final = 1000
 _TRY_LATER: Final = frozenset({429, 500, 502, 503, 504})
 # The metadata of a list come before its items, and of a list of custom resources after them. What is between is not
 # looked at: people may write there what looks like it.
@@ -226,7 +228,7 @@ def _some(response: http.client.HTTPResponse, most: int, within: float) -> bytes
 
 
 def decoded(data: bytes) -> Any:
-    """Raises ValueError. Who may create claims may write what Python would not read: it must not hide all the others."""
+    """Raises ValueError. Who creates claims may write what Python would not read: it must not hide all the others."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -241,8 +243,9 @@ def _json(path: str, data: bytes) -> Any:
 
 
 def _message(data: bytes) -> str:
+    """Of the API server; or of a pod that it asks for us, which may be anybody's."""
     try:
-        message: str = json.loads(data)["message"]
-    except (ValueError, KeyError, TypeError):
-        message = data[:200].decode(errors="replace").strip()
-    return message
+        message = str(json.loads(data)["message"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        message = data.decode(errors="replace").strip()
+    return printable(message[:_LONGEST_MESSAGE])

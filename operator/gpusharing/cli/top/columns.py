@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from gpusharing.cli.output import printable
+
 _GAP: Final = 2
 _LEAST: Final = 12
 """Of the last column, which gets what the others leave."""
@@ -47,7 +49,7 @@ def lines(columns: Sequence[Column], last: str, rows: Sequence[Row], width: int)
 
 
 def joined(parts: Sequence[tuple[str, str]]) -> Text:
-    text = Text.assemble(*parts, no_wrap=True)
+    text = Text.assemble(*((printable(text), style) for text, style in parts), no_wrap=True)
     text.rstrip()
     return text
 
@@ -60,12 +62,3 @@ def padded(text: str, size: int, *, to_right: bool = False) -> str:
 
 def clipped(text: str, size: int) -> str:
     return text if cell_len(text) <= size else f"{set_cell_size(text, size - 1)}…"
-
-
-def printable(text: str) -> str:
-    """Agents report models of GPUs: what would move the cursor or turn the text around is shown as what it is not."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
-    )

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from gpusharing.api.names import Sharing
-from gpusharing.cli.output import Screen
+from gpusharing.cli.output import Screen, printable
 from gpusharing.cli.top.amounts import gibibytes, gpus, memory, percent
 from gpusharing.cli.top.bars import bar, level
-from gpusharing.cli.top.columns import Cell, Column, Row, clipped, joined, lines, printable
+from gpusharing.cli.top.columns import Cell, Column, Row, clipped, joined, lines
 from gpusharing.cli.top.who import who
 from gpusharing.core.text import counted, listed
 from gpusharing.occupancy.fleet import Fleet, GpuUse, NodeUse, Use, Waiting
@@ -190,14 +190,14 @@ def _waiting(waiting: Sequence[Waiting], screen: Screen) -> Iterator[Text]:
         first = unexplained[0]
         command = f"gpusharing explain pod {first.pod} -n {first.namespace}"
         text = f"Why {counted(len(unexplained), 'more pod')} {'wait' if len(unexplained) > 1 else 'waits'}: {command}"
-        yield from _wrapped(Text(text, style="dim"), screen)
+        yield from _wrapped(Text(printable(text), style="dim"), screen)
 
 
 def _notes(fleet: Fleet, screen: Screen) -> Iterator[Text]:
     if fleet.notes:
         yield Text()
     for one in fleet.notes:
-        yield from _wrapped(Text(f"{one.code} {one.sentence} {one.remedy}", style="dim"), screen)
+        yield from _wrapped(Text(printable(f"{one.code} {one.sentence} {one.remedy}"), style="dim"), screen)
 
 
 def _wrapped(text: Text, screen: Screen) -> Iterator[Text]:

@@ -17,6 +17,7 @@ _COMMANDS: Final = {
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
     "completion": ("gpusharing.cli.completion", "print what a shell needs to complete commands and options"),
     "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
+    "doctor": ("gpusharing.cli.doctor", "check a cluster before the installation, and an installation"),
     "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),
     "forecast": ("gpusharing.cli.forecast", "show what a node that does not exist yet would publish"),
     "plan": ("gpusharing.cli.plan", "show what a change of policies would do"),

@@ -22,10 +22,20 @@ def before_installation(facts: ClusterFacts) -> Iterator[Check]:
 
 def of_installation(facts: ClusterFacts, installed: InstallationFacts) -> Iterator[Check]:
     yield from check_kubernetes(facts)
+    if is_absent(facts, installed):
+        missing = [of_cluster(installations.NOT_INSTALLED, missing="gpu-sharing in this cluster")]
+        yield Check(Section.OPERATOR, "installed", "", missing)
+        return
     yield from check_operator(facts, installed)
     yield from check_guards(installed)
     yield from check_agents(facts, installed)
     yield check_monitoring(facts, installed.namespace)
+
+
+def is_absent(facts: ClusterFacts, installed: InstallationFacts) -> bool:
+    """Nothing of it is there, as far as it may be read."""
+    looked_for = (facts.operators, installed.daemon_sets, installed.definitions)
+    return not any(one.objects or one.unread for one in looked_for)
 
 
 def _installed_already(facts: ClusterFacts) -> Check:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpusharing.diagnosing.rights import Right
 from gpusharing.snapshots.world import Json
@@ -14,12 +14,15 @@ class Listed(NamedTuple):
     """Why they are not known, such as "you may not list nodes"."""
 
 
-NOTHING = Listed()
+NOTHING: Final = Listed()
 
 
 class Gates(NamedTuple):
     on: Mapping[str, bool] = {}
     unread: str = ""
+
+
+NO_GATES: Final = Gates()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +31,7 @@ class ClusterFacts:
     """The API server's /version."""
     served: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Plurals of the kinds, by group and version."""
-    gates: Gates = Gates()
+    gates: Gates = NO_GATES
     nodes: Listed = NOTHING
     slices: Listed = NOTHING
     """As `lean_slice` leaves them."""
@@ -92,12 +95,16 @@ def lean_node_sharing(sharing: Json) -> Json:
     spec, status = sharing.get("spec") or {}, sharing.get("status")
     if status is not None:
         gpus = [
-            {key: gpu[key] for key in ("uuid", "slot", "conditions", "published") if key in gpu}
+            {key: gpu[key] for key in ("slot", "pool", "conditions", "published") if key in gpu}
             for gpu in status.get("gpus") or ()
         ]
         status = {"gpus": gpus, "conditions": status.get("conditions") or ()}
     return {
         "metadata": {"name": sharing["metadata"]["name"]},
-        "spec": {"gpus": spec.get("gpus") or ()},
+        "spec": {
+            "gpus": [
+                {key: gpu[key] for key in ("offers", "restricted") if key in gpu} for gpu in spec.get("gpus") or ()
+            ]
+        },
         **({"status": status} if status is not None else {}),
     }

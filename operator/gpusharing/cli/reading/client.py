@@ -1,4 +1,4 @@
-"""GET requests to the API server, several at a time."""
+"""Requests to the API server, several at a time."""
 
 import http.client
 import json
@@ -89,6 +89,17 @@ class Client:
     def get_json(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         return _json(path, self.get(path, query))
 
+    def send(self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None) -> Any:
+        """A write. It is not tried again: nobody knows whether the first one was done."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        try:
+            status, data = self._ask(target, method, body, self._new_connection())
+        except (OSError, http.client.HTTPException) as error:
+            raise CommandError(f"no answer from {self.access.server}: {error}") from error
+        if status >= 300:
+            raise ReadError(path, status, _message(data))
+        return _json(path, data)
+
     def pages(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[bytes]:
         """Of a list. The next page is on its way while one is decoded."""
         asked = {"limit": str(PAGE), **(query or {})}
@@ -101,13 +112,19 @@ class Client:
                 coming = self._threads.submit(self.get, path, {**asked, "continue": found[1].decode()})
             yield data
 
-    def _ask(self, target: str) -> tuple[int, bytes]:
-        connection = self._connection()
+    def _ask(
+        self, target: str, method: str = "GET", body: Any = None, connection: http.client.HTTPConnection | None = None
+    ) -> tuple[int, bytes]:
+        """`connection`: a new one for what must not be sent over one that the server may have closed."""
+        connection = connection or self._connection()
         headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
         if self.access.authorization:
             headers["Authorization"] = self.access.authorization
+        sent = None if body is None else json.dumps(body)
+        if sent is not None:
+            headers["Content-Type"] = "application/json"
         try:
-            connection.request("GET", self._root + target, headers=headers)
+            connection.request(method, self._root + target, body=sent, headers=headers)
             response = connection.getresponse()
             data = response.read()
         except BaseException:
@@ -120,7 +137,9 @@ class Client:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
-            pass
+            return self._new_connection()
+
+    def _new_connection(self) -> http.client.HTTPConnection:
         if self._is_plain:
             return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
         return _Connection(self._host, self._port, self.access)

@@ -67,7 +67,7 @@ def of_cluster(entry: Entry, **values: object) -> Finding:
     return entry.found(CLUSTER, **values)
 
 
-def of_object(entry: Entry, kind: str, name: str, **values: object) -> Finding:
+def of_object(entry: Entry, kind: str, name: str, /, **values: object) -> Finding:
     return entry.found(Reference(kind, name), **values)
 
 

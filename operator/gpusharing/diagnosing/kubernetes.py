@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpusharing import cel
-from gpusharing.diagnosing.check import Check, Section, not_checked, of_cluster
+from gpusharing.diagnosing.check import Check, Section, State, not_checked, of_cluster
 from gpusharing.diagnosing.facts import ClusterFacts
 from gpusharing.diagnosing.faults import SCHEDULER, Version, faults_of, read_version
 from gpusharing.findings import installations
@@ -28,7 +28,10 @@ GATES: Final = {
 
 
 def check_kubernetes(facts: ClusterFacts) -> Iterator[Check]:
-    yield _version(facts)
+    yield (version := _version(facts))
+    if version.state is State.ERROR:
+        # What else is missing in an old one comes with the upgrade.
+        return
     yield _faults(facts)
     yield _api(facts)
     yield _taint_rules(facts)
@@ -47,7 +50,7 @@ def _version(facts: ClusterFacts) -> Check:
     shown = program if read_version(program) and minor_of(program.split(".")[1]) == minor else f"1.{minor} ({program})"
     found: list[Finding] = []
     if minor < OLDEST:
-        found.append(of_cluster(installations.TOO_OLD, program="The API server", version=shown, oldest=OLDEST))
+        found.append(of_cluster(installations.TOO_OLD, program="The API server", version=f"Kubernetes {shown}", oldest=OLDEST))
     if minor > cel.NEWEST_MINOR:
         found.append(of_cluster(installations.TOO_NEW, version=shown, newest=cel.NEWEST_MINOR))
     return Check(Section.KUBERNETES, "version", f"The API server is Kubernetes {shown}.", found)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from gpusharing.api.crd import DEFINITIONS
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.cluster import Ask, Decode, decode_list, read_list
 from gpusharing.core.cluster.guards.form import probe, seen_revision
@@ -22,8 +23,8 @@ from gpusharing.diagnosing.facts import (
     lean_slice,
 )
 from gpusharing.diagnosing.guards import OF_CLAIMS, OF_PROGRAMS, PROBED
-from gpusharing.diagnosing.operator import DEFINITIONS, classes
 from gpusharing.diagnosing.rights import Right
+from gpusharing.sharing_tests.installation import classes
 from gpusharing.snapshots.world import (
     BINDINGS,
     CLASSES,
@@ -237,12 +238,11 @@ def _account(workload: Json | None, default: str) -> str:
 
 
 def _placed(wanted: Iterable[Right], namespace: str, lease: str) -> list[Right]:
-    placed = []
-    for one in wanted:
-        if one.namespace == rights.OWN_NAMESPACE:
-            one = one._replace(namespace=namespace)
-        placed.append(one._replace(name=lease) if one.name == rights.LEASE else one)
-    return placed
+    meant = {rights.OWN_NAMESPACE: namespace, rights.LEASE: lease}
+    return [
+        one._replace(name=meant.get(one.name, one.name), namespace=meant.get(one.namespace, one.namespace))
+        for one in wanted
+    ]
 
 
 def _granted(client: Client, account: str, wanted: Sequence[Right], namespace: str) -> Granted:

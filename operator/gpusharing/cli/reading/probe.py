@@ -15,7 +15,6 @@ from gpusharing.explaining.explanation import Explanation
 from gpusharing.snapshots.world import CLAIMS, PODS, Json
 
 _LOOK_EVERY: Final = 0.5
-_GONE_WITHIN: Final = 60.0
 
 
 def run_probe(
@@ -36,7 +35,7 @@ def run_probe(
         except ReadError as error:
             probed = probed._replace(refused=error.message)
     finally:
-        left = _remove(client, name, namespace)
+        left = _remove(client, name, namespace, timeout)
     return probed._replace(left=left)
 
 
@@ -57,15 +56,15 @@ def _explain(client: Client, pod: Json) -> Explanation:
     return pods.explain(pod, question.scene())
 
 
-def _remove(client: Client, name: str, namespace: str) -> str:
+def _remove(client: Client, name: str, namespace: str, timeout: float) -> str:
     """Returns why it is still there; empty: it has gone. The claim goes with its pod, and the device with both."""
-    deadline = time.monotonic() + _GONE_WITHIN
+    deadline = time.monotonic() + timeout
     try:
         for resource in (PODS, CLAIMS):
             _delete(client, resource.path(namespace=namespace, name=name))
         while any(_exists(client, resource.path(namespace=namespace, name=name)) for resource in (PODS, CLAIMS)):
             if time.monotonic() > deadline:
-                return f"it is still ending after {_GONE_WITHIN:.0f} s"
+                return f"it is still ending after {timeout:.0f} s"
             time.sleep(_LOOK_EVERY)
     except ReadError as error:
         return error.message

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from agent.on_cluster import SHARINGS, Admin
 from controller.bed import Operator
 from explaining.bed import SLICES, our_slices
+from gpusharing.api.names import API_VERSION
 from gpusharing.core.publishing.slice_updates import slice_name
 from harness.controlplane import ControlPlane
 from harness.eventually import eventually
@@ -104,7 +105,8 @@ class Bed:
         """As its agent does. `problem`: a condition of the node; `unhealthy`: one of its GPU."""
         found = await self.admin.call("GET", f"{SHARINGS}/{node}", absent=True)
         if found is None:
-            await self.admin.call("POST", SHARINGS, {"metadata": {"name": node}, "spec": {}})
+            body = {"apiVersion": API_VERSION, "kind": "NodeSharing", "metadata": {"name": node}, "spec": {}}
+            await self.admin.call("POST", SHARINGS, body)
         gpu = {
             "uuid": f"GPU-{node}",
             "slot": 0,

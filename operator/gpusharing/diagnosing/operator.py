@@ -65,7 +65,14 @@ def _not_served(definition: Json) -> str:
 def _schema(definition: Json) -> Any:
     versions = {one["name"]: one for one in definition["spec"].get("versions") or () if one.get("served")}
     found = versions.get(names.VERSION)
-    return (found.get("schema") or {}).get("openAPIV3Schema") if found else None
+    return _without_empty((found.get("schema") or {}).get("openAPIV3Schema")) if found else None
+
+
+def _without_empty(schema: Any) -> Any:
+    """The API server drops `properties: {}`."""
+    if isinstance(schema, dict):
+        return {key: _without_empty(value) for key, value in schema.items() if value != {}}
+    return [_without_empty(one) for one in schema] if isinstance(schema, list) else schema
 
 
 def _classes(installed: InstallationFacts) -> Check:

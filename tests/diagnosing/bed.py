@@ -121,10 +121,9 @@ class Bed:
         await self.admin.merge(f"{SHARINGS}/{node}/status", {"status": {"gpus": [gpu], "conditions": conditions}})
 
     async def publish(self, node: str) -> None:
-        (spec, *_) = our_slices(node)
-        spec["pool"]["resourceSliceCount"] = 1
-        metadata = {"name": slice_name(0, pool=node, driver=DRIVER)}
-        await self.admin.call("POST", SLICES, {"metadata": metadata, "spec": spec})
+        for index, spec in enumerate(our_slices(node)):
+            metadata = {"name": slice_name(index, pool=node, driver=DRIVER)}
+            await self.admin.call("POST", SLICES, {"metadata": metadata, "spec": spec})
 
     async def pods(self) -> Sequence[Json]:
         items: list[Json] = (await self.admin.call("GET", SYSTEM_PODS))["items"]

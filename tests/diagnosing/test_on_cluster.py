@@ -38,7 +38,7 @@ def finds(diagnosed: Diagnosed, expected: dict[str, str]) -> None:
     }, json.dumps(diagnosed.findings, indent=1)
 
 
-# --------------------------------------------------------------------------------------------- before the installation
+# ---------------------------------------------------------------------------------------------- before the installation
 
 BEFORE: Final = {
     "GSH0902": "The kubelet of node old is 1.35.4, and the oldest",
@@ -107,7 +107,7 @@ async def test_an_api_server_that_lacks_something(bare_bed: Bed) -> None:
     assert found.exit == 1
 
 
-# ------------------------------------------------------------------------------------------------------ all is well
+# ---------------------------------------------------------------------------------------------------------- all is well
 
 CHECKS: Final = {
     *("version", "scheduler", "api", "taint-rules", "feature-gates"),
@@ -146,7 +146,7 @@ async def test_prometheus(bed: Bed) -> None:
     assert found.states["monitored"] == "Well"
 
 
-# ---------------------------------------------------------------------------------------- what is not as it was installed
+# -------------------------------------------------------------------------------------- what is not as it was installed
 
 OBJECTS: Final = {
     "GSH0919": "There is no ValidatingAdmissionPolicy gpusharing-tolerations, "
@@ -206,7 +206,7 @@ async def test_definition_that_is_not_served(bed: Bed) -> None:
         await bed.install()
 
 
-# ------------------------------------------------------------------------------------------------ what does not run well
+# ----------------------------------------------------------------------------------------------- what does not run well
 
 PROGRAMS: Final = {
     "GSH0924": "1 of 2 replicas of the operator are available.",
@@ -305,7 +305,7 @@ async def test_the_lease_is_released_or_missing(bed: Bed) -> None:
         await bed.operator.start()
 
 
-# ------------------------------------------------------------------------------------------------------------- few rights
+# ----------------------------------------------------------------------------------------------------------- few rights
 
 NOT_CHECKED: Final = {
     "": {
@@ -337,7 +337,7 @@ async def test_with_few_rights(bed: Bed, role: str) -> None:
     assert (before.states["gpu-nodes"], before.exit) == ("NotChecked", 0)
 
 
-# ----------------------------------------------------------------------------------------------------------------- probes
+# --------------------------------------------------------------------------------------------------------------- probes
 
 PROBES: Final = {
     "GSH0937": "No GPU is offered to everybody",

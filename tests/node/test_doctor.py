@@ -1,0 +1,104 @@
+"""`gpusharing doctor --probe` on a real kubelet: a pod for each mode, one that hangs, and others that do not get through."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from harness.eventually import eventually
+from harness.gpu_cluster import GpuCluster
+from harness.workloads import SHELL, claim_spec, pod, template
+from node.test_explain import ALL_MODES
+from node.user import WHOLE, User
+
+pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
+
+MODES = ("exclusive", "timeslicing", "mps", "mig")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def user(toolchain: Path) -> AsyncIterator[User]:
+    async with GpuCluster(node_names=["node-1"], gpus="H100-80GB:1") as cluster:
+        user = User(cluster)
+        await user.published("gpu-0")
+        await user.apply(ALL_MODES, template("whole", claim_spec(WHOLE)))
+        await user.wait("sharingpolicy/all-modes", "--for=condition=Ready")
+        yield user
+
+
+async def probes(user: User, *arguments: str, image: str = SHELL) -> dict[str, dict[str, Any]]:
+    """By the names of their checks."""
+    command = [sys.executable, "-m", "gpusharing", "doctor", "--probe", "--image", image, "-o", "json", *arguments]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        *("--kubeconfig", str(user.cluster.kubeconfig)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=dict(os.environ),
+    )
+    out, err = await process.communicate()
+    assert out, err.decode()
+    checks = json.loads(out)["checks"]
+    found = {check["name"]: check for check in checks if check["section"] == "Probes"}
+    await nothing_is_left(user)
+    return found
+
+
+async def nothing_is_left(user: User) -> None:
+    for kind in ("pods", "resourceclaims"):
+        assert (await user.get(kind, "--selector=gpusharing.dev/probe"))["items"] == []
+
+
+def codes(check: dict[str, Any]) -> list[str]:
+    return [one["code"] for one in check["findings"]]
+
+
+async def test_each_mode(user: User) -> None:
+    found = await probes(user)
+    assert {name: codes(check) for name, check in found.items()} == {f"probe-{mode}": [] for mode in MODES}
+    assert "A pod got a GPU of node node-1 in mode MPS and ended well after" in found["probe-mps"]["message"]
+    await user.nothing_prepared()
+
+
+async def test_a_program_that_is_not_there(user: User) -> None:
+    """The image has nothing but a program that waits."""
+    found = await probes(user, image="localhost/pause:1")
+    for mode in MODES:
+        assert codes(found[f"probe-{mode}"]) == ["GSH0940"]
+        assert "exit code 128 (StartError)" in found[f"probe-{mode}"]["findings"][0]["message"]
+
+
+async def test_a_gpu_in_use(user: User) -> None:
+    await user.apply(pod("holder", template="whole"))
+    await user.running(1)
+    found = await probes(user, "--timeout", "8s")
+    for mode in MODES:
+        assert codes(found[f"probe-{mode}"])[0] == "GSH0941", found
+    assert "pod default/holder" in found["probe-mps"]["findings"][1]["message"]
+    await user.delete("pods", "holder", "--now")
+    await user.nothing_prepared()
+
+
+async def test_a_probe_hangs_where_the_agent_is_away(user: User) -> None:
+    """The scheduler still sees the devices, the kubelet cannot prepare them, and explain says so."""
+    pid = user.cluster.agent.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        found = await probes(user, "--timeout", "15s")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    hung = found["probe-exclusive"]
+    assert codes(hung)[0] == "GSH0939"
+    assert set(codes(hung)[1:]) & {"GSH0302", "GSH0305"}, hung
+
+    async def works_again() -> None:
+        assert (await probes(user))["probe-mig"]["state"] == "Well"
+
+    await eventually(works_again)

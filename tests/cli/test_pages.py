@@ -1,4 +1,4 @@
-"""docs/plan.md and docs/validate.md show screens as they are, and know all options, formats and exit codes."""
+"""Pages of commands show screens as they are, and know all options, formats and exit codes."""
 
 import argparse
 import re
@@ -8,12 +8,13 @@ from typing import Any, Final
 import pytest
 
 from gpusharing.api.sharing.plan import Effect
-from gpusharing.cli import exits, plan, snapshot, validate
+from gpusharing.cli import doctor, exits, plan, snapshot, validate
 from gpusharing.planning import order, reports
 from gpusharing.validating import reading
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = {
+    "doctor": (doctor, "tests/diagnosing/screens", {exits.OK, exits.FAILED, exits.USAGE}),
     "plan": (plan, "tests/planning/screens", {exits.OK, exits.FAILED, exits.USAGE, exits.CHANGES, exits.DISTURBS}),
     "validate": (validate, "tests/validating/screens", {exits.OK, exits.FAILED, exits.USAGE}),
 }

@@ -53,13 +53,19 @@ def condition(type_: str, *, is_so: bool = True, reason: str = "Ready", message:
     return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": _SINCE}
 
 
-def gpu_node(name: str, *, labels: Mapping[str, str] = HAS_GPUS, info: Mapping[str, str] = NEWEST, **more: str) -> Json:
-    """`more`: what is allocatable, too."""
+def gpu_node(
+    name: str,
+    *,
+    labels: Mapping[str, str] = HAS_GPUS,
+    info: Mapping[str, str] = NEWEST,
+    offers: Mapping[str, str] | None = None,
+) -> Json:
+    """`offers`: what a device plugin has made allocatable."""
     node = ready_node(name)
     node["metadata"]["labels"] = dict(labels)
     node["status"] = {**node["status"], "nodeInfo": dict(info)}
     for field in ("allocatable", "capacity"):
-        node["status"][field] = {**node["status"][field], **more}
+        node["status"][field] = {**node["status"][field], **(offers or {})}
     return node
 
 

@@ -287,7 +287,7 @@ def test_what_became_of_a_probe(case: str) -> None:
 
 def test_modes_that_are_offered_to_everybody() -> None:
     closing = {"device": "gpu-0-mps", "closingSince": "2026-11-20T00:00:00Z"}
-    sharings = [
+    sharings: list[Json] = [
         {"spec": {"gpus": [{"offers": {"timeSlicing": {}, "new": {}}}, {"offers": {"mps": {}}, "restricted": True}]}},
         {"status": {"gpus": [{"pool": "n", "published": [{"device": "gpu-0-mig-1g10gb-19-0"}, closing]}]}},
         {"status": {"gpus": [{"pool": "n/policy", "published": [{"device": "gpu-0"}]}]}},

@@ -72,10 +72,10 @@ async def test_nodes_before_the_installation(bare_bed: Bed) -> None:
         gpu_node(
             "other",
             labels=HAS_GPUS | {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/gpu.deploy.driver": "true"},
-            **{"nvidia.com/mig-1g.10gb": "7"},
+            offers={"nvidia.com/mig-1g.10gb": "7"},
         ),
-        gpu_node("plugged", **{"nvidia.com/gpu": "8"}),
-        gpu_node("without", labels={}, info=old, **{"nvidia.com/gpu": "8"}),
+        gpu_node("plugged", offers={"nvidia.com/gpu": "8"}),
+        gpu_node("without", labels={}, info=old, offers={"nvidia.com/gpu": "8"}),
     ]
     for node in nodes:
         await bare_bed.add_node(node)

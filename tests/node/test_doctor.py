@@ -1,4 +1,4 @@
-"""`gpusharing doctor --probe` on a real kubelet: a pod for each mode, one that hangs, and others that do not get through."""
+"""`gpusharing doctor --probe` on a real kubelet: a pod for each mode, one that hangs, and others that fail."""
 
 import asyncio
 import json

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 from gpusharing.cli import exits, options
+from gpusharing.cli.diagnosis_screen import DiagnosisTable
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.output import Screen, Style, as_json
+from gpusharing.cli.output import Screen, as_json
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.examination import agent_image, read_cluster, read_installation
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.probe import run_probe
 from gpusharing.diagnosing import reports
-from gpusharing.diagnosing.check import Check, Section
+from gpusharing.diagnosing.check import Check
 from gpusharing.diagnosing.diagnosis import before_installation, of_installation
 from gpusharing.diagnosing.facts import InstallationFacts
 from gpusharing.diagnosing.probing import ANY_PROGRAM, PROGRAM, check_offers, check_probe, offered_modes
@@ -105,14 +106,13 @@ class _Printer:
         self.checks: list[Check] = []
         self._output = arguments.output
         self._strict = arguments.strict
-        self._screen = Screen.of()
-        self._section: Section | None = None
+        self._table = DiagnosisTable(Screen.of())
 
     def show(self, checks: Sequence[Check]) -> None:
         self.checks += checks
         if self._output == options.TABLE:
-            for check in checks:
-                print("\n".join(self._lines(check)), flush=True)
+            for line in self._table.lines(checks):
+                print(line, flush=True)
         elif self._output == "short":
             for line in reports.short(checks):
                 print(line, flush=True)
@@ -125,15 +125,3 @@ class _Printer:
                 print(as_json(reports.to_json(self.checks, strict=self._strict)))
             case "junit":
                 print(reports.junit(self.checks))
-
-    def _lines(self, check: Check) -> Iterator[str]:
-        if check.section is not self._section:
-            if self._section is not None:
-                yield ""
-            yield self._screen.styled(check.section, Style.BOLD)
-            self._section = check.section
-        if not check.findings:
-            yield f"{self._screen.styled('✓', Style.GREEN)} {self._screen.wrapped(check.well, hanging=2)}"
-        for finding in check.findings:
-            yield self._screen.finding(finding)
-            yield self._screen.styled(f"  see {finding.docs}", Style.DIM)

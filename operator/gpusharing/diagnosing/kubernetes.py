@@ -50,7 +50,9 @@ def _version(facts: ClusterFacts) -> Check:
     shown = program if read_version(program) and minor_of(program.split(".")[1]) == minor else f"1.{minor} ({program})"
     found: list[Finding] = []
     if minor < OLDEST:
-        found.append(of_cluster(installations.TOO_OLD, program="The API server", version=f"Kubernetes {shown}", oldest=OLDEST))
+        found.append(
+            of_cluster(installations.TOO_OLD, program="The API server", version=f"Kubernetes {shown}", oldest=OLDEST)
+        )
     if minor > cel.NEWEST_MINOR:
         found.append(of_cluster(installations.TOO_NEW, version=shown, newest=cel.NEWEST_MINOR))
     return Check(Section.KUBERNETES, "version", f"The API server is Kubernetes {shown}.", found)

@@ -98,8 +98,8 @@ DEVICE_PLUGIN: Final = Entry(
 MIG_MANAGER: Final = Entry(
     code="GSH0914",
     severity=Severity.WARNING,
-    title="NVIDIA's MIG manager cuts the GPUs",
-    sentence="The label nvidia.com/mig.config of {nodes} has NVIDIA's MIG manager cut the GPUs.",
+    title="NVIDIA's MIG manager repartitions the GPUs",
+    sentence="The label nvidia.com/mig.config of {nodes} has NVIDIA's MIG manager repartition the GPUs.",
     remedy="Remove the label: docs/operating.md#with-nvidias-gpu-operator.",
 )
 PLATFORM: Final = Entry(

@@ -10,13 +10,14 @@ PATIENCE: Final = 60.0
 
 
 async def eventually(check: Callable[[], Awaitable[None]], *, within: float = PATIENCE) -> None:
-    """Repeats a check while its assertions fail; the last failure is the test's."""
+    """Repeats a check while it fails, by its assertions or by looking up what is not there yet. The last failure is the
+    test's."""
     began = time.monotonic()
     while True:
         asked = time.monotonic()
         try:
             await check()
-        except AssertionError:
+        except (AssertionError, LookupError, ValueError):
             now = time.monotonic()
             waited, took = now - began, now - asked
             if waited > within:

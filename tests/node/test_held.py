@@ -38,6 +38,9 @@ async def held(user: User) -> list[str]:
 async def test_gpu_of_a_claim_that_lost_its_allocation(user: User) -> None:
     await user.apply(template("whole", claim_spec(WHOLE)), pod("holder", template="whole"))
     await user.wait("pod/holder", "--for=condition=Ready")
+    # With the other GPU in use, the scheduler cannot take that one before it knows that the first is free.
+    await user.apply(pod("neighbour", template="whole"))
+    await user.wait("pod/neighbour", "--for=condition=Ready")
     device = await allocated(user, "holder")
     other = "gpu-1" if device == "gpu-0" else "gpu-0"
     claim = (await user.claim_of(await user.get("pod", "holder")))["metadata"]["name"]
@@ -67,7 +70,7 @@ async def test_gpu_of_a_claim_that_lost_its_allocation(user: User) -> None:
 
     await eventually(says_why)
     # As the message says. The next one gets the other GPU, also after the agent has restarted.
-    await user.delete("pod", "refused")
+    await user.delete("pods", "refused", "neighbour")
     await user.cluster.agent.restart()
 
     async def is_tainted() -> None:

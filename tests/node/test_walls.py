@@ -104,7 +104,11 @@ class Tenant(User):
 
     async def nothing_prepared(self) -> None:
         await super().nothing_prepared()
-        assert self.walls.claims() == []
+
+        async def no_walls() -> None:
+            assert self.walls.claims() == []
+
+        await eventually(no_walls)
 
     async def attributes(self) -> dict[str, bool | None]:
         """Whether each device that is offered says that it has a wall."""

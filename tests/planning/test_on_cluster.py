@@ -16,7 +16,9 @@ import pytest_asyncio
 from building import gpu_status
 from building.boards import board
 from controller.bed import Everybody, Operator, eventually, everybody, install
+from gpusharing.api.names import Sharing, policy_class
 from gpusharing.api.sharing.gpu_status import MigInstanceStatus, MigMode, PublishedDevice
+from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import GpuSharing
 from gpusharing.api.sharing.node_status import NodeSharingStatus
@@ -318,6 +320,21 @@ async def settled(they: Everybody, policies: Sequence[str]) -> None:
         return all(reason == "Ready" for reason in reasons)
 
     await eventually(acted, True)
+    # A class of the same name that was deleted a moment ago is made again a moment later.
+    for name in policies:
+        await eventually(lambda name=name: classes_missing(they, name), set())  # type: ignore[misc]
+
+
+async def classes_missing(they: Everybody, name: str) -> set[str]:
+    policy = await they.api.get(SHARING_POLICIES, name)
+    classes = (await they.api.list(DEVICE_CLASSES))[0]
+    there = {
+        one.metadata.name
+        for one in classes
+        if policy.metadata.uid in {owner.uid for owner in one.metadata.owner_references}
+    }
+    offered = {mode for mode in Sharing if for_mode(policy.spec.offers, mode) is not None}
+    return {policy_class(name, mode) for mode in offered} - there
 
 
 async def reported(they: Everybody, name: str) -> bool:

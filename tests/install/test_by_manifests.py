@@ -2,6 +2,7 @@
 end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses a GPU, nor does a directory that is
 removed."""
 
+import sys
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -9,9 +10,11 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from harness.commands import run
 from harness.eventually import eventually
 from harness.installed_cluster import NAMESPACE, ROOT, InstalledCluster
 from install.running import mps_daemons, what_runs
+from node.test_explain import ALL_MODES
 from node.user import AnyUser
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -57,6 +60,17 @@ async def test_the_example_of_the_readme(user: AnyUser) -> None:
         assert "_SHARING=TimeSlicing" in await user.shell(name, "env", container="main")
         assert "/dev/nvidia" in await user.shell(name, "ls /dev/nvidia[01]", container="main")
     await user.delete("pods", "--all", "--grace-period=0")
+    await user.nothing_prepared()
+    await user.delete("sharingpolicies", "--all")
+
+
+async def test_doctor_finds_nothing(user: AnyUser) -> None:
+    """Its pods have the image of the agents, which is on the node."""
+    await user.apply(ALL_MODES)
+    await user.wait("sharingpolicy/all-modes", "--for=condition=Ready")
+    command = [sys.executable, "-m", "gpusharing", "doctor", "--wait", "1m", "--probe", "-o", "short"]
+    found = await run([*command, "--ignore", "GSH0916", "--kubeconfig", user.cluster.kubeconfig])
+    assert found == ""
     await user.nothing_prepared()
     await user.delete("sharingpolicies", "--all")
 

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from harness.eventually import eventually
-from harness.gpu_cluster import GpuCluster
+from harness.gpu_cluster import NAMESPACE, GpuCluster
 from harness.workloads import SHELL, claim_spec, pod, template
 from node.test_explain import ALL_MODES
 from node.user import WHOLE, User
@@ -35,7 +35,8 @@ async def user(toolchain: Path) -> AsyncIterator[User]:
 
 async def probes(user: User, *arguments: str, image: str = SHELL) -> dict[str, dict[str, Any]]:
     """By the names of their checks."""
-    command = [sys.executable, "-m", "gpusharing", "doctor", "--probe", "--image", image, "-o", "json", *arguments]
+    command = [sys.executable, "-m", "gpusharing", "doctor", "--probe", "-o", "json", *arguments]
+    command += ["--image", image] if image else []
     process = await asyncio.create_subprocess_exec(
         *command,
         *("--kubeconfig", str(user.cluster.kubeconfig)),
@@ -68,8 +69,10 @@ async def test_each_mode(user: User) -> None:
 
 
 async def test_a_program_that_is_not_there(user: User) -> None:
-    """The image has nothing but a program that waits."""
-    found = await probes(user, image="localhost/pause:1")
+    """Without --image, the pods have the image of the agents, and its program."""
+    agents = f"daemonset/gpusharing-agent --namespace={NAMESPACE}".split()
+    await user.cluster.kubectl("set", "image", *agents, f"agent={SHELL}")
+    found = await probes(user, image="")
     for mode in MODES:
         assert codes(found[f"probe-{mode}"]) == ["GSH0940"]
         assert "exit code 128 (StartError)" in found[f"probe-{mode}"]["findings"][0]["message"]

@@ -23,7 +23,7 @@ class DiagnosisTable:
             yield from self._check(check)
 
     def _check(self, check: Check) -> Iterator[str]:
-        if not check.findings:
+        if not check.findings and check.well:
             mark, *rest = self._screen.wrapped(f"✓ {check.well}", hanging=2).split(" ", 1)
             yield " ".join([self._screen.styled(mark, Style.GREEN), *rest])
         for finding in check.findings:

@@ -62,12 +62,19 @@ def _until_well(client: Client, arguments: argparse.Namespace) -> tuple[list[Che
     deadline = time.monotonic() + (arguments.wait or 0)
     told = ""
     while True:
-        checks, installed = _examined(client, arguments)
-        unwell = [one.name for one in checks if not reports.is_well([one], strict=arguments.strict)]
-        if not unwell or time.monotonic() + _AGAIN > deadline:
-            return checks, installed
+        is_last = time.monotonic() + _AGAIN > deadline
+        try:
+            checks, installed = _examined(client, arguments)
+        except CommandError as error:
+            if is_last:
+                raise
+            unwell = [str(error)]
+        else:
+            unwell = [one.name for one in checks if not reports.is_well([one], strict=arguments.strict)]
+            if not unwell or is_last:
+                return checks, installed
         if told != (told := ", ".join(unwell)):
-            print(f"waiting: {told}", file=sys.stderr)
+            print(f"waiting: {told}", file=sys.stderr, flush=True)
         time.sleep(_AGAIN)
 
 
@@ -90,11 +97,12 @@ def _probes(
     client: Client, installed: InstallationFacts, arguments: argparse.Namespace, namespace: str
 ) -> Iterator[Check]:
     yield from _kept(check_offers(installed.node_sharings), arguments)
+    modes = offered_modes(installed.node_sharings.objects)
     image = arguments.image or agent_image(installed)
-    if not image:
+    if modes and not image:
         raise CommandError("the image of the agents is not known: use --image IMAGE")
     program = ANY_PROGRAM if arguments.image else PROGRAM
-    for mode in offered_modes(installed.node_sharings.objects):
+    for mode in modes:
         probed = run_probe(client, mode, namespace=namespace, image=image, program=program, timeout=arguments.timeout)
         yield check_probe(probed).without(arguments.ignore)
 

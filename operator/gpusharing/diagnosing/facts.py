@@ -33,6 +33,7 @@ class ClusterFacts:
     """Plurals of the kinds, by group and version."""
     gates: Gates = NO_GATES
     nodes: Listed = NOTHING
+    """As `lean_node` leaves them."""
     slices: Listed = NOTHING
     """As `lean_slice` leaves them."""
     operators: Listed = NOTHING
@@ -79,6 +80,14 @@ class InstallationFacts:
     """Their pods."""
     node_sharings: Listed = NOTHING
     """As `lean_node_sharing` leaves them."""
+
+
+def lean_node(node: Json) -> Json:
+    metadata, status = node["metadata"], node.get("status") or {}
+    return {
+        "metadata": {key: metadata[key] for key in ("name", "labels") if key in metadata},
+        "status": {key: status[key] for key in ("nodeInfo", "allocatable") if key in status},
+    }
 
 
 def lean_slice(slice_: Json) -> Json:

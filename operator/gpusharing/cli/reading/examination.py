@@ -19,6 +19,7 @@ from gpusharing.diagnosing.facts import (
     InstallationFacts,
     LeaseFacts,
     Listed,
+    lean_node,
     lean_node_sharing,
     lean_slice,
 )
@@ -63,7 +64,7 @@ def read_cluster(client: Client) -> ClusterFacts:
         apis = (kubernetes.API, kubernetes.BETA, monitoring.API)
         served = {api: threads.submit(_served, client, api) for api in apis}
         gates = threads.submit(_gates, client)
-        nodes = threads.submit(_list, client, NODES)
+        nodes = threads.submit(_list, client, NODES, decode=_each(lean_node))
         slices = threads.submit(_list, client, SLICES, decode=_each(lean_slice))
         operators = threads.submit(_list, client, _DEPLOYMENTS, fallback=NAMESPACE, labels=_OPERATOR)
         monitors = threads.submit(_list, client, _POD_MONITORS)

@@ -101,6 +101,9 @@ class Bed:
         await self.control_plane.kubectl("apply", "--kustomize", MANIFESTS)
         await self.control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
 
+    async def monitor(self) -> None:
+        await self.control_plane.kubectl("apply", "--kustomize", MANIFESTS.parent / "components" / "monitoring")
+
     async def add_node(self, node: Json) -> None:
         await self.admin.call("POST", "/api/v1/nodes", node)
         path = f"/api/v1/nodes/{node['metadata']['name']}"

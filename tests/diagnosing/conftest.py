@@ -7,6 +7,7 @@ from agent.on_cluster import Admin
 from controller.bed import Operator
 from diagnosing.bed import NODES, Bed, gpu_node
 from harness.controlplane import ControlPlane
+from manifests.monitoring_kinds import add_monitoring_kinds
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -21,6 +22,8 @@ async def bed(bare_bed: Bed) -> AsyncIterator[Bed]:
     """All is well: the operator runs beside the cluster, and the tests play its kubelets and agents."""
     bed = bare_bed
     await bed.install()
+    await add_monitoring_kinds(bed.control_plane)
+    await bed.monitor()
     for name in NODES:
         await bed.add_node(gpu_node(name))
         await bed.publish(name)

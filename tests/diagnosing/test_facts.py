@@ -220,6 +220,17 @@ def test_a_thousand_agents_in_a_sentence() -> None:
     assert second.well == "1000 agents reported, and none has a problem."
 
 
+def test_a_gpu_that_is_not_healthy_is_no_problem_of_its_agent() -> None:
+    gpu = {"slot": 3, "conditions": [condition("Healthy", is_so=False, reason="FatalXid", message="Xid 79")]}
+    ready = condition("Ready", is_so=False, reason="GpuUnhealthy", message="GPU gpu-3: Xid 79")
+    told = lean_node_sharing({"metadata": {"name": "n"}, "status": {"conditions": [ready], "gpus": [gpu]}})
+    lease = LeaseFacts("gpusharing-system/gpusharing-operator")
+    installed = InstallationFacts(namespace="gpusharing-system", lease=lease, node_sharings=Listed([told]))
+    checks = {check.name: check for check in check_agents(WELL, installed)}
+    assert checks["reports"].state is State.WELL
+    assert found([checks["gpus"]]) == {"GSH0933": "n/gpu-3: FatalXid: Xid 79"}
+
+
 # --------------------------------------------------------------------------------------------------------------- probes
 
 POD: Final = pod_of("probe", image="image", program=["true"])

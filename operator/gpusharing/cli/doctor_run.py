@@ -23,7 +23,6 @@ from gpusharing.diagnosing.facts import InstallationFacts
 from gpusharing.diagnosing.probing import ANY_PROGRAM, PROGRAM, check_offers, check_probe, offered_modes
 
 _AGAIN: Final = 2.0
-_INTERRUPTED: Final = 130
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
                 for check in _probes(client, installed, arguments, arguments.namespace or found.namespace):
                     printer.show([check])
         except KeyboardInterrupt:
-            return _INTERRUPTED
+            return exits.INTERRUPTED
     printer.close()
     return exits.OK if reports.is_well(printer.checks, strict=arguments.strict) else exits.FAILED
 

@@ -15,6 +15,8 @@ from gpusharing.snapshots.world import Json
 
 _OF_AGENT: Final = ("Ready", "StateTrusted")
 """Conditions of a NodeSharing."""
+_OF_GPUS: Final = frozenset({"GpuUnhealthy", "SettingNotApplied"})
+"""Reasons that the GPUs of the node say themselves, and more exactly."""
 _LONGEST: Final = 300
 
 
@@ -115,11 +117,12 @@ def _short(reason: str, message: str) -> str:
 
 
 def _unwell(sharings: Sequence[Json]) -> Mapping[tuple[str, str], list[str]]:
-    """Nodes by reason and message of a condition that should be True."""
+    """Nodes by reason and message of a condition that should be True, apart from what their GPUs say."""
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for sharing in sharings:
         for one in (sharing.get("status") or {}).get("conditions") or ():
-            if one.get("type") in _OF_AGENT and one.get("status") != "True":
+            is_of_agent = one.get("type") in _OF_AGENT and one.get("reason") not in _OF_GPUS
+            if is_of_agent and one.get("status") != "True":
                 message = str(one.get("message") or "no message")[:_LONGEST]
                 found[str(one.get("reason", "")), message].append(sharing["metadata"]["name"])
     return found

@@ -14,7 +14,7 @@ from gpusharing.validating import reading
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = {
-    "doctor": (doctor, "tests/diagnosing/screens", {exits.OK, exits.FAILED, exits.USAGE}),
+    "doctor": (doctor, "tests/diagnosing/screens", {exits.OK, exits.FAILED, exits.USAGE, exits.INTERRUPTED}),
     "plan": (plan, "tests/planning/screens", {exits.OK, exits.FAILED, exits.USAGE, exits.CHANGES, exits.DISTURBS}),
     "validate": (validate, "tests/validating/screens", {exits.OK, exits.FAILED, exits.USAGE}),
 }
@@ -47,7 +47,7 @@ def test_all_options_are_listed(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_all_exit_codes_are_listed(name: str) -> None:
-    assert {int(code) for code in re.findall(r"^\| (\d) \|", TEXTS[name], re.MULTILINE)} == PAGES[name][2]
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", TEXTS[name], re.MULTILINE)} == PAGES[name][2]
 
 
 def test_all_effects_are_explained() -> None:

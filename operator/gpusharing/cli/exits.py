@@ -1,4 +1,4 @@
-"""With which number a command ends. docs/explain.md lists them."""
+"""With which number a command ends. The page of each command lists its own."""
 
 import argparse
 import sys

@@ -12,6 +12,8 @@ import yaml
 from diagnosing.bed import HAS_GPUS, condition
 from gpusharing import cel
 from gpusharing.api.names import Sharing
+from gpusharing.cli.diagnosis_screen import DiagnosisTable
+from gpusharing.cli.output import Screen
 from gpusharing.diagnosing import monitoring, reports, rights
 from gpusharing.diagnosing.agents import check_agents
 from gpusharing.diagnosing.check import Check, State
@@ -382,6 +384,13 @@ def test_reports() -> None:
         ["skipped"],
         ["system-out"],
     )
+
+
+def test_what_others_wrote_stays_a_line() -> None:
+    check = check_probe(PROBED._replace(refused="no\x1b[2J\nroom"))
+    (line,) = reports.short([check])
+    assert line.endswith("was refused: no\N{REPLACEMENT CHARACTER}[2J room")
+    assert "\x1b" not in "".join(DiagnosisTable(Screen(80)).lines([check]))
 
 
 def test_what_is_ignored_is_not_reported() -> None:

@@ -22,7 +22,7 @@ def check_monitoring(facts: ClusterFacts, namespace: str) -> Check:
         return check_prometheus(facts)
     if facts.pod_monitors.unread:
         return not_checked(Section.MONITORING, "monitored", "PodMonitors", facts.pod_monitors.unread)
-    is_monitored = any(_OURS in str(one["spec"].get("selector")) for one in facts.pod_monitors.objects)
+    is_monitored = any(_OURS in str((one.get("spec") or {}).get("selector")) for one in facts.pod_monitors.objects)
     found = [] if is_monitored else [of_cluster(installations.NOT_MONITORED, namespace=namespace)]
     return Check(
         Section.MONITORING, "monitored", "A PodMonitor has Prometheus read the metrics of both programs.", found

@@ -42,6 +42,7 @@ _NO_ROOM: Final = frozenset(
 )
 # Longer than anybody waits: the node ends what a killed command has left behind.
 _LONGEST: Final = 900
+_LONGEST_MESSAGE: Final = 300
 _USER: Final = 65532
 
 
@@ -179,7 +180,7 @@ def _end(pod: Json) -> str:
     for container in _statuses(pod):
         ended = (container.get("state") or {}).get("terminated")
         if ended:
-            message = str(ended.get("message") or "").strip()
+            message = str(ended.get("message") or "").strip()[:_LONGEST_MESSAGE]
             return f"exit code {ended.get('exitCode')} ({ended.get('reason')}){f': {message}' if message else ''}"
     status = pod.get("status") or {}
     return f"{status.get('reason', 'Failed')}: {status.get('message', '')}"

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from gpusharing.diagnosing.check import Check, State
 from gpusharing.findings.finding import Finding, Severity
+from gpusharing.findings.printable import printable
 from gpusharing.findings.xml import element
 
 _MARKS: Final = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.INFO: "·"}
@@ -46,7 +47,8 @@ def short(checks: Iterable[Check]) -> Iterator[str]:
     """A line for each finding, and none for what is well."""
     for check in checks:
         for finding in check.findings:
-            yield f"{_MARKS[finding.entry.severity]} {finding.code} {finding.sentence}"
+            sentence = " ".join(printable(finding.sentence).split())
+            yield f"{_MARKS[finding.entry.severity]} {finding.code} {sentence}"
 
 
 def junit(checks: Sequence[Check]) -> str:

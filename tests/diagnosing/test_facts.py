@@ -218,7 +218,7 @@ def test_a_thousand_agents_in_a_sentence() -> None:
         node_sharings=Listed([sharing(name) for name in names]),
     )
     (first, second, *_) = check_agents(WELL, healthy)
-    assert first.well == "995 of 1000 agents are ready."
+    assert first.well == "Agents are ready on 995 of 1000 nodes."
     assert second.well == "1000 agents reported, and none has a problem."
 
 

@@ -122,7 +122,7 @@ async def test_all_is_well(bed: Bed) -> None:
     assert found.states == dict.fromkeys(CHECKS, "Well")
 
     _, text, _ = await bed.run()
-    assert "✓ 5 of 5 agents are ready.\n✓ 5 agents reported, and none has a problem.\n" in text
+    assert "✓ Agents are ready on 5 of 5 nodes.\n✓ 5 agents reported, and none has a problem.\n" in text
     assert text.endswith("18 checks: 18 well\n")
     assert await bed.run("-o", "short") == (0, "", "")
     _, report, _ = await bed.run("-o", "junit")

@@ -59,7 +59,7 @@ def _daemon_set(installed: InstallationFacts) -> Check:
         some = f"{wanted - ready} of {counted(wanted, 'node')}"
         values = {"nodes": some, "why": installed.agents.unread or "their pods are not there yet"}
         found.append(of_cluster(installations.AGENTS_AWAY, namespace=installed.namespace, **values))
-    return Check(Section.AGENTS, name, f"{ready} of {counted(wanted, 'agent')} are ready.", found)
+    return Check(Section.AGENTS, name, f"Agents are ready on {ready} of {counted(wanted, 'node')}.", found)
 
 
 def _selected_by(daemon_set: Json) -> str:

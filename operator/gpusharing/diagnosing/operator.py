@@ -115,9 +115,7 @@ def _running(facts: ClusterFacts, installed: InstallationFacts) -> Check:
         found.append(of_cluster(installations.NO_OPERATOR, **values))
     elif ready < wanted:
         found.append(of_cluster(installations.FEWER_REPLICAS, **values))
-    return Check(
-        Section.OPERATOR, name, f"{ready} of {counted(wanted, 'replica')} of the operator are available.", found
-    )
+    return Check(Section.OPERATOR, name, f"Available replicas of the operator: {ready} of {wanted}.", found)
 
 
 def _versions(facts: ClusterFacts, installed: InstallationFacts) -> Check:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -91,14 +90,14 @@ async def test_a_gpu_in_use(user: User) -> None:
 async def test_a_probe_hangs_where_the_agent_is_away(user: User) -> None:
     """The scheduler still sees the devices, the kubelet cannot prepare them, and explain says so. The kubelet can end
     the pods only when the agent is back."""
-    os.kill(user.cluster.agent.pid, signal.SIGSTOP)
+    await user.cluster.agent.kill()
     try:
         found = await probes(user, "--timeout", "8s")
     finally:
-        os.kill(user.cluster.agent.pid, signal.SIGCONT)
+        await user.cluster.agent.start()
     hung = codes(found["probe-exclusive"])
     assert hung[0] == "GSH0939"
-    assert set(hung) & {"GSH0302", "GSH0305"}, found
+    assert "GSH0302" in hung, found
 
     async def nothing_is_left() -> None:
         assert await left_behind(user) == []

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from harness.eventually import eventually
 from harness.gpu_cluster import NAMESPACE, GpuCluster
-from harness.workloads import SHELL, claim_spec, pod, template
+from harness.workloads import SHELL, claim_spec, pod, policy, template
 from node.test_explain import ALL_MODES
 from node.user import WHOLE, User
 
@@ -66,30 +66,44 @@ async def test_each_mode(user: User) -> None:
     await user.nothing_prepared()
 
 
-async def test_a_program_that_is_not_there(user: User) -> None:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def whole_only(user: User) -> User:
+    """One mode is enough to see what may go wrong."""
+    await user.apply(policy("all-modes", offers={"exclusive": {}}))
+
+    async def others_are_closing() -> None:
+        (gpu,) = (await user.get("nodesharing", "node-1"))["status"]["gpus"]
+        assert [one["device"] for one in gpu["published"] if "closingSince" not in one] == ["gpu-0"]
+
+    await eventually(others_are_closing)
+    return user
+
+
+async def test_a_program_that_is_not_there(whole_only: User) -> None:
     """Without --image, the pods have the image of the agents, and its program."""
+    user = whole_only
     agents = f"daemonset/gpusharing-agent --namespace={NAMESPACE}".split()
     await user.cluster.kubectl("set", "image", *agents, f"agent={SHELL}")
     found = await probes(user, image="")
-    for mode in MODES:
-        assert codes(found[f"probe-{mode}"]) == ["GSH0940"]
-        assert "exit code 128 (StartError)" in found[f"probe-{mode}"]["findings"][0]["message"]
+    assert {name: codes(check) for name, check in found.items()} == {"probe-exclusive": ["GSH0940"]}
+    assert "exit code 128 (StartError)" in found["probe-exclusive"]["findings"][0]["message"]
 
 
-async def test_a_gpu_in_use(user: User) -> None:
+async def test_a_gpu_in_use(whole_only: User) -> None:
+    user = whole_only
     await user.apply(pod("holder", template="whole"))
     await user.running(1)
     found = await probes(user, "--timeout", "8s")
-    for mode in MODES:
-        assert codes(found[f"probe-{mode}"])[0] == "GSH0941", found
-    assert "pod default/holder" in found["probe-mps"]["findings"][1]["message"]
+    assert {name: codes(check) for name, check in found.items()} == {"probe-exclusive": ["GSH0941", "GSH0205"]}
+    assert "pod default/holder" in found["probe-exclusive"]["findings"][1]["message"]
     await user.delete("pods", "holder", "--now")
     await user.nothing_prepared()
 
 
-async def test_a_probe_hangs_where_the_agent_is_away(user: User) -> None:
+async def test_a_probe_hangs_where_the_agent_is_away(whole_only: User) -> None:
     """The scheduler still sees the devices, the kubelet cannot prepare them, and explain says so. The kubelet can end
     the pods only when the agent is back."""
+    user = whole_only
     await user.cluster.agent.kill()
     try:
         found = await probes(user, "--timeout", "8s")

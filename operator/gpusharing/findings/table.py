@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from gpusharing.findings import (
     converting,
+    exporting,
     gpus,
     installations,
     planning,
@@ -33,6 +34,7 @@ AREAS: Final = (
     Area(7, "Plans", planning.ENTRIES),
     Area(8, "Conversion", converting.ENTRIES),
     Area(9, "Installations", installations.ENTRIES),
+    Area(10, "Exports for queueing systems", exporting.ENTRIES),
 )
 
 TABLE: Final[Mapping[str, Entry]] = {entry.code: entry for area in AREAS for entry in area.entries}

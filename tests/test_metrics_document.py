@@ -10,7 +10,9 @@ from gpusharing.agent.metrics import catalogue
 from gpusharing.agent.metrics.claims import Reason
 from gpusharing.agent.metrics.exposition import Metric
 from gpusharing.agent.settling.drift import Drifted
+from gpusharing.api.sharing.policy_status import LagReason
 from gpusharing.controller.metrics import Metrics
+from gpusharing.core.figures.pending_claims import DENIED, NOT_PLACED
 
 DOCUMENT = (Path(__file__).parent.parent / "docs/metrics.md").read_text()
 
@@ -45,7 +47,7 @@ def test_the_operator() -> None:
     assert sorted(described("The operator")) == sorted(rows)
 
 
-@pytest.mark.parametrize("value", [*Reason, *Drifted])
+@pytest.mark.parametrize("value", [*Reason, *Drifted, *LagReason, NOT_PLACED, DENIED])
 def test_values_of_labels(value: str) -> None:
     assert f"`{value}`" in DOCUMENT
 
@@ -54,7 +56,9 @@ def test_names_and_labels() -> None:
     for metric in catalogue.ALL:
         assert metric.name.endswith("_total") == (metric.kind == "counter")
         assert metric.kind != "histogram" or metric.name.endswith("_seconds")
-        assert ("claim" in metric.labels) == metric.name.startswith("gpusharing_agent_claim_memory_")
+        # Of an object that may come again, the uid tells one from the other.
+        is_of_claim = metric.name.startswith("gpusharing_claim_")
+        assert ("claim" in metric.labels) == ("claim_uid" in metric.labels) == is_of_claim
     assert len({metric.name for metric in catalogue.ALL}) == len(catalogue.ALL)
     named = [value for value in vars(catalogue).values() if isinstance(value, Metric)]
     assert named == list(catalogue.ALL)

@@ -16,19 +16,23 @@ PACKAGE: Final = ROOT / "operator/gpusharing"
 ROOMS: Final = (
     "agent",
     "api",
+    "bundling",
     "cel",
     "cli",
     "controller",
     "converting",
     "core",
     "explaining",
+    "exporting",
     "findings",
     "forecasting",
     "kube",
     "nvidia",
+    "occupancy",
     "planning",
     "sharing_tests",
     "snapshots",
+    "ui",
     "validating",
 )
 
@@ -155,6 +159,8 @@ def _of_code() -> Iterator[Text]:
     for path in sorted(chain(*((PACKAGE / room).rglob("*.py") for room in ROOMS))):
         if is_read(path):
             yield from strings(str(path.relative_to(ROOT)), path.read_text())
+    for path in sorted((PACKAGE / "ui/templates").glob("*.html")):
+        yield Text(str(path.relative_to(ROOT)), re.sub(r"{[{%#].*?[#%}]}|<[^>]*>", " ", path.read_text()))
 
 
 def strings(where: str, source: str) -> Iterator[Text]:
@@ -208,7 +214,10 @@ def _values(value: Any) -> Iterator[str]:
 
 
 def _of_documents() -> Iterator[Text]:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "charts").rglob("*.md")]
+    pages = [
+        *ROOT.glob("*.md"),
+        *(path for name in ("docs", "charts", "contrib") for path in (ROOT / name).rglob("*.md")),
+    ]
     for path in sorted(pages):
         if is_read(path):
             for text in paragraphs(path.read_text()):

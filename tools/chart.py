@@ -50,6 +50,9 @@ _TEMPLATES: Final = {
     "crds/sharingpolicies.yaml": _Template(
         "crds/sharingpolicies.gpusharing.dev.yaml", only_if="crds.enabled", metadata=_CRD_METADATA
     ),
+    "dashboard.yaml": _Template(
+        "manifests/components/monitoring/dashboard.yaml", only_if="monitoring.dashboards.enabled"
+    ),
     "deviceclasses.yaml": _Template(
         "manifests/base/deviceclasses.yaml",
         switch=("  extendedResourceName: nvidia.com/gpu\n", "extendedResource.nvidiaComGpu"),
@@ -103,7 +106,8 @@ def _templated(template: _Template, text: str) -> str:
     without_own_header = re.sub(r"\A# Generated from .*\n", "", text)
     escaped = re.sub(r"\{\{|\}\}", lambda braces: f'{{{{ "{braces[0]}" }}}}', without_own_header)
     placed = escaped.replace(_NAMESPACE, "{{ .Release.Namespace }}")
-    described = placed.replace("\nmetadata:\n", f"\nmetadata:\n{template.metadata}")
+    # An object's own labels come after them.
+    described = re.sub(r"\nmetadata:\n(?:  labels:\n)?", lambda _: f"\nmetadata:\n{template.metadata}", placed)
     described = _VARIABLE.sub(_written, described) if template.has_variables else described
     line, value = template.switch
     if line:

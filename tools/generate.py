@@ -1,4 +1,4 @@
-"""Writes what is generated and checked in: CRDs, guards, the chart, gRPC messages, the page of findings.
+"""Writes what is generated and checked in: CRDs, guards, the dashboard, the chart, gRPC messages, the page of findings.
 
 With --check it only compares.
 """
@@ -12,6 +12,7 @@ import yaml
 from grpc_tools import protoc
 
 from chart import CHART, write_chart
+from dashboard import gpu_sharing
 from gpusharing.api import crd
 from gpusharing.core.cluster.guards import allocation, claims, closing, in_use, namespaces, pods
 from gpusharing.findings import document
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
 BASE = Path("manifests/base")
 NAMESPACES = Path("manifests/components/namespaces")
+MONITORING = Path("manifests/components/monitoring")
 GUARDS = "operator/gpusharing/core/cluster/guards"
 MESSAGES = Path("operator/gpusharing/agent/kubelet/pb")
 DOCS = Path("docs")
@@ -70,6 +72,18 @@ def write_namespaces(directory: Path) -> None:
     write_yaml(directory / "guards.yaml", *guards, generated_from=GUARDS, dumper=_LinesDumper)
 
 
+def write_dashboard(directory: Path) -> None:
+    metadata = {
+        # By which the sidecar of Grafana's chart finds it.
+        "labels": {"grafana_dashboard": "1"},
+        "name": "gpusharing-dashboard",
+        "namespace": "gpusharing-system",
+    }
+    data = {"gpusharing.json": gpu_sharing.text()}
+    dashboard = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    write_yaml(directory / "dashboard.yaml", dashboard, generated_from="tools/dashboard", dumper=_LinesDumper)
+
+
 def write_messages(directory: Path) -> None:
     sources = sorted(str(path) for path in (ROOT / MESSAGES).glob("*.proto"))
     outputs = [f"--python_out={directory}", f"--pyi_out={directory}"]
@@ -86,6 +100,7 @@ def generate(root: Path) -> None:
         CRDS: write_crds,
         BASE: write_base,
         NAMESPACES: write_namespaces,
+        MONITORING: write_dashboard,
         MESSAGES: write_messages,
         DOCS: write_docs,
     }

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from bench import agent, cluster, crowded, document, hardware, installed, nvidia, selectors, ways
+from bench import agent, cluster, crowded, document, hardware, installed, metrics_page, nvidia, selectors, ways
 from bench.figures import HEADER, Figure
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import Api, open_session
@@ -22,7 +22,7 @@ async def measure() -> list[Figure]:
             figures += await cluster.claim_to_prepared(gpu_cluster, api)
             figures += await agent.prepare(gpu_cluster, api)
             figures += await agent.memory_and_start(gpu_cluster)
-    for part in (ways, crowded, nvidia, installed, hardware):
+    for part in (ways, crowded, metrics_page, nvidia, installed, hardware):
         figures += await part.measure()
     return figures + selectors.measure()
 

@@ -12,10 +12,23 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from agent.on_cluster import RESOURCE, Admin
-from bench import document
+from bench import document, pages
 from bench.figures import HEADER, Figure, absolute, p50
 from bench.layouts import EVERY_MODE
-from bench.operating.crowd import Crowd, all_at_once, control_plane_alone, node_name
+from bench.operating.crowd import GPUS, Crowd, all_at_once, control_plane_alone, node_name
+from building import uuid
+from gpusharing.api import names
+from gpusharing.api.sharing.device_settings import DeviceSettings
+from gpusharing.api.sharing.node_spec import (
+    AllocatedDevice,
+    ClaimSharing,
+    GpuSharing,
+    NodeSharingSpec,
+    PolicyReference,
+    Verdict,
+)
+from gpusharing.api.sharing.offers import Interval
+from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.snapshots import file
 from harness import toolchain
 from harness.controlplane import ControlPlane
@@ -64,14 +77,17 @@ def run(*arguments: str) -> Run:
     return Run(*figures)
 
 
+def _printed(*arguments: str) -> str:
+    command = [sys.executable, "-m", "gpusharing", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
 def _check_that_all_was_read(*arguments: str, nodes: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpusharing", *arguments, "-o", "json"], capture_output=True, text=True, check=False
-    )
-    steps = json.loads(done.stdout)["steps"]
+    printed = _printed(*arguments, "-o", "json")
+    steps = json.loads(printed)["steps"]
     published = sum(len(spec.get("devices", ())) for spec in EVERY_MODE.slices(node_name(0)))
     if [int(step["devices"]) for step in steps] != [nodes * published]:
-        raise RuntimeError(f"not all devices were looked at: {done.stdout}")
+        raise RuntimeError(f"not all devices were looked at: {printed}")
 
 
 async def several(*arguments: str) -> Run:
@@ -85,7 +101,7 @@ async def several(*arguments: str) -> Run:
 
 async def starts() -> list[Figure]:
     figures: list[Figure] = []
-    for arguments in (("--version",), ("explain", "--help"), ("plan", "--help"), ("validate", "--help")):
+    for arguments in (("--version",), *((name, "--help") for name in ("explain", "plan", "top", "ui", "validate"))):
         found = await several(*arguments)
         name = f"`gpusharing {' '.join(arguments)}`, median of {ROUNDS}"
         figures.append(absolute(name, found.seconds, "s", at_most=0.3))
@@ -98,9 +114,15 @@ async def explains(nodes: int, claims: int) -> list[Figure]:
         crowd = Crowd(admin)
         await crowd.grow(nodes=nodes, claims=claims)
         await all_at_once(_publish(admin, number) for number in range(nodes))
+        await all_at_once(_decide(admin, number, claims // nodes) for number in range(nodes))
         fleet = f"{nodes:,} nodes x 8 GPUs, {claims:,} claims"
-        for name, asked in _ASKERS.items():
-            figures += await _explain(control_plane, admin, name, asked, nodes=nodes, fleet=fleet)
+        name = f"`gpusharing top`, {fleet}"
+        figures += await _top(control_plane, name, nodes=nodes, claims=claims, waiting=0)
+        for asker, asked in _ASKERS.items():
+            figures += await _explain(control_plane, admin, asker, asked, nodes=nodes, fleet=fleet)
+        name += f", {len(_ASKERS)} pods wait"
+        figures += await _top(control_plane, name, nodes=nodes, claims=claims, waiting=len(_ASKERS))
+        figures += await pages.figures(control_plane.kubeconfig, admin, fleet)
     return figures
 
 
@@ -139,6 +161,56 @@ async def _publish(admin: Admin, number: int) -> None:
     for index, spec in enumerate(EVERY_MODE.slices(node)):
         body = {"metadata": {"name": f"{index:05x}-{node}"}, "spec": spec}
         await admin.call("POST", f"{RESOURCE}/resourceslices", body)
+
+
+async def _decide(admin: Admin, number: int, claims: int) -> None:
+    """As the operator writes it: for each GPU offers and who holds it, for each claim its settings."""
+    node = node_name(number)
+    policy = PolicyReference(name="production-sharing", generation=1)
+    held = [(f"{number:08}-0000-4000-8000-{claim:012}", claim % GPUS) for claim in range(claims)]
+    spec = NodeSharingSpec(
+        gpus=tuple(
+            GpuSharing(
+                uuid=uuid(slot, node),
+                policy=policy,
+                priority=0,
+                offers=EVERY_MODE.offers,
+                allocated=tuple(
+                    AllocatedDevice(claim=uid, device=names.time_sliced_device(slot), share_id=uid)
+                    for uid, place in held
+                    if place == slot
+                ),
+            )
+            for slot in range(GPUS)
+        ),
+        claims=tuple(
+            ClaimSharing(
+                uid=uid,
+                claim=f"default/claim-{uid[:8]}",
+                allocation_hash="0" * 16,
+                verdict=Verdict.ALLOWED,
+                settings=(
+                    DeviceSettings(request="gpu", device=names.time_sliced_device(slot), interval=Interval.MEDIUM),
+                ),
+            )
+            for uid, slot in held
+        ),
+    )
+    await admin.merge(f"{NODE_SHARINGS.path()}/{node}", {"spec": spec.to_json()})
+
+
+async def _top(control_plane: ControlPlane, name: str, *, nodes: int, claims: int, waiting: int) -> Sequence[Figure]:
+    command = ("top", "--kubeconfig", str(control_plane.kubeconfig))
+    total = json.loads(await asyncio.to_thread(_printed, *command, "-o", "json"))
+    seen = (total["total"]["gpus"], total["total"]["claims"], sum("finding" in one for one in total["waiting"]))
+    if seen != (nodes * GPUS, claims, waiting):
+        raise RuntimeError(f"top has seen {seen} of GPUs, claims and pods that wait")
+    found = await several(*command)
+    return [
+        absolute(f"{name}, median of {ROUNDS}", found.seconds, "s", at_most=3),
+        absolute(f"{name}, CPU of the command", found.cpu, "s", at_most=2),
+        absolute(f"{name}, resident memory, most", found.resident_mib, "MiB", at_most=200),
+    ]
 
 
 async def _explain(

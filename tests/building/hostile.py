@@ -180,9 +180,15 @@ TAINT_RULE: Final[dict[str, Any]] = {
     },
 }
 QUOTA: Final[dict[str, Any]] = {
-    "metadata": {"namespace": "team", "labels": {"gpusharing.dev/policy": "bad"}},
+    "metadata": {
+        "namespace": "team",
+        "labels": {"gpusharing.dev/policy": "bad"},
+        "ownerReferences": [
+            {"apiVersion": "gpusharing.dev/v1alpha1", "kind": "SharingPolicy", "name": "bad", "uid": "u"}
+        ],
+    },
     "spec": {"hard": {"bad-timeslicing.deviceclass.resource.k8s.io/devices": "3"}},
-    "status": {"hard": {}, "used": {}},
+    "status": {"hard": {}, "used": {"bad-timeslicing.deviceclass.resource.k8s.io/devices": "1"}},
 }
 TEMPLATE: Final[dict[str, Any]] = {
     "metadata": {

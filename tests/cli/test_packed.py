@@ -79,6 +79,14 @@ def test_runs_alone(program: Path, bare: Path, arguments: list[str | Path], said
     assert said in done.stdout
 
 
+def test_the_page_is_packed(program: Path, bare: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "cluster.json"
+    snapshot.write_text('{"apiVersion": "gpusharing.dev/v1alpha1", "kind": "Snapshot", "kubernetes": "1.37"}')
+    done = run(program, bare, "ui", "-o", "html", "--snapshot", snapshot)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "No node has reported a GPU yet." in done.stdout
+
+
 def test_another_python_is_named_with_those_that_are_needed(bare: Path, tmp_path: Path) -> None:
     done = run(unpack(pack(tmp_path / "other", OTHER), tmp_path), bare, "--version")
     assert (done.returncode, done.stdout) == (2, "")

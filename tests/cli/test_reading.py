@@ -18,7 +18,7 @@ from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, read, read_minor
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.together import find, get
-from gpusharing.snapshots.world import CLAIMS, NODES, PODS, TAINT_RULES
+from gpusharing.snapshots.world import CLAIMS, NODE_SHARINGS, NODES, PODS, TAINT_RULES, Resource
 
 VERSION = {"major": "1", "minor": "37", "gitVersion": "v1.37.1"}
 
@@ -50,7 +50,11 @@ class Server:
         items = self.objects[url.path]
         rest = str(start + 2) if start + 2 < len(items) else ""
         metadata = {"resourceVersion": "1", **({"continue": rest} if rest else {})}
-        return 200, {"kind": "List", "metadata": metadata, "items": items[start : start + 2] or None}
+        page = items[start : start + 2]
+        if "/gpusharing.dev/" in url.path:
+            # An API server writes custom resources in the order of the alphabet.
+            return 200, {"apiVersion": "gpusharing.dev/v1alpha1", "items": page, "kind": "List", "metadata": metadata}
+        return 200, {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": page or None}
 
 
 @contextmanager
@@ -101,14 +105,24 @@ def named(*names: str) -> list[Any]:
     return [{"metadata": {"name": name}} for name in names]
 
 
-def test_lists_come_in_pages(server: Server, client: Client) -> None:
-    server.objects[NODES.path()] = named("a", "b", "c", "d", "e")
-    found = read(client, [Ask(NODES, fields="x=y", labels="a=b")])
-    assert [one["metadata"]["name"] for one in found.nodes] == list("abcde")
+@pytest.mark.parametrize("resource", [NODES, NODE_SHARINGS])
+def test_lists_come_in_pages(server: Server, client: Client, resource: Resource) -> None:
+    long = {"annotations": {"note": "x" * 10_000}}
+    server.objects[resource.path()] = [{"metadata": {"name": name, **long}} for name in "abcde"]
+    found = read(client, [Ask(resource, fields="x=y", labels="a=b")])
+    assert [one["metadata"]["name"] for one in found.of(resource)] == list("abcde")
     assert (found.minor, found.unread) == (37, {})
-    pages = [one for one in server.asked if one.startswith(NODES.path())]
+    pages = [one for one in server.asked if one.startswith(resource.path())]
     assert len(pages) == 3
     assert all("fieldSelector=x%3Dy" in one and "labelSelector=a%3Db" in one and "limit=500" in one for one in pages)
+
+
+@pytest.mark.parametrize("resource", [NODES, NODE_SHARINGS])
+def test_what_people_write_is_not_taken_for_the_next_page(server: Server, client: Client, resource: Resource) -> None:
+    notes = {"continue": "1", "kind": '"kind":"List","metadata":{"continue":"1"}}'}
+    server.objects[resource.path()] = [{"metadata": {"name": "a", "annotations": notes}}]
+    assert len(read(client, [Ask(resource)]).of(resource)) == 1
+    assert len([one for one in server.asked if one.startswith(resource.path())]) == 1
 
 
 def test_an_empty_list(server: Server, client: Client) -> None:

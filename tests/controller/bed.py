@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
 
 from building import DRIVER, gpu_status
 from gpusharing.api.dra import ResourceClaim
@@ -75,9 +76,22 @@ class Operator(Process):
         )
 
     async def metric(self, name: str) -> float:
-        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/metrics") as response:
-            lines = (await response.text()).splitlines()
+        lines = (await self._metrics()).splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    async def metrics_of(self, policy: str, name: str) -> dict[tuple[str, ...], float]:
+        """The values of a metric that are not 0, by the other labels in the order of their names."""
+        families = text_string_to_metric_families(await self._metrics())
+        return {
+            tuple(value for label, value in sorted(sample.labels.items()) if label != "policy"): sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == f"gpusharing_{name}" and sample.labels["policy"] == policy and sample.value
+        }
+
+    async def _metrics(self) -> str:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/metrics") as response:
+            return await response.text()
 
     async def leads(self) -> bool:
         return await self.metric("gpusharing_leading") == 1

@@ -139,6 +139,9 @@ async def test_one_leads_and_the_other_is_ready_to(replicas: Replicas, they: Eve
     # It watches nothing, and costs the API server nothing but a look at the lease.
     assert await second.metric('gpusharing_objects{kind="Node"}') == 0
     assert len({write.by for write in replicas.writes()}) == 1
+    # So that sums over both are right.
+    assert await first.metrics_of("shared", "policy_gpus") == {("won",): 2}
+    assert await second.metrics_of("shared", "policy_gpus") == {}
     # SIGTERM ends one that stands by as well.
     await second.stop()
     assert await ended(second, within=1) == 0

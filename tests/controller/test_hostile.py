@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from building import DRIVER, MINOR, NOW, hostile
@@ -18,6 +19,7 @@ from gpusharing.api import strict_json
 from gpusharing.api.meta import ObjectMeta, key_of
 from gpusharing.api.sharing.node_spec import ClaimSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.policy_status import SharingPolicyStatus
+from gpusharing.controller.metrics import Metrics
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.decision.incremental import Decider
 from gpusharing.core.intents import Intent, PatchStatus, ReplaceSpec
@@ -113,7 +115,12 @@ def good() -> list[Object]:
 @st.composite
 def crowds(draw: st.DrawFn) -> list[Object]:
     """A dozen objects that fit together or do not: most of them speak of one another."""
-    names = {kinds.NODE_SHARINGS: "bad-1", kinds.NODES: "bad-1", kinds.SHARING_POLICIES: "bad"}
+    names = {
+        kinds.NODE_SHARINGS: "bad-1",
+        kinds.NODES: "bad-1",
+        kinds.SHARING_POLICIES: "bad",
+        kinds.RESOURCE_QUOTAS: "gpusharing-bad",
+    }
     found: dict[tuple[Kind[Any], str], Object] = {}
     for number in range(12):
         kind = draw(st.sampled_from(WATCHED))
@@ -130,6 +137,8 @@ class Answer(NamedTuple):
     intents: Sequence[Intent]
     logged: Sequence[Mapping[str, Any]]
     store: Store
+    page: str
+    """Of metrics."""
 
 
 def begin() -> tuple[Store, Decider]:
@@ -152,7 +161,10 @@ def decided_on(objects: Sequence[Object]) -> Answer:
         for kind, value in objects:
             store.apply(kind, json.loads(json.dumps(value)))
         intents = decide(decider, now=NOW)
-    return Answer(intents, logged, store)
+        metrics = Metrics()
+        metrics.watch_figures(lambda: decider.figures)
+        page = metrics.exposition().decode()
+    return Answer(intents, logged, store, page)
 
 
 def of_good(intents: Sequence[Intent]) -> tuple[dict[str, NodeSharingSpec], dict[str, SharingPolicyStatus]]:
@@ -213,8 +225,10 @@ def test_a_thousand_hostile_objects_break_nothing_and_change_nothing_for_others(
     assert {(kind.kind, Object(kind, value).name) for kind, value in crowd} <= read | explained
     for intent in answer.intents:
         _is_explained(intent)
+    assert list(text_string_to_metric_families(answer.page))
     if not wants_good_nodes(answer):
         assert of_good(answer.intents) == ALONE
+        assert 'gpusharing_policy_gpus{policy="good",state="won"} 4.0' in answer.page
 
 
 def _is_explained(intent: Intent) -> None:

@@ -1,6 +1,7 @@
 """What platform teams see of their policies: on a real API server, with the operator as it runs in a cluster."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -285,9 +286,22 @@ async def test_each_condition_is_reached(
     try:
         await situation(they)
         await eventually(lambda: they.reason("p", type_), reason)
+        await eventually(lambda: metrics_say_the_same(operator, they), expected=True)
     finally:
         if situation is no_guards:
             await install(cluster)
+
+
+async def metrics_say_the_same(operator: Operator, they: Everybody) -> bool:
+    status = (await they.policy("p")).status
+    shown = await operator.metrics_of("p", "policy_condition")
+    gpus = await operator.metrics_of("p", "policy_gpus")
+    assert status.gpus is not None
+    return (
+        shown == {(one.reason, one.status, one.type): 1 for one in status.conditions}
+        and gpus.get(("won",), 0) == status.gpus.won
+        and gpus.get(("lost",), 0) == status.gpus.lost
+    )
 
 
 @pytest.mark.cluster
@@ -302,9 +316,12 @@ async def test_claims_are_told_what_a_policy_does_not_give_them_any_more(operato
     await they.edit_policy("gives", offers={"exclusive": None}, tenants=SEARCH)
     await eventually(lambda: they.generations("n1"), [2])
     assert await they.told("wants-all") == await they.told("wants-a-share") == []
+    await eventually(lambda: operator.metrics_of("gives", "pending_claims"), {("default", "NotPlaced"): 2})
     await they.agent_acts("n1")
     await eventually(lambda: they.told("wants-all"), ["Warning ModeNotOffered"])
     await eventually(lambda: they.told("wants-a-share"), ["Warning NotATenant"])
+    reasons = {("default", "ModeNotOffered"): 1, ("default", "NotATenant"): 1}
+    assert await operator.metrics_of("gives", "pending_claims") == reasons
 
 
 @pytest.mark.cluster
@@ -338,8 +355,35 @@ async def test_claims_of_before_the_quota_count(operator: Operator, they: Everyb
         "delete ResourceClaim younger in namespace default"
     )
     await eventually(verdicts, {"default/older": "Allowed", "default/younger": why})
+    assert await operator.metrics_of("few", "pending_claims") == {("default", "Denied"): 1}
     await they.leave("older")
     await eventually(verdicts, {"default/younger": "Allowed"})
+    assert await operator.metrics_of("few", "pending_claims") == {}
+
+
+@pytest.mark.cluster
+async def test_the_metrics_of_a_quota_are_what_kubernetes_counts(operator: Operator, they: Everybody) -> None:
+    await they.api.merge_patch(NAMESPACES, "default", {"metadata": {"labels": {"team": "search"}}})
+    await they.make_node("n1")
+    quota = {"quota": {"exclusive": 2, "timeSlicing": 1000}}
+    await they.apply_policy("limited", offers=SHARED | EXCLUSIVE, tenants=SEARCH | quota)
+    hard = {("default", "Exclusive"): 2, ("default", "TimeSlicing"): 1000}
+    await eventually(lambda: operator.metrics_of("limited", "quota_hard"), hard)
+    # The API server counts claims from the moment on at which it has seen the quota.
+    numbers = itertools.count()
+
+    async def is_counted() -> bool:
+        await they.make_claim(f"share-{next(numbers)}", "limited-timeslicing")
+        return bool(await used())
+
+    async def used() -> int:
+        quota = await they.api.get(RESOURCE_QUOTAS.as_json(), quota_name("limited"), namespace="default")
+        counts = quota.get("status", {}).get("used", {})
+        return int(counts.get("limited-timeslicing.deviceclass.resource.k8s.io/devices", 0))
+
+    await eventually(is_counted, expected=True)
+    counted = {("default", "TimeSlicing"): await used()}
+    await eventually(lambda: operator.metrics_of("limited", "quota_used"), counted)
 
 
 # ------------------------------------------------------------------------------------------------------- rollouts
@@ -402,6 +446,8 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
     policy = await they.policy("p")
     assert policy.status.nodes is not None
     assert (policy.status.nodes.held_back, policy.status.nodes.failing) == (16, 2)
+    progress = {("Ready",): 2, ("HeldBack",): 16, ("Failing",): 2}
+    await eventually(lambda: operator.metrics_of("p", "rollout_nodes"), progress)
     assert policy.status.last_ready == last_good
     assert {node: await they.generations(node) for node in NODES[4:]} == {node: [1] for node in NODES[4:]}
     # Mended, it goes on by itself, two at a time to the end.
@@ -412,6 +458,9 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
         await evict(they, NODES[number])
     await eventually(lambda: they.reason("p", "Progressing"), "Complete")
     await eventually(lambda: they.ready_reason("p"), "Ready")
+    assert await operator.metrics_of("p", "rollout_nodes") == {("Ready",): 20}
+    # Since it was started again.
+    assert await operator.metrics_of("p", "evictions_total") == {(): 17}
     again = (await they.policy("p")).status.last_ready
     assert again is not None
     assert again.spec["offers"] == {"timeSlicing": {"maxClients": 4}}

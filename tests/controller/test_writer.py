@@ -16,7 +16,7 @@ from building.snapshot import snapshot
 from controller.api_server import Answer, ApiServer, Request, status
 from gpusharing.api.meta import ObjectMeta, WholeMeta
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.api.sharing.node_spec import NodeSharingSpec
+from gpusharing.api.sharing.node_spec import NodeSharingSpec, PolicyReference
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import ClientCount, SharingPolicyStatus
 from gpusharing.controller import writer as module
@@ -26,6 +26,7 @@ from gpusharing.controller.watching import guards
 from gpusharing.controller.watching.following import WATCHED
 from gpusharing.controller.watching.store import Store
 from gpusharing.controller.writer import Writer
+from gpusharing.core.events.on_write import EVICT
 from gpusharing.core.intents import Create, Delete, Intent, Patch, PatchStatus, RecordEvent, ReplaceSpec, Stage, Target
 from gpusharing.kube.events import Events
 from gpusharing.kube.kinds import NODE_SHARINGS, NODES, SHARING_POLICIES, Kind
@@ -412,6 +413,32 @@ async def test_the_events_of_a_write_whose_answer_was_lost_are_recorded(
     assert len(server.asked("POST")) == len(reasons)
 
 
+@pytest.mark.parametrize(("code", "counted"), [(200, {"p": 1}), (409, {}), (504, {"p": 1})])
+async def test_an_eviction_counts_once_it_is_written(
+    *,
+    writer: Writer,
+    store: Store,
+    server: ApiServer,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    counted: dict[str, int],
+) -> None:
+    """Also where the answer was lost; not where somebody else wrote the object first."""
+    monkeypatch.setattr(module, "_BACKOFF", Backoff(60, 60))
+    write = evicting("n1")
+    seed(store, write.before)
+    server.answer = lambda request: kept(request) if request.method == "POST" or code == 200 else status(code, "No")
+    writer.want([write])
+    await until(lambda: server.asked("PUT"))
+    await until(lambda: metrics.figures.evictions or code != 200)
+    seed(store, _newer(write.before, spec=NodeSharingSpec() if code == 409 else write.spec))
+    for _ in range(2):
+        writer.want([])
+        await asyncio.sleep(0.1)
+    assert metrics.figures.evictions == counted
+
+
 def noticed(name: str) -> ReplaceSpec:
     event = RecordEvent(
         target=Target.RESOURCE_CLAIM,
@@ -423,6 +450,13 @@ def noticed(name: str) -> ReplaceSpec:
         occurrence="1",
     )
     return replace(replacing(name), notices=(event,))
+
+
+def evicting(name: str) -> ReplaceSpec:
+    write = noticed(name)
+    policy = PolicyReference(name="p", generation=2)
+    notices = tuple(replace(event, action=EVICT, policy=policy) for event in write.notices)
+    return replace(write, notices=notices)
 
 
 def _newer(item: Any, **half: Any) -> Any:

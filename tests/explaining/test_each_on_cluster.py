@@ -19,7 +19,10 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
 
 
 def brought_about() -> set[str]:
-    others = (HERE / "test_on_scheduler.py", HERE.parent / "node/test_explain.py")
+    others = [
+        HERE.parent / one
+        for one in ("explaining/test_on_scheduler.py", "node/test_explain.py", "top/test_on_cluster.py")
+    ]
     named = {code for path in others for code in re.findall(r'"(GSH\d{4})"', path.read_text())}
     of_plans = {case.finding.code for case in test_plans_on_cluster.CASES.values() if case.finding}
     return named | of_plans | test_on_cluster.CASES.keys()

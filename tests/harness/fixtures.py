@@ -14,6 +14,7 @@ import pytest_asyncio
 from harness import toolchain as programs
 from harness.cluster import Cluster
 from harness.controlplane import ControlPlane
+from harness.foreign_modules import Module, download
 from harness.installed_cluster import build_images
 from harness.node import node_unavailable_reason
 from harness.system import MissingProgramError, system_program
@@ -28,6 +29,7 @@ _PROGRAMS = {
     "unshare": "util-linux",
 }
 _PROGRAMS_OF_CLUSTERS = {"openssl": "openssl"}
+_PROGRAMS_OF_PAGES = {"chromium": "chromium"}
 _PROGRAMS_OF_NODES = {"busybox": "busybox-static", "ip": "iproute2", "nft": "nftables", "runc": "runc"}
 
 
@@ -44,6 +46,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     needed = dict(_PROGRAMS)
     if "toolchain" in fixtures:
         needed |= _PROGRAMS_OF_CLUSTERS
+    if "browser" in fixtures:
+        needed |= _PROGRAMS_OF_PAGES
     if os.geteuid() == 0 and any(item.get_closest_marker("node") for item in session.items):
         needed |= _PROGRAMS_OF_NODES
     try:
@@ -54,10 +58,13 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     builds = {
         "toolchain": programs.build,
         "nvidia_tools": programs.build_nvidia_tools,
-        "promtool": programs.build_promtool,
+        "prometheus": programs.build_prometheus,
+        "promtool": programs.build_prometheus,
         "helm": programs.build_helm,
+        "kueue": programs.build_kueue,
         "config_check": programs.build_config_check,
         "example_driver": programs.build_example_driver,
+        "foreign_modules": download,
         "images": build_images,
     }
     for name, build in builds.items():
@@ -114,15 +121,33 @@ def example_driver() -> Path:
 
 
 @pytest.fixture(scope="session")
+def prometheus() -> Path:
+    """The directory with `prometheus` and `promtool`."""
+    return programs.build_prometheus()
+
+
+@pytest.fixture(scope="session")
 def promtool() -> Path:
     """Prometheus' own program for tests of alerts."""
-    return programs.build_promtool()
+    return programs.build_prometheus() / "promtool"
 
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
     """Helm, of the newest major version."""
     return programs.build_helm()
+
+
+@pytest.fixture(scope="session")
+def foreign_modules() -> dict[Module, Path]:
+    """Folders with files of others."""
+    return download()
+
+
+@pytest.fixture(scope="session")
+def kueue() -> Path:
+    """The manager of Kueue."""
+    return programs.build_kueue()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -49,16 +50,10 @@ class _Module:
         return ["-trimpath", "-tags", self.tags, "-ldflags", f"-s -w {variables}{linker}"]
 
     def go_version(self) -> tuple[int, ...]:
-        return _numbers(self._in_go_mod(r"^go (\S+)$"))
+        return _numbers(_found_in(self.directory, r"^go (\S+)$"))
 
     def version(self) -> str:
-        return self._in_go_mod(rf"^(?:require|\t)\s*{re.escape(self.version_of)} (\S+)(?: // indirect)?$")
-
-    def _in_go_mod(self, pattern: str) -> str:
-        found = re.search(pattern, (self.directory / "go.mod").read_text(), re.MULTILINE)
-        if found is None:
-            raise ToolchainError(f"{self.directory}/go.mod has nothing like {pattern}")
-        return found[1]
+        return _version_in(self.directory, self.version_of)
 
 
 _MODULES = (
@@ -140,11 +135,14 @@ _EXAMPLE_DRIVER = _Module(
     version_variables={},
 )
 
-_PROMTOOL = _Module(
+_PROMETHEUS = _Module(
     directory=TOOLS / "prometheus",
-    packages={"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
+    packages={
+        "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+        "promtool": "github.com/prometheus/prometheus/cmd/promtool",
+    },
     version_of="github.com/prometheus/prometheus",
-    version_variables={},
+    version_variables={"github.com/prometheus/common/version.Version": "{version}"},
     # Half of it would be clients of clouds in which something to scrape might be found.
     tags="remove_all_sd",
 )
@@ -154,6 +152,13 @@ _HELM = _Module(
     packages={"helm": "helm.sh/helm/v4/cmd/helm"},
     version_of="helm.sh/helm/v4",
     version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
+)
+
+_KUEUE = _Module(
+    directory=TOOLS / "kueue",
+    packages={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+    version_of="sigs.k8s.io/kueue",
+    version_variables={"sigs.k8s.io/kueue/pkg/version.GitVersion": "{version}"},
 )
 
 
@@ -226,14 +231,54 @@ def build_example_driver() -> Path:
     return _programs([_EXAMPLE_DRIVER]) / "dra-example-kubeletplugin"
 
 
-def build_promtool() -> Path:
-    """Prometheus' own test of alerts; the first call takes some minutes."""
-    return _programs([_PROMTOOL]) / "promtool"
+def build_prometheus() -> Path:
+    """The directory with `prometheus`, which serves no pages, and `promtool`; the first call takes some minutes."""
+    return _programs([_PROMETHEUS])
 
 
 def build_helm() -> Path:
     """Helm, for the chart; the first call takes some minutes."""
     return _programs([_HELM]) / "helm"
+
+
+def downloaded(modules: Sequence[str]) -> dict[str, dict[str, str]]:
+    """What Go says of modules of others, of which files are read: by their names."""
+    with one_at_a_time():
+        listed = _run(_go(), "mod", "download", "-json", *modules, directory=TOOLS)
+    found = [json.loads(text) for text in re.split(r"(?<=^\})\n", listed, flags=re.MULTILINE) if text]
+    return {f"{one['Path']}@{one['Version']}": one for one in found}
+
+
+def build_kueue() -> Path:
+    """Kueue, which queues jobs; the first call takes some minutes."""
+    return _programs([_KUEUE]) / "kueue"
+
+
+def kueue_source() -> Path:
+    """The sources of Kueue, with the manifests of its CRDs, roles and webhooks."""
+    return _source(_KUEUE.directory, _KUEUE.version_of)
+
+
+def volcano_source() -> Path:
+    """The sources of Volcano, with the manifests of its CRDs. They need a module that no proxy has."""
+    return _source(TOOLS / "volcano", "volcano.sh/volcano")
+
+
+def _source(directory: Path, path: str) -> Path:
+    """Of a module that go.mod requires, as go.sum has it."""
+    version = _version_in(directory, path)
+    return Path(json.loads(_run(_go(), "mod", "download", "-json", f"{path}@{version}", directory=directory))["Dir"])
+
+
+def _version_in(directory: Path, path: str) -> str:
+    return _found_in(directory, rf"^(?:require|\t)\s*{re.escape(path)} (\S+)(?: // indirect)?$")
+
+
+def _found_in(directory: Path, pattern: str) -> str:
+    found = re.search(pattern, (directory / "go.mod").read_text(), re.MULTILINE)
+    if found is None:
+        raise ToolchainError(f"{directory}/go.mod has nothing like {pattern}")
+    return found[1]
 
 
 def _programs(modules: Sequence[_Module]) -> Path:

@@ -1,17 +1,25 @@
 """`kubectl apply --kustomize manifests/overlays/simulated`, as it is written: README's example runs, and neither the
 end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses a GPU, nor does a directory that is
-removed."""
+removed. A bundle of it answers as it does."""
 
-from collections.abc import AsyncIterator
+import json
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 import yaml
 
+from harness.commands import run
 from harness.eventually import eventually
 from harness.installed_cluster import NAMESPACE, ROOT, InstalledCluster
+from harness.workloads import policy, template
+from install.replay import said, written
 from install.running import mps_daemons, what_runs
+from node.test_modes import of_mps
 from node.user import AnyUser
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_scope="module")]
@@ -52,6 +60,7 @@ async def test_the_example_of_the_readme(user: AnyUser) -> None:
     await eventually(table_is_as_written)
     await user.apply(*(named(pod, f"sharer-{number}") for number in range(2, 10)))
     await user.running(8, pending=1)
+    await eventually(lambda: top_shows_what_agents_measure(user))
     for running in await user.pods("Running"):
         name = running["metadata"]["name"]
         assert "_SHARING=TimeSlicing" in await user.shell(name, "env", container="main")
@@ -59,6 +68,16 @@ async def test_the_example_of_the_readme(user: AnyUser) -> None:
     await user.delete("pods", "--all", "--grace-period=0")
     await user.nothing_prepared()
     await user.delete("sharingpolicies", "--all")
+
+
+async def top_shows_what_agents_measure(user: AnyUser) -> None:
+    """It asks them through the API server."""
+    command = [sys.executable, "-m", "gpusharing", "top", "-o", "json", "--kubeconfig", str(user.cluster.kubeconfig)]
+    found = json.loads(await run(command))
+    assert found["notes"] == []
+    holders = [holder for node in found["nodes"] for gpu in node["gpus"] for holder in gpu["holders"]]
+    assert [(one["mode"], one["ratio"], one.get("utilization")) for one in holders] == [("TimeSlicing", 0.25, 0.0)] * 8
+    assert [one["finding"]["code"] for one in found["waiting"]] == ["GSH0206"]
 
 
 async def agent_is_replaced(user: AnyUser, cluster: InstalledCluster) -> None:
@@ -128,6 +147,69 @@ async def test_nothing_disturbs_a_running_pod(user: AnyUser, cluster: InstalledC
         await user.wait(f"pod/after-{number}", "--for=condition=Ready")
         assert (await what_runs(user)).daemons == before.daemons, end.__name__
         await user.delete("pod", f"after-{number}", "--grace-period=0")
+
+
+async def test_a_bundle_says_what_the_cluster_says(user: AnyUser, cluster: InstalledCluster, tmp_path: Path) -> None:
+    """Pods use GPUs in two modes, one waits, and the agent was killed before."""
+    greedy = named(by_mps(), "greedy")
+    await user.apply(template("too-much", of_mps("500Gi", 10)))
+    greedy["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "too-much"}]
+    await user.apply(greedy)
+    bundle, wanted = tmp_path / "bundle.tar.gz", tmp_path / "wanted.yaml"
+    wanted.write_text(yaml.safe_dump(policy("all-modes", offers={"timeSlicing": {"maxClients": 2}})))
+    kubeconfig = f"--kubeconfig={cluster.kubeconfig}"
+    questions: list[tuple[str | Path, ...]] = [
+        *(("explain", "pod", name) for name in ("by-mps", "in-an-instance", "greedy")),
+        ("explain", "node", "node-1"),
+        ("explain", "gpu", "node-1/gpu-0"),
+        ("explain", "policy", "all-modes"),
+        ("plan", "-f", wanted),
+    ]
+
+    async def both_say_the_same() -> None:
+        files = written(bundle, kubeconfig)
+        assert "All was read." in files["README.txt"]
+        for question in questions:
+            assert said(*question, "--snapshot", bundle) == said(*question, kubeconfig)
+        assert holders(said("top", "--snapshot", bundle)) == holders(said("top", kubeconfig))
+        assert said("explain", "pod", "greedy", kubeconfig)[1]["findings"][0]["code"] == "GSH0204"
+
+    await eventually(both_say_the_same)
+    texts = written(bundle, kubeconfig)
+    agent = f"agents/node-1/{(await cluster.agent_pod())['metadata']['name']}"
+    assert "serving the kubelet" in texts[f"{agent}/log.txt"]
+    assert "serving the kubelet" in texts[f"{agent}/previous-log.txt"]
+    assert "gpusharing_" in texts[f"{agent}/metrics.txt"]
+    assert len([name for name in texts if name.startswith("operator/") and name.endswith("/metrics.txt")]) == 2
+
+    hidden = written(bundle, kubeconfig, "--anonymous")
+    assert hidden.keys() != texts.keys()
+    assert samples(hidden) == samples(texts)
+    everything = "\n".join((*hidden, *hidden.values()))
+    named_by_people = [
+        one["metadata"]["name"]
+        for kind in ("pods", "resourceclaims", "resourceclaimtemplates", "nodes", "sharingpolicies")
+        for one in (await user.get(kind, "--all-namespaces"))["items"]
+    ]
+    assert len(named_by_people) > 10
+    assert [name for name in named_by_people if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", everything)] == []
+    await user.delete("pod", "greedy", "--grace-period=0")
+
+
+def holders(top: Any) -> list[Any]:
+    """Not what they use at that moment, which agents measure."""
+    _, found = top
+    return [
+        (gpu["uuid"], gpu["modes"], gpu["ratio"], [one["claim"] for one in gpu["holders"]])
+        for node in found["nodes"]
+        for gpu in node["gpus"]
+    ]
+
+
+def samples(texts: Mapping[str, str]) -> set[str]:
+    """The names of metrics."""
+    pages = [text for name, text in texts.items() if name.endswith("/metrics.txt")]
+    return {re.split(r"[{ ]", line)[0] for page in pages for line in page.splitlines() if not line.startswith("#")}
 
 
 async def test_a_node_is_drained(user: AnyUser, cluster: InstalledCluster) -> None:

@@ -2,27 +2,23 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import promql_parser
 import pytest
 import yaml
-from prometheus_client.metrics import MetricWrapperBase
 
-from gpusharing.agent.metrics import catalogue
 from gpusharing.agent.metrics.claims import Reason
 from gpusharing.agent.settling.drift import Drifted
-from gpusharing.controller.metrics import Metrics, Result
+from gpusharing.controller.metrics import Result
 from harness.commands import run
 from harness.gpu_cluster import MANIFESTS
+from monitoring.expressions import ALERTS, MONITORING, RULES
+from monitoring.known_metrics import OF_THE_TARGET, known_metrics, nodes, selectors
 
-MONITORING: Final = MANIFESTS.parent / "components" / "monitoring"
 OPERATING: Final = MANIFESTS.parents[1] / "docs" / "operating.md"
-
-OF_THE_TARGET: Final = {"job", "instance", "namespace", "pod", "container", "node"}
-"""What Prometheus and the PodMonitor put beside a program's own labels."""
 
 VALUES: Final = {*Reason, *Drifted, *Result, "succeeded", "failed", "gpusharing-agent", "gpusharing-operator"}
 
@@ -31,44 +27,15 @@ def read(name: str) -> Any:
     return yaml.safe_load((MONITORING / name).read_text())
 
 
-SPEC: Final = read("prometheusrule.yaml")["spec"]
-RULES: Final = {rule["alert"]: rule for group in SPEC["groups"] for rule in group["rules"]}
-
-
-def known_metrics() -> dict[str, set[str]]:
-    """The labels of all that can be scraped, by names."""
-    known = {metric.name: set(metric.labels) for metric in catalogue.ALL}
-    for metric in vars(Metrics()).values():
-        if isinstance(metric, MetricWrapperBase):
-            for family in metric.describe():
-                name = f"{family.name}_total" if family.type == "counter" else family.name
-                known[name] = set(metric._labelnames)
-    return known | {"up": set()}
-
-
-def nodes(expression: str) -> list[Any]:
-    found: list[Any] = []
-    promql_parser.walk(promql_parser.parse(expression), found.append)
-    return found
-
-
-def selectors(expression: str) -> Iterator[promql_parser.VectorSelector]:
-    for node in nodes(expression):
-        if isinstance(node, promql_parser.MatrixSelector):
-            yield node.vector_selector
-        elif isinstance(node, promql_parser.VectorSelector):
-            yield node
-
-
 def grouped_by(expression: str) -> set[str] | None:
     """The labels that an aggregation leaves; None: all."""
     modifiers = [node.modifier for node in nodes(expression) if isinstance(node, promql_parser.AggregateExpr)]
     return set().union(*(modifier.labels if modifier else () for modifier in modifiers)) if modifiers else None
 
 
-@pytest.mark.parametrize("alert", RULES)
+@pytest.mark.parametrize("alert", ALERTS)
 def test_it_speaks_of_metrics_labels_and_values_that_there_are(alert: str) -> None:
-    known, expression = known_metrics(), RULES[alert]["expr"]
+    known, expression = known_metrics(), ALERTS[alert]["expr"]
     named = list(selectors(expression))
     assert named
     labels = set(OF_THE_TARGET)
@@ -82,9 +49,9 @@ def test_it_speaks_of_metrics_labels_and_values_that_there_are(alert: str) -> No
     assert (grouped_by(expression) or set()) <= labels
 
 
-@pytest.mark.parametrize("alert", RULES)
+@pytest.mark.parametrize("alert", ALERTS)
 def test_it_says_what_to_do_and_where_with_labels_that_it_has(alert: str) -> None:
-    rule = RULES[alert]
+    rule = ALERTS[alert]
     assert rule["labels"]["severity"] in {"critical", "warning"}
     assert set(rule["annotations"]) == {"summary", "description"}
     left = grouped_by(rule["expr"])
@@ -97,7 +64,7 @@ def test_it_says_what_to_do_and_where_with_labels_that_it_has(alert: str) -> Non
 
 
 def test_nothing_is_told_of_alerts_that_there_are_not() -> None:
-    assert set(re.findall(r"^\| `(GpuSharing\w+)` \|", OPERATING.read_text(), re.MULTILINE)) == set(RULES)
+    assert set(re.findall(r"^\| `(GpuSharing\w+)` \|", OPERATING.read_text(), re.MULTILINE)) == set(ALERTS)
 
 
 def test_pods_of_both_programs_are_scraped_where_they_serve_and_give_the_labels_that_alerts_use() -> None:
@@ -122,7 +89,7 @@ def test_pods_of_both_programs_are_scraped_where_they_serve_and_give_the_labels_
 @pytest.mark.cluster
 async def test_it_is_built_by_kustomize(toolchain: Path) -> None:
     built = list(yaml.safe_load_all(await run([toolchain / "kubectl", "kustomize", MONITORING])))
-    assert sorted(item["kind"] for item in built) == ["PodMonitor", "PrometheusRule"]
+    assert sorted(item["kind"] for item in built) == ["ConfigMap", "PodMonitor", "PrometheusRule"]
 
 
 class Case(NamedTuple):
@@ -201,7 +168,7 @@ CASES: Final = (
 
 
 def test_each_alert_has_data_on_which_it_fires_and_on_which_it_does_not() -> None:
-    assert {(case.alert, case.fires > 0) for case in CASES} == {(alert, fires) for alert in RULES for fires in (0, 1)}
+    assert {(case.alert, case.fires > 0) for case in CASES} == {(alert, fires) for alert in ALERTS for fires in (0, 1)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.what}")
@@ -217,14 +184,14 @@ def test_the_data_are_such_as_the_programs_tell(case: Case) -> None:
 @pytest.mark.slow
 async def test_prometheus_takes_them(promtool: Path, tmp_path: Path) -> None:
     rules = tmp_path / "rules.yaml"
-    rules.write_text(json.dumps(SPEC))
+    rules.write_text(json.dumps(RULES))
     await run([promtool, "check", "rules", "--lint=all", "--lint-fatal", rules])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.what}")
 async def test_it_fires_when_it_should(promtool: Path, tmp_path: Path, case: Case) -> None:
-    (tmp_path / "rules.yaml").write_text(json.dumps(SPEC))
+    (tmp_path / "rules.yaml").write_text(json.dumps(RULES))
     test = {
         "input_series": [{"series": series, "values": values} for series, values in case.series.items()],
         "promql_expr_test": [

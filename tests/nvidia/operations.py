@@ -197,5 +197,7 @@ OPERATIONS: Final = {
         lambda bed: bed.hardware.set_memory_limit(bed.whole, bed.cgroup, LIMIT),
         succeeded=is_limited,
     ),
+    "processes": Operation("processes", lambda bed: bed.hardware.processes(bed.whole)),
+    "utilization": Operation("utilization", lambda bed: bed.hardware.utilization(bed.whole, since=0)),
     "memory used": Operation("memory_use", lambda bed: bed.hardware.memory_use(bed.whole, bed.cgroup)),
 }

@@ -1,5 +1,6 @@
 """The cluster of a test is one in which nothing is left to do, and a snapshot of it is as good as itself."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -7,9 +8,15 @@ from typing import Any
 import pytest
 
 from gpusharing.api import names
+from gpusharing.api.dra import ResourceClaim
+from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.plan import Effect
+from gpusharing.core.claims.allocation import results
+from gpusharing.core.claims.share_ratio import Held, promises
+from gpusharing.core.devices.reported_models import reported
 from gpusharing.planning.deciding import Edit
 from gpusharing.planning.plan import Assumptions, plan
+from gpusharing.planning.state import decode
 from gpusharing.sharing_tests import new_cluster, pods
 from gpusharing.sharing_tests.cluster import SettledCluster
 from gpusharing.sharing_tests.form import Expectation, Outcome, Pods
@@ -91,6 +98,26 @@ def check_settled(world: World) -> None:
         allocation = (claim.get("status") or {}).get("allocation") or {"devices": {"results": []}}
         for result in allocation["devices"]["results"]:
             assert (result["pool"], result["device"]) in published, claim["metadata"]["name"]
+    check_promises(world)
+
+
+def check_promises(world: World) -> None:
+    """No GPU is promised more than once, whatever has become of policies under its claims."""
+    capacities = defaultdict[str, dict[str, Any]](dict)
+    held = defaultdict[tuple[str, int | None], list[Held]](list)
+    for one in world.slices:
+        found = {device["name"]: device["capacity"] for device in one["spec"].get("devices") or ()}
+        capacities[one["spec"]["nodeName"]] |= found
+    for claim in (decode(ResourceClaim, one) for one in world.claims):
+        for result in results(claim, names.DRIVER):
+            place = names.node_of_pool(result.pool), names.slot_of_device(result.device)
+            held[place].append(Held(result.device, result.consumed_capacity, bool(result.admin_access)))
+    for sharing in (decode(NodeSharing, one) for one in world.node_sharings):
+        for gpu in sharing.status.gpus:
+            node, divisible = sharing.metadata.name, reported(gpu, sharing.status.models)
+            made = promises(divisible, held[node, gpu.slot], capacities[node])
+            assert sum(one.ratio for one in made) <= 1
+            assert sum(one.memory_mib for one in made) <= divisible.memory_mib
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -79,6 +79,7 @@ SYMBOLS = {
     "nvmlDeviceGetPciInfo_v2",
     "nvmlDeviceGetPciInfo_v3",
     "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetProcessUtilization",
     "nvmlDeviceGetRemappedRows",
     "nvmlDeviceGetSerial",
     "nvmlDeviceGetSupportedEventTypes",
@@ -122,6 +123,7 @@ STRUCTURES = {
     "nvmlMemory_v2_t": nvml.c_nvmlMemory_v2_t,
     "nvmlPciInfo_t": nvml.nvmlPciInfo_t,
     "nvmlProcessInfo_t": nvml.c_nvmlProcessInfo_v2_t,
+    "nvmlProcessUtilizationSample_t": nvml.c_nvmlProcessUtilizationSample_t,
     "nvmlDeviceAddressingMode_t": nvml.c_nvmlDeviceAddressingMode_t,
     "nvmlGpuInstancePlacement_t": nvml.c_nvmlGpuInstancePlacement_t,
     "nvmlGpuInstanceProfileInfo_t": nvml.c_nvmlGpuInstanceProfileInfo_t,
@@ -278,6 +280,7 @@ def test_versions_need_room(library: ctypes.CDLL, symbol: str) -> None:
         ("nvmlDeviceGetVirtualizationMode", 1),
         ("nvmlDeviceGetAddressingMode", 1),
         ("nvmlDeviceGetComputeRunningProcesses_v3", 2),
+        ("nvmlDeviceGetProcessUtilization", 2),
     ],
 )
 def test_results_need_a_place(library: ctypes.CDLL, gpu: c_void_p, function: str, results: int) -> None:

@@ -11,6 +11,7 @@ from gpusharing.planning.deciding import Edit
 from gpusharing.planning.plan import plan
 from gpusharing.snapshots import file
 from gpusharing.snapshots.anonymous import anonymous
+from gpusharing.snapshots.pseudonyms import Pseudonyms
 from gpusharing.snapshots.world import World
 from planning.fleets import Fleet, mps, policy, time_slicing
 
@@ -18,7 +19,7 @@ SALT: Final = b"salt"
 SECRETS: Final = (
     "acme-research", "vision-team", "train-llama", "notebook-of-jane", "gpu-pool-berlin", "jane-doe", "batch-of-bob",
     "acme-first", "acme-second", "replica-of-jane", "secret-note",
-    "llama-of-acme", "big-gpu-of-jane",
+    "llama-of-acme", "big-gpu-of-jane", "node-of-berlin", "team-of-acme", "former-claim", "former-namespace",
 )  # fmt: skip
 
 
@@ -49,10 +50,20 @@ def world() -> World:
     fleet.pods[0]["spec"]["containers"] = [{"name": "llama-of-acme", "image": "none"}]
     fleet.claims[0]["spec"]["devices"]["requests"][0]["name"] = "big-gpu-of-jane"
     fleet.claims[0]["status"]["allocation"]["devices"]["results"][0]["request"] = "big-gpu-of-jane"
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-of-berlin"]}]}]
+    fleet.claims[0]["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+    fleet.pods[0]["spec"]["resourceClaims"] = [{"name": "gpu-0-mps", "resourceClaimName": "train-llama"}]
     opaque = {"driver": "example.com", "parameters": {"note": "secret-note"}}
     fleet.claims[0]["spec"]["devices"]["config"] = [{"opaque": opaque}]
+    fleet.pods[0]["spec"]["tolerations"] = [{"key": "dedicated", "operator": "Equal", "value": "team-of-acme"}]
     made = fleet.world()
-    return replace(made, nodes=[_renamed(node) for node in made.nodes])
+    first, *others = (_renamed(sharing) for sharing in made.node_sharings)
+    first["status"]["claims"] = [{"uid": "gone", "claim": "former-namespace/former-claim"}]
+    return replace(made, nodes=[_renamed(node) for node in made.nodes], node_sharings=[first, *others])
+
+
+def hidden(found: World, salt: bytes = SALT) -> World:
+    return anonymous(found, Pseudonyms.of(found, salt=salt, vocabulary={"waits", "for"}))
 
 
 def _renamed(value: Any) -> Any:
@@ -63,56 +74,66 @@ def test_no_name_stays() -> None:
     text = file.dumps(world())
     # Otherwise this shows nothing.
     assert [secret for secret in SECRETS if secret not in text] == []
-    hidden = file.dumps(anonymous(world(), salt=SALT))
-    assert [secret for secret in SECRETS if secret in hidden] == []
-    assert not re.search(r"\bnode-\d", re.sub(r"GPU-node-\d", "", hidden))
+    found = file.dumps(hidden(world()))
+    assert [secret for secret in SECRETS if secret in found] == []
+    assert not re.search(r"\bnode-\d", re.sub(r"GPU-node-\d", "", found))
 
 
 def test_what_is_kubernetes_own_stays() -> None:
-    hidden = anonymous(world(), salt=SALT)
-    assert {one["metadata"]["name"] for one in hidden.guards} == {one["metadata"]["name"] for one in world().guards}
-    known = {one["metadata"]["name"] for one in hidden.classes}
+    found = hidden(world())
+    assert {one["metadata"]["name"] for one in found.guards} == {one["metadata"]["name"] for one in world().guards}
+    known = {one["metadata"]["name"] for one in found.classes}
     assert {"gpu.nvidia.com", "mps.gpu.nvidia.com"} <= known
-    assert {one["spec"]["driver"] for one in hidden.slices} == {"gpu.nvidia.com"}
+    assert {one["spec"]["driver"] for one in found.slices} == {"gpu.nvidia.com"}
     # It is compared as a number.
-    assert {one["metadata"]["labels"]["gpus"] for one in hidden.nodes} == {"8"}
-    assert "default" in {one["metadata"]["name"] for one in hidden.namespaces}
+    assert {one["metadata"]["labels"]["gpus"] for one in found.nodes} == {"8"}
+    assert "default" in {one["metadata"]["name"] for one in found.namespaces}
 
 
 def test_the_same_word_is_the_same_everywhere() -> None:
-    hidden = anonymous(world(), salt=SALT)
-    namespace = hidden.claims[0]["metadata"]["namespace"]
-    assert namespace in {one["metadata"]["name"] for one in hidden.namespaces}
-    first = min(one["metadata"]["name"] for one in hidden.policies)
-    assert hidden.claims[0]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == f"{first}-mps"
-    assert {one["spec"]["pool"]["name"].partition("/")[2] for one in hidden.slices} == {first}
+    found = hidden(world())
+    namespace = found.claims[0]["metadata"]["namespace"]
+    assert namespace in {one["metadata"]["name"] for one in found.namespaces}
+    first = min(one["metadata"]["name"] for one in found.policies)
+    assert found.claims[0]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == f"{first}-mps"
+    assert {one["spec"]["pool"]["name"].partition("/")[2] for one in found.slices} == {first}
 
 
 def test_words_of_devices_stay() -> None:
-    hidden = anonymous(world(), salt=SALT)
+    found = hidden(world())
     types = {
-        device["attributes"]["type"]["string"] for one in hidden.slices for device in one["spec"].get("devices", ())
+        device["attributes"]["type"]["string"] for one in found.slices for device in one["spec"].get("devices", ())
     }
     assert types == {
         device["attributes"]["type"]["string"] for one in world().slices for device in one["spec"].get("devices", ())
     }
 
 
+def test_names_of_devices_stay() -> None:
+    """Commands read them, and some call a claim so."""
+    before, after = (
+        [device["name"] for one in found.slices for device in one["spec"].get("devices", ())]
+        for found in (world(), hidden(world()))
+    )
+    assert "gpu-0-mps" in before
+    assert before == after
+
+
 def test_words_depend_on_the_salt() -> None:
-    one, other = (anonymous(world(), salt=salt) for salt in (b"1", b"2"))
+    one, other = (hidden(world(), salt) for salt in (b"1", b"2"))
     assert one.policies[0]["metadata"]["name"] != other.policies[0]["metadata"]["name"]
 
 
 def test_the_order_of_names_stays() -> None:
-    before, after = world(), anonymous(world(), salt=SALT)
+    before, after = world(), hidden(world())
     names = [one["metadata"]["name"] for one in before.nodes]
-    hidden = [one["metadata"]["name"] for one in after.nodes]
-    assert sorted(range(3), key=names.__getitem__) == sorted(range(3), key=hidden.__getitem__)
+    found = [one["metadata"]["name"] for one in after.nodes]
+    assert sorted(range(3), key=names.__getitem__) == sorted(range(3), key=found.__getitem__)
 
 
 def test_plans_come_out_the_same() -> None:
     before = plan(world(), Edit(prunes=True))
-    after = plan(anonymous(world(), salt=SALT), Edit(prunes=True))
+    after = plan(hidden(world()), Edit(prunes=True))
     assert shape(before) == shape(after)
     assert shape(before)[0][Effect.WAITS] == 2
 

@@ -20,6 +20,7 @@ WORLD = World(
     taken_at="2026-11-20T07:00:00Z",
     unread={"claims": "forbidden"},
     only_namespace={"pods": "ml"},
+    served=("resource.k8s.io/v1",),
     **{one.field: [an_object(f"{one.plural}-1"), an_object(f"{one.plural}-2", namespace="ml")] for one in RESOURCES},
 )
 

@@ -18,7 +18,7 @@ def test_what_is_written_is_read_again() -> None:
         one.field: list(WORLD.of(one)) for one in RESOURCES
     }
     assert (found.minor, found.taken_at) == (WORLD.minor, WORLD.taken_at)
-    assert (found.unread, found.only_namespace) == (WORLD.unread, WORLD.only_namespace)
+    assert (found.unread, found.only_namespace, found.served) == (WORLD.unread, WORLD.only_namespace, WORLD.served)
     assert found.nodes[0] == WORLD.nodes[0]
     assert found.nodes[0:2] == list(WORLD.nodes)
 
@@ -29,7 +29,18 @@ def test_what_others_have_written_is_read_as_well(indent: int | None) -> None:
     assert lines.loads(text.encode()) == WORLD
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[", '{\n  "objects": {\n', '  "objects": {\n    "nodes": [\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[",
+        "[" * 100_000,
+        '{"a": ' * 100_000 + '\n  "objects": {',
+        '{\n  "objects": {\n',
+        '  "objects": {\n    "nodes": [\n',
+    ],
+)
 def test_other_files_are_refused(text: str) -> None:
     with pytest.raises(SnapshotError):
         lines.loads(text.encode())

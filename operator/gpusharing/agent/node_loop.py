@@ -19,6 +19,7 @@ from gpusharing.agent.health.node_health import NodeHealth
 from gpusharing.agent.inspection.survey import Survey
 from gpusharing.agent.kubelet.health_stream import HealthService
 from gpusharing.agent.problems import Problem
+from gpusharing.agent.publishing.instance_uuids import InstanceUuids
 from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.publishing.other_drivers import OtherDrivers
 from gpusharing.agent.publishing.publisher import Publisher, owner
@@ -117,6 +118,7 @@ class NodeLoop:
             records=records,
             gpus=gpus,
             health=health,
+            uuids=InstanceUuids(records, health, patience=gpus.patience),
             steps=steps,
             watches=watches,
             others=others,
@@ -209,7 +211,7 @@ class NodeLoop:
                 self._observed_generation = sharing.metadata.generation
             await self._report_in_time(sharing)
         look_again = (plan.look_again for plan in plans.values())
-        return min(self._health.changes_at, self._report_at, *look_again)
+        return min(self._health.changes_at, self._report_at, self._publisher.look_again, *look_again)
 
     def _plan(self, answers: Answers) -> Mapping[str, GpuPlan]:
         shown = self._publisher.shown()

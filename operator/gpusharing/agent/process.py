@@ -17,7 +17,8 @@ from gpusharing.agent.claims.parts import ClaimParts
 from gpusharing.agent.claims.recovery import ClaimRecovery
 from gpusharing.agent.claims.status import ClaimStatusWriter
 from gpusharing.agent.containers.cdi import CdiDirectory
-from gpusharing.agent.containers.device_metadata import MetadataFiles
+from gpusharing.agent.containers.device_metadata import METADATA, MetadataFiles
+from gpusharing.agent.containers.of_processes import ContainerClaims
 from gpusharing.agent.health.events import HealthEvents
 from gpusharing.agent.health.node_health import NodeHealth
 from gpusharing.agent.inspection.inspection import Inspection, parts_of
@@ -28,10 +29,11 @@ from gpusharing.agent.inspection.watch import Watch
 from gpusharing.agent.kubelet.health_stream import HealthService
 from gpusharing.agent.kubelet.server import PluginServer
 from gpusharing.agent.kubelet.service import DraService
+from gpusharing.agent.metrics.attribution import Attribution
 from gpusharing.agent.metrics.claims import ClaimMeter
-from gpusharing.agent.metrics.memory import WallMemory
 from gpusharing.agent.metrics.node import NodeMetrics, RecoveredGpus
 from gpusharing.agent.metrics.operations import OperationMeter
+from gpusharing.agent.metrics.use import ClaimUse
 from gpusharing.agent.node_loop import NodeLoop
 from gpusharing.agent.problems import DirectoryGoneError
 from gpusharing.agent.publishing.node_gpus import NodeGpus
@@ -157,7 +159,7 @@ async def _agent(arguments: argparse.Namespace) -> None:
             settler=settler,
             walls=walls,
             cdi=cdi,
-            metadata=MetadataFiles(arguments.state_dir / "metadata", names.DRIVER, sysfs=arguments.sysfs_root),
+            metadata=MetadataFiles(arguments.state_dir / METADATA, names.DRIVER, sysfs=arguments.sysfs_root),
             unallocated=health.unallocated,
             start=start,
             steps=steps,
@@ -237,7 +239,18 @@ async def _agent(arguments: argparse.Namespace) -> None:
             internal_errors=internal_errors.counts,
             unreadables=api.unreadables.counts,
             recovery=recovered,
-            memory=WallMemory(hardware, records, walls, arguments.sysfs_root / CGROUPS),
+            attribution=Attribution(
+                node=arguments.node_name, records=records, gpus=gpus, withheld=health.withheld, steps=others
+            ),
+            use=ClaimUse(
+                node=arguments.node_name,
+                hardware=hardware,
+                records=records,
+                walls=walls,
+                claims=ContainerClaims(arguments.state_dir / METADATA),
+                cgroups=arguments.sysfs_root / CGROUPS,
+                steps=others,
+            ),
             metered=(*claims.families, *operations.families),
         )
         pages = endpoints.pages(

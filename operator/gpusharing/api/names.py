@@ -1,7 +1,7 @@
 """Every name that crosses a process border, spelled once."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -11,6 +11,10 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 DRIVER: Final = "gpu.nvidia.com"
+# The device classes that are for everybody. They are part of the installation.
+INSTALLED_CLASSES: Final = frozenset(
+    {"gpu.nvidia.com", "mig.nvidia.com", "timeslicing.gpu.nvidia.com", "mps.gpu.nvidia.com"}
+)
 
 # A policy's name becomes part of the names of its classes, which are names of extended resources too: 63 characters,
 # less "-timeslicing".
@@ -41,6 +45,15 @@ CLOSING_GUARD: Final = "gpusharing-closing"
 # On objects that the operator makes and takes away again.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 OPERATOR: Final = "gpusharing-operator"
+AGENT: Final = "gpusharing-agent"
+PROGRAM_LABEL: Final = "app.kubernetes.io/name"
+"""Of the pods of both programs, and of their DaemonSet and Deployment."""
+
+
+def program_of(labels: Mapping[str, str]) -> str | None:
+    """OPERATOR, AGENT, or none of them."""
+    name = labels.get(PROGRAM_LABEL)
+    return name if name in {OPERATOR, AGENT} else None
 
 
 class Sharing(StrEnum):

@@ -164,14 +164,11 @@ def _policy(client: Client, policy: Json) -> "Explained":
 
 
 def _of_file(args: argparse.Namespace, kind: str, name: str) -> "Explained":
+    from gpusharing.cli.snapshot_file import read_snapshot  # noqa: PLC0415
     from gpusharing.explaining import claims, pods  # noqa: PLC0415
     from gpusharing.explaining.scene import Scene  # noqa: PLC0415
-    from gpusharing.snapshots.file import SnapshotError, loads  # noqa: PLC0415
 
-    try:
-        world = loads(args.snapshot.read_text())
-    except (OSError, SnapshotError) as error:
-        raise CommandError(f"snapshot {args.snapshot}: {error}") from error
+    world = read_snapshot(args.snapshot)
     scene = Scene.of_file(world)
     namespace = args.namespace or "default"
     match kind:

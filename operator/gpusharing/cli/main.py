@@ -8,20 +8,24 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpusharing import __version__
-from gpusharing.cli.exits import CommandError
+from gpusharing.cli.exits import FAILED, CommandError
 
 # Each command lives in a module that is imported only when it is the one that runs: the agent's node pays for nothing
 # of the operator's, and needs none of its packages installed.
 _COMMANDS: Final = {
     "operator": ("gpusharing.controller.command", "decide how the cluster's GPUs are shared"),
     "agent": ("gpusharing.agent.command", "share the GPUs of one node"),
+    "bundle": ("gpusharing.cli.bundle", "pack objects, Events, logs and metrics for a bug report"),
     "completion": ("gpusharing.cli.completion", "print what a shell needs to complete commands and options"),
     "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
     "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),
+    "export": ("gpusharing.cli.export", "print what Kueue or Volcano has to know of policies"),
     "forecast": ("gpusharing.cli.forecast", "show what a node that does not exist yet would publish"),
     "plan": ("gpusharing.cli.plan", "show what a change of policies would do"),
     "snapshot": ("gpusharing.cli.snapshot", "write the state of a cluster into a file"),
     "test": ("gpusharing.cli.test", "test policies without a cluster"),
+    "top": ("gpusharing.cli.top.command", "show which pods are on which GPU, and which wait"),
+    "ui": ("gpusharing.cli.ui.command", "show which pods are on which GPU, as a page in the browser"),
     "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }
@@ -46,6 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = parser.parse_args(given)
     try:
         code = parsed.run(parsed)
+        sys.stdout.flush()
     except CommandError as error:
         sys.exit(f"gpusharing: {error}")
+    except BrokenPipeError:
+        # `| head` has seen enough. What is still in the buffer goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
     sys.exit(code)

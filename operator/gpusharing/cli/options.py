@@ -8,6 +8,7 @@ from typing import Any, Final
 TABLE: Final = "table"
 JSON: Final = "json"
 YAML: Final = "yaml"
+CSV: Final = "csv"
 
 
 def add_command(
@@ -60,5 +61,8 @@ def add_ignore(parser: argparse.ArgumentParser) -> None:
 
 def add_snapshot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--snapshot", type=Path, metavar="FILE", help="read this file of `gpusharing snapshot`, and no cluster"
+        "--snapshot",
+        type=Path,
+        metavar="FILE",
+        help="read this file of `gpusharing snapshot` or `gpusharing bundle`, and no cluster",
     )

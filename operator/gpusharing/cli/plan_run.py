@@ -6,19 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from gpusharing.cli import exits, options
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.manifests import read_sources
+from gpusharing.cli.manifests import read_objects
 from gpusharing.cli.output import Screen, Style, as_json
 from gpusharing.cli.snapshot import read_world
-from gpusharing.findings.finding import Severity
+from gpusharing.cli.snapshot_file import read_snapshot
 from gpusharing.planning import reports
 from gpusharing.planning.changes import Plan
 from gpusharing.planning.deciding import Edit
 from gpusharing.planning.plan import REQUIRED, Assumptions, plan, without
-from gpusharing.snapshots import lines
-from gpusharing.snapshots.file import SnapshotError
 from gpusharing.snapshots.world import World
-from gpusharing.validating.reports import text as finding_in_words
-from gpusharing.validating.validation import validate
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,14 +39,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _edit(files: Sequence[str], *, prunes: bool) -> Edit:
-    validation = validate(read_sources(files))
-    wrong = [one for one in validation.findings if one.finding.entry.severity is Severity.ERROR]
-    if wrong:
-        first = wrong[0]
-        more = f" (and {len(wrong) - 1} more: run `gpusharing validate`)" if len(wrong) > 1 else ""
-        raise CommandError(f"{first.file}:{first.mark.line}:{first.mark.column}: {finding_in_words(first)}{more}")
-    policies = [one for one in validation.objects if one["kind"] == "SharingPolicy"]
-    namespaces = [one for one in validation.objects if one["kind"] == "Namespace"]
+    objects = read_objects(files)
+    policies = [one for one in objects if one["kind"] == "SharingPolicy"]
+    namespaces = [one for one in objects if one["kind"] == "Namespace"]
     if not policies and not namespaces and not prunes:
         raise CommandError(f"{', '.join(files)}: no SharingPolicy; to plan the deletion of all, use --prune")
     return Edit(policies=policies, namespaces=namespaces, prunes=prunes)
@@ -59,12 +50,7 @@ def _edit(files: Sequence[str], *, prunes: bool) -> Edit:
 def _world(arguments: argparse.Namespace) -> World:
     if arguments.snapshot is None:
         return read_world(arguments.kubeconfig, arguments.context)
-    try:
-        return lines.loads(arguments.snapshot.read_bytes())
-    except OSError as error:
-        raise CommandError(f"{arguments.snapshot}: {error.strerror or error}") from error
-    except SnapshotError as error:
-        raise CommandError(f"{arguments.snapshot}: {error}") from error
+    return read_snapshot(arguments.snapshot)
 
 
 def _printed(found: Plan, output: str) -> str:

@@ -14,10 +14,12 @@ from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, decode_list, read
 from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.cli.vocabulary import vocabulary
 from gpusharing.snapshots import file
 from gpusharing.snapshots.anonymous import anonymous
 from gpusharing.snapshots.lean import lean
 from gpusharing.snapshots.lines import Lines
+from gpusharing.snapshots.pseudonyms import Pseudonyms
 from gpusharing.snapshots.world import DAEMON_SETS, EVENTS, POD_GROUPS, RESOURCES, Json, Resource, World
 
 _LEFT_OUT: Final = frozenset({EVENTS, DAEMON_SETS, POD_GROUPS})
@@ -45,7 +47,7 @@ def register(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     world = read_world(arguments.kubeconfig, arguments.context)
     if arguments.anonymous:
-        world = anonymous(world, salt=os.urandom(16))
+        world = anonymous(world, Pseudonyms.of(world, salt=os.urandom(16), vocabulary=vocabulary()))
     text = file.dumps(world)
     for field, reason in sorted(world.unread.items()):
         print(f"{field}: not in the snapshot: {reason}", file=sys.stderr)

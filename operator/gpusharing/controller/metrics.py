@@ -18,6 +18,8 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from gpusharing.controller.figures_metrics import FiguresCollector
+from gpusharing.core.figures.figures import Figures
 from gpusharing.core.intents import Intent
 from gpusharing.kube.kinds import Kind
 from gpusharing.kube.unreadable import Unreadables
@@ -57,6 +59,8 @@ class Metrics:
         self._registry = CollectorRegistry()
         self.unreadables = Unreadables()
         self._registry.register(_UnreadableObjects(self.unreadables.counts))
+        self.figures = FiguresCollector()
+        self._registry.register(self.figures)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         self._decisions = Counter(
@@ -145,6 +149,14 @@ class Metrics:
 
     def recorded(self, result: EventResult) -> None:
         self._events.labels(result=result).inc()
+
+    def evicting(self, claims: Mapping[str, int]) -> None:
+        """By policy, claims whose eviction has begun."""
+        self.figures.evictions.update(claims)
+
+    def watch_figures(self, figures: Callable[[], Figures | None]) -> None:
+        """None while this replica stands by."""
+        self.figures.read = figures
 
     def watch_failing(self, kinds: Iterable[str], count: Callable[[str], int]) -> None:
         for kind in kinds:

@@ -147,6 +147,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
         watches.on_recovery = tenants.ask_again
         _measure_closing(metrics, closing)
         async with elector.leading():
+            metrics.watch_figures(lambda: decider.figures if elector.leads else None)
             if rules is not None:
                 writer.write_as(Target.DEVICE_TAINT_RULE, rules)
             watched = (*WATCHED, *([rules] if rules else []))

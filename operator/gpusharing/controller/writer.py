@@ -19,6 +19,7 @@ from gpusharing.controller.metrics import Metrics, Result
 from gpusharing.controller.targets import KINDS
 from gpusharing.controller.watching.store import Store
 from gpusharing.core.events.policy_events import draining_events, status_events
+from gpusharing.core.figures.evictions import evictions
 from gpusharing.core.intents import (
     Create,
     Delete,
@@ -307,7 +308,7 @@ class Writer:
                 body = {"metadata": before.metadata.for_update(), "spec": spec.to_json()}
                 # Of thousands of nodes at once: what became of them is read once, as the watch tells it.
                 await self._api.put(NODE_SHARINGS, before.metadata.name, body)
-                self._record(_events(intent))
+                self._tell(intent)
             case PatchStatus(before=before, status=status):
                 patch = {
                     "metadata": {"resourceVersion": before.metadata.resource_version},
@@ -315,7 +316,7 @@ class Writer:
                 }
                 policy = await self._api.merge_patch(kind, before.metadata.name, patch, subresource="status")
                 self._store.apply_written(kind, policy)
-                self._record(_events(intent))
+                self._tell(intent)
             case Create(body=body):
                 namespace = body["metadata"].get("namespace", "")
                 self._store.apply_created(kind, await self._api.create(kind, body, namespace))
@@ -337,7 +338,7 @@ class Writer:
     def _confirm(self, pending: _Pending) -> None:
         """Where another decision comes because the write without an answer was made: its Events belong to it."""
         if pending.unconfirmed is not None and self._is_written(pending.unconfirmed):
-            self._record(_events(pending.unconfirmed))
+            self._tell(pending.unconfirmed)
             pending.unconfirmed = None
 
     def _is_written(self, intent: Intent) -> bool:
@@ -348,6 +349,12 @@ class Writer:
         if there is None or there.metadata.uid != before.uid:
             return False
         return bool(there.spec == intent.spec if isinstance(intent, ReplaceSpec) else there.status == intent.status)
+
+    def _tell(self, intent: Intent) -> None:
+        """It is written."""
+        events = _events(intent)
+        self._metrics.evicting(evictions(events))
+        self._record(events)
 
     def _record(self, events: Iterable[RecordEvent]) -> None:
         for event in events:

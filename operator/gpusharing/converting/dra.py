@@ -4,6 +4,7 @@ from typing import Final
 
 from ruamel.yaml.comments import CommentedMap
 
+from gpusharing.api import names
 from gpusharing.converting import opaque
 from gpusharing.converting.fields import Field
 from gpusharing.converting.moving import gather, spread, take
@@ -26,7 +27,6 @@ _OF_EXACTLY: Final = (
     "capacity",
     "derivedAttributes",
 )
-_INSTALLED_CLASSES: Final = ("gpu.nvidia.com", "mig.nvidia.com", "timeslicing.gpu.nvidia.com", "mps.gpu.nvidia.com")
 
 
 def to_v1(document: Field) -> None:
@@ -66,7 +66,7 @@ def renew_configs(document: Field) -> bool:
 
 
 def warn_of_installed_class(name: Field) -> None:
-    if name.text in _INSTALLED_CLASSES:
+    if name.text in names.INSTALLED_CLASSES:
         name.warn(
             f"manifests/base installs class {name.text}, and its selectors exclude devices that are being withdrawn",
             "delete this document where this project is installed",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from gpusharing.api import names
 from gpusharing.core.allocate.requests import Claim
 from gpusharing.explaining import wording
 from gpusharing.explaining.scene import Scene
@@ -10,8 +11,6 @@ from gpusharing.findings import waiting
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.snapshots.world import Json
 
-_NAME: Final = "app.kubernetes.io/name"
-_AGENT: Final = "gpusharing-agent"
 _NAMESPACE: Final = "gpusharing-system"
 
 
@@ -33,7 +32,7 @@ def missing(scene: Scene, about: Reference) -> list[Finding]:
             about,
             nodes=wording.some(sorted(nodes)),
             why=problem,
-            remedy=f"See `kubectl -n {_NAMESPACE} describe pods -l {_NAME}={_AGENT}`, and its log.",
+            remedy=f"See `kubectl -n {_NAMESPACE} describe pods -l {names.PROGRAM_LABEL}={names.AGENT}`, and its log.",
         )
         for problem, nodes in sorted(found.items())
     ]
@@ -55,11 +54,15 @@ def missing(scene: Scene, about: Reference) -> list[Finding]:
 
 
 def _daemon_sets(scene: Scene) -> list[Json]:
-    return [one for one in scene.world.daemon_sets if (one["metadata"].get("labels") or {}).get(_NAME) == _AGENT]
+    return [one for one in scene.world.daemon_sets if _is_of_agent(one)]
 
 
 def _agents(scene: Scene) -> list[Json]:
-    return [one for one in scene.world.pods if (one["metadata"].get("labels") or {}).get(_NAME) == _AGENT]
+    return [one for one in scene.world.pods if _is_of_agent(one)]
+
+
+def _is_of_agent(one: Json) -> bool:
+    return names.program_of(one["metadata"].get("labels") or {}) == names.AGENT
 
 
 def _node(pod: Json) -> str:

@@ -32,7 +32,7 @@ class Scene:
     """Of all namespaces, or of those that may be read."""
     driver: str = names.DRIVER
     served: Sequence[str] = ()
-    """Versions of resource.k8s.io that the API server serves, if somebody asked."""
+    """As those of the World."""
     read_node_sharing: Callable[[str], Json | None] | None = None
     """Reads one of them when it is needed; None: the World has those that there are."""
 
@@ -40,6 +40,7 @@ class Scene:
     def of_file(cls, world: World) -> "Scene":
         return cls(
             world=world,
+            served=world.served,
             nodes=lean.Lean(lean.Node).of_objects(world.nodes),
             slices=lean.Lean(lean.Slice).of_objects(world.slices),
             visible_claims=lean.Lean(lean.Claim).of_objects(world.claims),

@@ -11,4 +11,18 @@ NOT_READ: Final = Entry(
     sentence="{resource} may not be read, so {missing}.",
     remedy="Ask an administrator for the right to list {resource}.",
 )
-ENTRIES: Final = (NOT_READ,)
+NOT_INSTALLED: Final = Entry(
+    code="GSH0102",
+    severity=Severity.WARNING,
+    title="GPU sharing is not installed",
+    sentence="The API server does not serve {resource}, so {missing}.",
+    remedy="Install the operator: `kubectl apply -k manifests/base` in its repository.",
+)
+NOT_MEASURED: Final = Entry(
+    code="GSH0103",
+    severity=Severity.INFO,
+    title="Use is not measured",
+    sentence="Memory used and utilization are not known: {why}.",
+    remedy="{remedy}",
+)
+ENTRIES: Final = (NOT_READ, NOT_INSTALLED, NOT_MEASURED)

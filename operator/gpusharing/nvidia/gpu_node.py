@@ -6,12 +6,13 @@ kind says what to do, and whose message names the GPU. No operation waits longer
 the driver hangs, it and all that follow fail with a DriverHungError, at once, until the driver answers again.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.nvidia.errors import DriverHungError
-from gpusharing.nvidia.facts import Change, DeviceNode, GpuInstance, Inventory, MigMode, MigPlace, MigState
+from gpusharing.nvidia.facts import Change, DeviceNode, GpuInstance, GpuProcess, Inventory, MigMode, MigPlace, MigState
 from gpusharing.nvidia.gpu_event import GpuEvent
 from gpusharing.nvidia.memory_walls import MemoryLimit, MemoryUse, MemoryWall
 from gpusharing.nvidia.mps.daemon import MpsDaemon, MpsSetup
@@ -90,3 +91,10 @@ class GpuNode(Protocol):
 
     async def memory_use(self, uuid: str, cgroup: Path) -> MemoryUse | None:
         """None where the cgroup has no limit: then nobody counts what it uses."""
+
+    async def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
+        """All that use the GPU or an instance of it, by the numbers of the host's PID namespace."""
+
+    async def utilization(self, uuid: str, *, since: float) -> Mapping[int, float] | None:
+        """By process, which part of the GPU's time it has used since this moment of the clock; those that have used
+        none are not there. None: the driver does not know, as with MIG."""

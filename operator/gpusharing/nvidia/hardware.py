@@ -1,7 +1,7 @@
 """The GPUs of this node, through NVIDIA's driver."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from gpusharing.nvidia.facts import (
     Change,
     DeviceNode,
     GpuInstance,
+    GpuProcess,
     GpuState,
     Inventory,
     MigMode,
@@ -43,6 +44,7 @@ from gpusharing.nvidia.nvml import (
     destruction,
     memory_limits,
     mig_mode,
+    processes,
     suitability,
 )
 from gpusharing.nvidia.nvml.events import EventWatch
@@ -174,6 +176,12 @@ class Hardware(GpuNode):
 
     async def memory_use(self, uuid: str, cgroup: Path) -> MemoryUse | None:
         return await self._ask(uuid, lambda gpu: memory_limits.read(gpu, cgroup))
+
+    async def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
+        return await self._ask(uuid, processes.read)
+
+    async def utilization(self, uuid: str, *, since: float) -> Mapping[int, float] | None:
+        return await self._ask(uuid, lambda gpu: processes.utilization(gpu, int(since * 1e6)))
 
     async def _gpu_state(self, slot: Slot, count: Count) -> GpuState | BrokenGpu:
         return await self._threads.do(lambda: self._inventory.read(slot, count), gpu=slot.uuid)

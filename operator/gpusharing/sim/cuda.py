@@ -30,6 +30,8 @@ class Options:
     gpu: str | None = None
     """An index, or the UUID of a GPU or a MIG device."""
     memory: str = "256M"
+    utilization: int = 0
+    """Percent of the GPU that its work keeps busy."""
     mps_pipe: Path | None = None
     cgroup: Path | None = None
     """Is held to the limits of this cgroup instead of its own."""
@@ -77,6 +79,7 @@ def command(node: SimNode, options: Options) -> list[str]:
     arguments = {
         "--gpu": options.gpu,
         "--memory": options.memory,
+        "--utilization": options.utilization,
         "--mps-pipe": options.mps_pipe,
         "--cgroup": options.cgroup,
         "--dev": options.dev,

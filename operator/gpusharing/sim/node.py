@@ -119,8 +119,11 @@ class SimNode:
         with store.locked(self.state) as state:
             return Quirk(state.quirks)
 
-    def start_process(self, uuid: str, pid: int, memory: int, kind: ProcessKind = ProcessKind.COMPUTE) -> None:
-        """A process takes memory of a GPU or MIG device, and NVML lists it until it is stopped. None is started."""
+    def start_process(
+        self, uuid: str, pid: int, memory: int, kind: ProcessKind = ProcessKind.COMPUTE, *, utilization: int = 0
+    ) -> None:
+        """A process takes memory of a GPU or MIG device, and NVML lists it until it is stopped. None is started.
+        `utilization`: percent of the GPU that its work keeps busy."""
         with store.locked(self.state) as state:
             device = find_device(state, uuid)
             gpu = state.gpus[device.gpu]
@@ -134,6 +137,7 @@ class SimNode:
                 raise SimError(f"{uuid} cannot have more than {len(gpu.processes)} processes")
             slot.kind = kind
             slot.memory = memory
+            slot.sm_utilization = utilization
             slot.gpu_instance = device.gpu_instance
             slot.compute_instance = device.compute_instance
             slot.watched = False

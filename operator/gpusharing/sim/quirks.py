@@ -24,6 +24,7 @@ class Quirk(IntFlag):
     VGPU_GUEST = auto()
     SELINUX = auto()
     LATE_UVM = auto()
+    ODD_SAMPLES = auto()
 
     @property
     def option(self) -> str:

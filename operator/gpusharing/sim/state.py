@@ -118,6 +118,8 @@ class ProcessState(ctypes.Structure):
     gpu_instance: U32
     compute_instance: U32
     watched: U32
+    # In percent: how much of the GPU it would keep busy by itself.
+    sm_utilization: U32
     memory: U64
     # Its own first, then those above it.
     cgroups: Annotated[ctypes.Array[CgroupState], CgroupState * 6]

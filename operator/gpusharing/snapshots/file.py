@@ -16,6 +16,21 @@ class SnapshotError(Exception):
 def to_json(world: World) -> dict[str, Any]:
     """Fields without objects are left out. Of metadata, what only the API server uses is left out, too."""
     lists = {one.field: [_lean(item) for item in world.of(one)] for one in RESOURCES if world.of(one)}
+    return {**_head(world), "objects": lists}
+
+
+def dumps(world: World) -> str:
+    """One object a line, so that two snapshots can be compared. Objects that are lines are decoded one at a time."""
+    lists = [
+        f'    "{one.field}": [\n' + ",\n".join(f"      {_compact(_lean(item))}" for item in world.of(one)) + "\n    ]"
+        for one in RESOURCES
+        if world.of(one)
+    ]
+    head = "".join(f'  "{name}": {_compact(part)},\n' for name, part in _head(world).items())
+    return f"{{\n{head}" + '  "objects": {\n' + ",\n".join(lists) + "\n  }\n}\n"
+
+
+def _head(world: World) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -23,20 +38,8 @@ def to_json(world: World) -> dict[str, Any]:
         "takenAt": world.taken_at,
         **({"unread": dict(world.unread)} if world.unread else {}),
         **({"onlyNamespace": dict(world.only_namespace)} if world.only_namespace else {}),
-        "objects": lists,
+        **({"served": list(world.served)} if world.served else {}),
     }
-
-
-def dumps(world: World) -> str:
-    """One object a line, so that two snapshots can be compared."""
-    value = to_json(world)
-    objects = value.pop("objects")
-    lists = [
-        f'    "{name}": [\n' + ",\n".join(f"      {_compact(item)}" for item in items) + "\n    ]"
-        for name, items in objects.items()
-    ]
-    head = "".join(f'  "{name}": {_compact(part)},\n' for name, part in value.items())
-    return f"{{\n{head}" + '  "objects": {\n' + ",\n".join(lists) + "\n  }\n}\n"
 
 
 def loads(text: str) -> World:
@@ -65,6 +68,7 @@ def from_json(value: Any) -> World:
         taken_at=str(value.get("takenAt") or ""),
         unread=dict(value.get("unread") or {}),
         only_namespace=dict(value.get("onlyNamespace") or {}),
+        served=tuple(str(one) for one in value.get("served") or ()),
         **objects,
     )
 
@@ -72,12 +76,14 @@ def from_json(value: Any) -> World:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError as error:
+        raise SnapshotError("nested too deeply") from error
     except ValueError:
         import yaml  # noqa: PLC0415 (most snapshots are JSON, and do without the parser)
 
         try:
             return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 (a safe one)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise SnapshotError(f"neither JSON nor YAML: {error}") from error
 
 

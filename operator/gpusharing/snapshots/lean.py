@@ -10,6 +10,7 @@ from gpusharing.api import names
 from gpusharing.snapshots.world import (
     CLAIMS,
     DAEMON_SETS,
+    EVENTS,
     NAMESPACES,
     NODES,
     PODS,
@@ -44,6 +45,20 @@ _POD_SPEC: Final = (
 )
 _POD_STATUS: Final = ("phase", "conditions", "resourceClaimStatuses", "extendedResourceClaimStatus")
 _CONTAINER: Final = ("name", "resources", "restartPolicy")
+_CONTAINER_STATUS: Final = ("name", "ready", "started", "restartCount", "state", "lastState")
+_EVENT: Final = (
+    "apiVersion",
+    "kind",
+    "involvedObject",
+    "reason",
+    "message",
+    "type",
+    "count",
+    "firstTimestamp",
+    "lastTimestamp",
+    "eventTime",
+    "series",
+)
 
 
 def lean(resource: Resource, item: Json) -> Json:
@@ -51,7 +66,7 @@ def lean(resource: Resource, item: Json) -> Json:
     match resource:
         case _ if resource == PODS:
             kept["spec"] = _pod_spec(item.get("spec") or {})
-            kept["status"] = _some(item.get("status") or {}, _POD_STATUS)
+            kept["status"] = _some(item.get("status") or {}, _POD_STATUS) | _containers_of_program(item)
         case _ if resource == NODES:
             kept["spec"] = _some(item.get("spec") or {}, ("taints", "unschedulable"))
             kept["status"] = _some(item.get("status") or {}, ("conditions", "allocatable"))
@@ -60,7 +75,9 @@ def lean(resource: Resource, item: Json) -> Json:
         case _ if resource == CLAIMS:
             kept["status"] = _some(item.get("status") or {}, ("allocation", "reservedFor"))
         case _ if resource == DAEMON_SETS:
-            kept["spec"] = {"selector": (item.get("spec") or {}).get("selector") or {}}
+            kept["spec"] = _daemon_set_spec(item.get("spec") or {})
+        case _ if resource == EVENTS:
+            kept = {**_some(item, _EVENT), "metadata": kept["metadata"]}
     return kept
 
 
@@ -75,6 +92,22 @@ def _pod_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
         name: [_some(one, _CONTAINER) for one in spec.get(name) or ()]
         for name in ("initContainers", "containers")
         if name == "containers" or spec.get(name)
+    }
+
+
+def _containers_of_program(pod: Json) -> dict[str, Any]:
+    """Why it does not run, and how often it was started."""
+    if names.program_of(pod["metadata"].get("labels") or {}) is None:
+        return {}
+    found = (pod.get("status") or {}).get("containerStatuses") or ()
+    return {"containerStatuses": [_some(one, _CONTAINER_STATUS) for one in found]}
+
+
+def _daemon_set_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    pod = (spec.get("template") or {}).get("spec") or {}
+    return {
+        "selector": spec.get("selector") or {},
+        "template": {"spec": _some(pod, ("nodeSelector",))},
     }
 
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, overload
 
-from gpusharing.snapshots import file
+from gpusharing.snapshots import archive, file
+from gpusharing.snapshots.file import SnapshotError
 from gpusharing.snapshots.world import Json, World
 
 _FIELD: Final = re.compile(rb'    "([a-z_]+)": \[')
@@ -52,7 +53,13 @@ def _compact(one: Json) -> bytes:
 
 
 def loads(data: bytes) -> World:
-    """Of any snapshot; of one that `file.dumps` has written, objects stay lines. Raises SnapshotError."""
+    """Of any snapshot, also of one in a bundle; of one that `file.dumps` has written, objects stay lines. Raises
+    SnapshotError."""
+    if archive.is_archive(data):
+        try:
+            data = archive.snapshot_in(data)
+        except archive.ArchiveError as error:
+            raise SnapshotError(str(error)) from error
     found = _read(data)
     if found is None:
         return file.loads(data.decode(errors="replace"))
@@ -64,6 +71,7 @@ def loads(data: bytes) -> World:
         taken_at=empty.taken_at,
         unread=empty.unread,
         only_namespace=empty.only_namespace,
+        served=empty.served,
         **known,
     )
 
@@ -75,7 +83,7 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Lines]] | None:
         return None
     try:
         head = json.loads(data[:start].rstrip().removesuffix(b",") + b"}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     lists: dict[str, Lines] = {}
     current = Lines()

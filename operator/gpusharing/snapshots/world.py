@@ -69,6 +69,10 @@ RESOURCES: Final = (
 )
 
 
+NOT_SERVED: Final = "the API server does not serve"
+"""So begins the reason why objects could not be read whose CRD is not installed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     minor: int
@@ -95,6 +99,8 @@ class World:
     """Fields that were asked for and could not be read, with the API server's reason: then they are empty."""
     only_namespace: Mapping[str, str] = field(default_factory=dict)
     """Fields of which only one namespace could be read."""
+    served: Sequence[str] = ()
+    """Versions of resource.k8s.io that the API server serves, if somebody asked."""
 
     def of(self, resource: Resource) -> Sequence[Json]:
         objects: Sequence[Json] = getattr(self, resource.field)

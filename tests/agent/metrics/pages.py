@@ -3,12 +3,19 @@
 from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
-from gpusharing.agent.metrics.exposition import Family, exposition
+from gpusharing.agent.metrics.exposition import Family, Metric, exposition
 
 
 def samples(families: Iterable[Family]) -> dict[str, float]:
     return parsed(exposition(families).decode())
+
+
+def samples_of(families: Iterable[Family], metric: Metric) -> list[Sample]:
+    """Of one metric."""
+    parsed = text_string_to_metric_families(exposition(families).decode())
+    return [sample for family in parsed for sample in family.samples if sample.name == metric.name]
 
 
 def parsed(text: str) -> dict[str, float]:

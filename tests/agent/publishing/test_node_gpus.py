@@ -130,7 +130,7 @@ async def test_walls_come_and_go_with_what_the_driver_can_do(tmp_path: Path) -> 
         gpus.found([state], {uuid: support})
         for enforcement in (Enforcement.PREFERRED, Enforcement.REQUIRED):
             gpus.told([GpuSharing(uuid=uuid, policy=reference(policy()), offers=with_memory(enforcement))])
-            offered = [option.device for option in menu(gpus._wanted(uuid))]
+            offered = [option.device for option in menu(gpus.wanted(uuid))]
             needed = support.supported or enforcement is Enforcement.PREFERRED
             assert offered == (["gpu-0-timeslicing"] if needed else [])
             assert gpus.published(uuid).memory_wall == support

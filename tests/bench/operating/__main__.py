@@ -10,7 +10,7 @@ from typing import Final
 import gpusharing
 from bench import document
 from bench.figures import HEADER, Figure, absolute
-from bench.operating import decisions, events, surroundings, whole
+from bench.operating import decisions, events, page, surroundings, whole
 from bench.operating.crowd import TEAMS, Crowd, control_plane_alone
 from bench.operating.events import Cost
 from controller.bed import Operator
@@ -28,7 +28,8 @@ async def measure(nodes: int) -> str:
     figures = await _of_fleet(nodes, claims=10 * nodes)
     waiting = 5 * nodes
     costs = await surroundings.measure(nodes=nodes, claims=nodes, waiting=waiting)
-    figures += [*_of_surroundings(costs, nodes, waiting), *_of_decisions((nodes // 10, nodes, 3 * nodes))]
+    figures += [*_of_surroundings(costs, nodes, waiting), _of_page(nodes, waiting)]
+    figures += _of_decisions((nodes // 10, nodes, 3 * nodes))
     table = "\n".join([HEADER, *(figure.row() for figure in figures)])
     return f"{table}\n\n{_of_code(costs, nodes)}"
 
@@ -111,6 +112,14 @@ def _of_surroundings(costs: surroundings.Costs, nodes: int, waiting: int) -> lis
             at_most=1.3,
         ),
     ]
+
+
+def _of_page(nodes: int, waiting: int) -> Figure:
+    claims = 10 * nodes
+    seconds = page.measure(nodes=nodes, claims=claims, waiting=waiting, namespaces=surroundings.NAMESPACES)
+    sizes = f"{nodes:,} nodes x 8 GPUs, {claims:,} claims, {waiting:,} that wait"
+    tenants = f"{TEAMS} policies with quotas in {surroundings.NAMESPACES} namespaces"
+    return absolute(f"metrics page, {sizes}, {tenants}", seconds * 1e3, "ms", at_most=200)
 
 
 def _of_decisions(sizes: Sequence[int]) -> list[Figure]:

@@ -199,6 +199,18 @@ def test_after_any_history_it_is_what_is_decided_from_nothing(at: World, data: s
             kept.become(step(data)(kept.world))
 
 
+@given(worlds(), st.data())
+def test_after_any_history_figures_are_those_of_a_new_leader(at: World, data: st.DataObject) -> None:
+    kept = Incremental(at)
+    for now in MOMENTS:
+        kept.decide(now=now)
+        new = Incremental(kept.world)
+        new.decide(now=now)
+        assert kept.decider.figures == new.decider.figures
+        for _ in range(data.draw(st.integers(0, 3))):
+            kept.become(step(data)(kept.world))
+
+
 @given(worlds())
 def test_nothing_is_decided_again_when_nothing_has_changed(at: World) -> None:
     kept = Incremental(at)

@@ -16,6 +16,9 @@ from gpusharing.api.dra import ResourceClaim
 from gpusharing.core.claims import allocation
 from gpusharing.nvidia import selinux
 
+METADATA: Final = "metadata"
+"""Where they are, below the state directory."""
+
 _IN_CONTAINERS: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _GROUP: Final = "metadata.resource.k8s.io"
 # Whoever reads takes the first that it knows.

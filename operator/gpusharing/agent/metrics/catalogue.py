@@ -6,6 +6,66 @@ from gpusharing.agent.metrics.exposition import Metric
 
 _PREFIX: Final = "gpusharing_agent_"
 
+_OF_GPU: Final = ("node", "gpu_uuid")
+_OF_CLAIM_DEVICE: Final = (*_OF_GPU, "device", "namespace", "claim", "claim_uid")
+
+CLAIM_DEVICE_INFO: Final = Metric(
+    "gpusharing_claim_device_info",
+    "gauge",
+    "1 for each device that a prepared claim has",
+    (*_OF_CLAIM_DEVICE, "pool", "policy", "sharing", "profile", "mig_uuid"),
+)
+CLAIM_SHARE_RATIO: Final = Metric(
+    "gpusharing_claim_share_ratio", "gauge", "Part of the GPU that the claim was promised", _OF_CLAIM_DEVICE
+)
+CLAIM_MEMORY_PROMISED: Final = Metric(
+    "gpusharing_claim_memory_promised_bytes",
+    "gauge",
+    "GPU memory that the claim was promised; 0 where the policy does not divide it and the claim did not ask for any",
+    _OF_CLAIM_DEVICE,
+)
+GPU_INFO: Final = Metric(
+    "gpusharing_gpu_info",
+    "gauge",
+    "1 for each GPU of the node",
+    (*_OF_GPU, "slot", "product", "policy", "offers"),
+)
+GPU_SHARES: Final = Metric(
+    "gpusharing_gpu_shares", "gauge", "Shares of a GPU that are taken or free, by mode", (*_OF_GPU, "sharing", "state")
+)
+GPU_MEMORY: Final = Metric("gpusharing_gpu_memory_bytes", "gauge", "Memory of a GPU that programs can use", _OF_GPU)
+GPU_MEMORY_PROMISED: Final = Metric(
+    "gpusharing_gpu_memory_promised_bytes", "gauge", "Memory of a GPU that its claims were promised", _OF_GPU
+)
+
+ATTRIBUTION: Final = (
+    CLAIM_DEVICE_INFO,
+    CLAIM_SHARE_RATIO,
+    CLAIM_MEMORY_PROMISED,
+    GPU_INFO,
+    GPU_SHARES,
+    GPU_MEMORY,
+    GPU_MEMORY_PROMISED,
+)
+
+CLAIM_MEMORY_USED: Final = Metric(
+    "gpusharing_claim_memory_used_bytes", "gauge", "GPU memory that the containers of the claim use", _OF_CLAIM_DEVICE
+)
+CLAIM_MEMORY_LIMIT: Final = Metric(
+    "gpusharing_claim_memory_limit_bytes",
+    "gauge",
+    "GPU memory that the driver lets the containers of the claim use, where a memory wall stands",
+    _OF_CLAIM_DEVICE,
+)
+CLAIM_SM_UTILIZATION: Final = Metric(
+    "gpusharing_claim_sm_utilization_ratio",
+    "gauge",
+    "Part of the last seconds in which the GPU worked for the containers of the claim",
+    _OF_CLAIM_DEVICE,
+)
+
+USE: Final = (CLAIM_MEMORY_USED, CLAIM_MEMORY_LIMIT, CLAIM_SM_UTILIZATION)
+
 PREPARES: Final = Metric(f"{_PREFIX}prepares_total", "counter", "Claims that the kubelet asked to prepare")
 PREPARE_FAILURES: Final = Metric(
     f"{_PREFIX}prepare_failures_total", "counter", "Claims that were not prepared, by the cause", ("reason",)
@@ -39,19 +99,6 @@ GPUS_WITH_FAILED_SETTINGS: Final = Metric(
     "GPUs on which a setting of a claim or of the policy could not be applied",
 )
 MPS_DAEMONS: Final = Metric(f"{_PREFIX}mps_daemons", "gauge", "MPS control daemons that run for claims")
-MEMORY_USED: Final = Metric(
-    f"{_PREFIX}claim_memory_used_bytes",
-    "gauge",
-    "GPU memory that the containers of a claim use, where it has a memory wall",
-    ("namespace", "claim", "gpu"),
-)
-MEMORY_LIMIT: Final = Metric(
-    f"{_PREFIX}claim_memory_limit_bytes",
-    "gauge",
-    "Limit of the GPU memory that the containers of a claim may use",
-    ("namespace", "claim", "gpu"),
-)
-
 OPERATION_DURATION: Final = Metric(
     f"{_PREFIX}hardware_operation_duration_seconds",
     "histogram",
@@ -108,6 +155,8 @@ WATCH_BROKEN: Final = Metric(
 )
 
 ALL: Final = (
+    *ATTRIBUTION,
+    *USE,
     PREPARES,
     PREPARE_FAILURES,
     PREPARE_DURATION,
@@ -119,8 +168,6 @@ ALL: Final = (
     GPUS,
     GPUS_WITH_FAILED_SETTINGS,
     MPS_DAEMONS,
-    MEMORY_USED,
-    MEMORY_LIMIT,
     OPERATION_DURATION,
     OPERATION_FAILURES,
     DRIVER_HUNG,

@@ -77,7 +77,8 @@ class Histogram:
 
 
 def exposition(families: Iterable[Family]) -> bytes:
-    return "".join(f"{line}\n" for family in families for line in _family(family)).encode()
+    # What others have named has any characters. One that UTF-8 does not have is no reason to tell nothing.
+    return "".join(f"{line}\n" for family in families for line in _family(family)).encode(errors="replace")
 
 
 def _family(family: Family) -> Iterator[str]:

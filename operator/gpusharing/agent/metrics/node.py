@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from gpusharing.agent.kubelet.server import PluginServer
 from gpusharing.agent.metrics import catalogue
+from gpusharing.agent.metrics.attribution import Attribution
 from gpusharing.agent.metrics.exposition import Family, Metric, Reading, Values, exposition
-from gpusharing.agent.metrics.memory import WallMemory
+from gpusharing.agent.metrics.use import ClaimUse
 from gpusharing.agent.node_loop import NodeLoop
 from gpusharing.agent.publishing.node_gpus import NodeGpus
 from gpusharing.agent.settling.settler import Settler
@@ -48,14 +49,17 @@ class NodeMetrics:
         internal_errors: Counter[str],
         unreadables: Counter[str],
         recovery: RecoveredGpus,
-        memory: WallMemory,
+        attribution: Attribution,
+        use: ClaimUse,
         metered: Iterable[Family],
     ) -> None:
         """`metered` are those of meters, which measure as things happen."""
-        self._memory = memory
+        self._attribution = attribution
+        self._use = use
         self._families = (
+            *attribution.families,
+            *use.families,
             *metered,
-            *memory.families,
             _value(catalogue.PREPARED_CLAIMS, lambda: len(records.claims)),
             Reading(catalogue.CLIENTS, lambda: _clients(records)),
             _value(catalogue.GPUS, lambda: len(gpus.uuids)),
@@ -77,7 +81,8 @@ class NodeMetrics:
         )
 
     async def page(self) -> bytes:
-        await self._memory.look()
+        await self._use.look()
+        self._attribution.look()
         return exposition(self._families)
 
 

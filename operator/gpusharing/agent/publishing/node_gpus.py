@@ -72,6 +72,11 @@ class NodeGpus:
         self.minors: Mapping[str, int] = {}
         """Of all that were found, those without a slot too."""
 
+    @property
+    def patience(self) -> float:
+        """So many seconds nothing is written because of a claim that may leave again soon."""
+        return self._timing.patience
+
     def found(
         self,
         states: Iterable[GpuState],
@@ -218,7 +223,7 @@ class NodeGpus:
             log.warning("devices of other GPUs ignored", uuid=uuid, devices=plan.ignored)
         record = self._records.gpu(uuid)
         put: dict[str, object] = {"publication": plan.publication}
-        wanted = self._wanted(uuid)
+        wanted = self.wanted(uuid)
         entries = plan.publication.entries
         is_leaving = wanted.configured and plan.publication.pool != self._pool_of(record.decided)
         # What has to go before the GPU appears in another pool is described as it was, if anybody knows.
@@ -249,7 +254,7 @@ class NodeGpus:
         return {uuid: publication for uuid, publication in found.items() if publication}
 
     def _view(self, uuid: str, shown: Iterable[Shown]) -> GpuView:
-        wanted = self._wanted(uuid)
+        wanted = self.wanted(uuid)
         record = self._records.gpu(uuid)
         decided = record.decided or GpuSharing(uuid=uuid)
         policy = wanted.policy.name if wanted.policy else None
@@ -287,7 +292,8 @@ class NodeGpus:
         for claim, device in self._records.holders_of(uuid):
             yield Holder(claim.uid, device.device, device.share_id)
 
-    def _wanted(self, uuid: str) -> OfferedGpu:
+    def wanted(self, uuid: str) -> OfferedGpu:
+        """As it is to be offered."""
         return self._with_ours(self._without_ours(uuid))
 
     def _without_ours(self, uuid: str) -> OfferedGpu:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import structlog
 
 from gpusharing.agent.health.node_health import NodeHealth
+from gpusharing.agent.publishing.instance_uuids import ByGpu, InstanceUuids
 from gpusharing.agent.publishing.node_gpus import NodeGpus, Shown
 from gpusharing.agent.publishing.other_drivers import OtherDrivers
 from gpusharing.agent.state.records import Records
@@ -44,6 +45,7 @@ class Publisher:
         records: Records,
         gpus: NodeGpus,
         health: NodeHealth,
+        uuids: InstanceUuids,
         steps: Steps,
         watches: Watches,
         others: OtherDrivers,
@@ -57,6 +59,7 @@ class Publisher:
         self._records = records
         self._gpus = gpus
         self._health = health
+        self._uuids = uuids
         self.others = others
         self._steps = steps
         self._is_registered = is_registered
@@ -76,6 +79,11 @@ class Publisher:
             on_change=on_change,
             field_selector=f"spec.nodeName={node},spec.driver={driver}",
         )
+
+    @property
+    def look_again(self) -> float:
+        """When time alone will change something."""
+        return self._uuids.next_due(now=seconds_since_boot())
 
     def shown(self) -> list[Shown]:
         """The devices that the API has."""
@@ -169,7 +177,18 @@ class Publisher:
         self, name: str, uuids: Iterable[str], existing: list[ResourceSlice]
     ) -> tuple[list[PublishedGpu], slice_updates.PoolPlan | None]:
         """None: the slices were found to say just this."""
-        gpus = [PublishedGpu(self._offered(uuid), self._gpus.entries(uuid)) for uuid in uuids]
+        made = self._uuids.made(uuids)
+        due = self._uuids.due(made, existing, now=seconds_since_boot())
+        gpus, plan = self._plan_with(due, name, existing)
+        return self._plan_with(made, name, existing) if plan and plan.writes and due != made else (gpus, plan)
+
+    def _plan_with(
+        self, made: ByGpu, name: str, existing: list[ResourceSlice]
+    ) -> tuple[list[PublishedGpu], slice_updates.PoolPlan | None]:
+        gpus = [
+            PublishedGpu(replace(self._offered(uuid), made=tuple(instances)), self._gpus.entries(uuid))
+            for uuid, instances in made.items()
+        ]
         if self._settled.get(name) == (existing, gpus):
             return gpus, None
 

@@ -4,10 +4,13 @@ import http.client
 import json
 import queue
 import re
+import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode, urlsplit
@@ -18,14 +21,18 @@ from gpusharing.cli.reading.kubeconfig import Access
 
 PAGE: Final = 500
 """Objects of a page, as kubectl has it."""
+_LONGEST_LINE: Final = 12 * 1024 * 1024
+"""Bytes. Kubernetes' objects have at most 3 MiB."""
 _AT_ONCE: Final = 4
 _TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 3
 _FIRST_DELAY: Final = 0.4
 _TRY_LATER: Final = frozenset({429, 500, 502, 503, 504})
-# The metadata of a list come before its items.
-_HEAD: Final = 4096
-_CONTINUE: Final = re.compile(rb'"continue":"([^"]+)"')
+# The metadata of a list come before its items, and of a list of custom resources after them. What is between is not
+# looked at: people may write there what looks like it.
+_AROUND: Final = 8192
+_BEFORE: Final = re.compile(rb'\{"kind":"[^"]*","apiVersion":"[^"]*","metadata":(\{[^{}]*\})')
+_AFTER: Final = re.compile(rb'"kind":"[^"]*","metadata":(\{[^{}]*\})\}\s*\Z')
 
 
 class ReadError(Exception):
@@ -49,15 +56,19 @@ class ReadError(Exception):
 class Client:
     """Used by several threads. Raises ReadError, and CommandError if there is no answer."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, renew: Callable[[], Access] | None = None) -> None:
+        """`renew`: identifies us again, when the API server does not take the former token any more."""
         self.access = access
+        self._renew = renew
+        self._renewing = threading.Lock()
         url = urlsplit(access.server)
         self._host, self._port = url.hostname or "", url.port
         self._root = url.path
         self._is_plain = url.scheme == "http"
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue()
+        self._streams: set[socket.socket] = set()
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="read")
-        self._closed = threading.Event()
+        self.closed = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -65,23 +76,38 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._closed.set()
+        self.closed.set()
         self._threads.shutdown(cancel_futures=True)
+        for stream in list(self._streams):
+            with suppress(OSError):
+                stream.shutdown(socket.SHUT_RDWR)
         while not self._idle.empty():
             self._idle.get().close()
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        attempts: int = _ATTEMPTS,
+        timeout: float = _TIMEOUT,
+        most: int | None = None,
+    ) -> bytes:
+        """`most`: no more bytes than these are read, and no longer than the timeout, whoever sends them."""
         target = f"{path}?{urlencode(query)}" if query else path
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
+            used = self.access
             try:
-                status, data = self._ask(target)
+                status, data = self._ask(target, timeout, most)
             except (OSError, http.client.HTTPException) as error:
-                if attempt == _ATTEMPTS or self._closed.is_set():
+                if attempt == attempts or self.closed.is_set():
                     raise CommandError(f"no answer from {self.access.server}: {error}") from error
             else:
                 if status < 300:
                     return data
-                if attempt == _ATTEMPTS or status not in _TRY_LATER:
+                if status == HTTPStatus.UNAUTHORIZED and attempt == 1 and self._is_renewed(used):
+                    continue
+                if attempt == attempts or status not in _TRY_LATER:
                     raise ReadError(path, status, _message(data))
             time.sleep(_FIRST_DELAY * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
@@ -95,47 +121,107 @@ class Client:
         coming: Future[bytes] | None = self._threads.submit(self.get, path, asked)
         while coming is not None:
             data = coming.result()
-            found = _CONTINUE.search(data, 0, _HEAD)
-            coming = None
-            if found:
-                coming = self._threads.submit(self.get, path, {**asked, "continue": found[1].decode()})
+            more = metadata(data).get("continue")
+            coming = self._threads.submit(self.get, path, {**asked, "continue": more}) if more else None
             yield data
 
-    def _ask(self, target: str) -> tuple[int, bytes]:
-        connection = self._connection()
-        headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
-        if self.access.authorization:
-            headers["Authorization"] = self.access.authorization
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """Of an answer that goes on. It ends when the server, or a connection that was lost, ends it."""
+        used, connection = self.access, self._connection(_TIMEOUT)
+        if connection.sock is None:
+            connection.connect()
+        stream = connection.sock
+        self._streams.add(stream)
         try:
-            connection.request("GET", self._root + target, headers=headers)
+            # Who closes the client ends the streams that are open by then.
+            if self.closed.is_set():
+                return
+            connection.request("GET", f"{self._root}{path}?{urlencode(query)}", headers=self._headers())
             response = connection.getresponse()
-            data = response.read()
+            if response.status == HTTPStatus.UNAUTHORIZED and self._is_renewed(used):
+                return
+            if response.status >= 300:
+                raise ReadError(path, response.status, _message(response.read()))
+            while line := response.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE:
+                    raise ReadError(path, response.status, f"a line of more than {_LONGEST_LINE // 1024**2} MiB")
+                yield line
+        finally:
+            self._streams.discard(stream)
+            connection.close()
+
+    def _ask(self, target: str, timeout: float, most: int | None) -> tuple[int, bytes]:
+        connection = self._connection(timeout)
+        try:
+            connection.request("GET", self._root + target, headers=self._headers())
+            response = connection.getresponse()
+            data = response.read() if most is None else _some(response, most, timeout)
         except BaseException:
             connection.close()
             raise
-        self._idle.put(connection)
+        if response.isclosed():
+            self._idle.put(connection)
+        else:
+            connection.close()
         return response.status, data
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _is_renewed(self, used: Access) -> bool:
+        """`used`: what was refused. Another thread may have renewed it."""
+        if self._renew is None:
+            return False
+        with self._renewing:
+            if self.access is used:
+                self.access = self._renew()
+                while not self._idle.empty():
+                    self._idle.get_nowait().close()
+        return True
+
+    def _headers(self) -> Mapping[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": f"gpusharing/{__version__}"}
+        if self.access.authorization:
+            headers["Authorization"] = self.access.authorization
+        return headers
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
         try:
-            return self._idle.get_nowait()
+            connection = self._idle.get_nowait()
         except queue.Empty:
-            pass
-        if self._is_plain:
-            return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
-        return _Connection(self._host, self._port, self.access)
+            if self._is_plain:
+                return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+            return _Connection(self._host, self._port, self.access, timeout)
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        return connection
+
+
+def metadata(page: bytes) -> Mapping[str, Any]:
+    """Of a list, without decoding its items."""
+    found = _BEFORE.match(page, 0, _AROUND) or _AFTER.search(page, max(len(page) - _AROUND, 0))
+    return dict(json.loads(found[1])) if found else {}
 
 
 class _Connection(http.client.HTTPSConnection):
     """To a server whose certificate may be for another name."""
 
-    def __init__(self, host: str, port: int | None, access: Access) -> None:
-        super().__init__(host, port, timeout=_TIMEOUT, context=access.tls)
+    def __init__(self, host: str, port: int | None, access: Access, timeout: float) -> None:
+        super().__init__(host, port, timeout=timeout, context=access.tls)
         self._access = access
 
     def connect(self) -> None:
         http.client.HTTPConnection.connect(self)
         self.sock = self._access.tls.wrap_socket(self.sock, server_hostname=self._access.server_name or self.host)
+
+
+def _some(response: http.client.HTTPResponse, most: int, within: float) -> bytes:
+    """Raises TimeoutError, also if there is never a pause that is as long."""
+    end = time.monotonic() + within
+    found = bytearray()
+    while len(found) < most and (piece := response.read1(most - len(found))):
+        found += piece
+        if time.monotonic() > end:
+            raise TimeoutError(f"not complete after {within:.0f} s")
+    return bytes(found)
 
 
 def _json(path: str, data: bytes) -> Any:

@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.snapshots.lines import Lines
-from gpusharing.snapshots.world import TAINT_RULES, Json, Resource, World
+from gpusharing.snapshots.world import NOT_SERVED, TAINT_RULES, Json, Resource, World
 
 FLOOR: Final = 36
+_GROUP: Final = "/apis/resource.k8s.io"
 
 Decode = Callable[[bytes], Sequence[Json]]
 
@@ -91,9 +92,7 @@ def _absent(client: Client, ask: Ask, error: ReadError) -> Found:
             return Found(_objects(client, older, ""))
         except ReadError:
             return Found()
-    return Found(
-        unread=f"the API server does not serve {ask.resource.api_version} {ask.resource.plural} ({error.status})"
-    )
+    return Found(unread=f"{NOT_SERVED} {ask.resource.api_version} {ask.resource.plural} ({error.status})")
 
 
 def _objects(client: Client, ask: Ask, namespace: str) -> Sequence[Json]:
@@ -119,3 +118,11 @@ def read_minor(client: Client) -> int:
             f"1.{FLOOR}: upgrade the cluster"
         )
     return minor
+
+
+def served_versions(client: Client) -> Sequence[str]:
+    """Of resource.k8s.io."""
+    try:
+        return [one["groupVersion"] for one in client.get_json(_GROUP)["versions"]]
+    except ReadError:
+        return []

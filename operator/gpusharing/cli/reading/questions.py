@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gpusharing.cli.reading.client import Client, ReadError
-from gpusharing.cli.reading.cluster import Ask, Found, read_list, read_minor, world_of
+from gpusharing.api import names
+from gpusharing.cli.reading.client import Client
+from gpusharing.cli.reading.cluster import Ask, Found, read_list, read_minor, served_versions, world_of
 from gpusharing.cli.reading.together import Together, find
 from gpusharing.explaining.lean import Claim, Lean, Node, Slice
 from gpusharing.snapshots.world import (
@@ -25,8 +26,7 @@ from gpusharing.snapshots.world import (
     Json,
 )
 
-_AGENT: Final = "app.kubernetes.io/name=gpusharing-agent"
-_GROUP: Final = "/apis/resource.k8s.io"
+_AGENT: Final = f"{names.PROGRAM_LABEL}={names.AGENT}"
 _NODES, _SLICES, _CLAIMS = "lean nodes", "lean slices", "lean claims"
 
 
@@ -43,23 +43,37 @@ class Question:
         metadata, spec = pod["metadata"], pod["spec"]
         namespace = metadata["namespace"]
         self._all_devices(namespace)
+        self._together.some(NAMESPACES, [namespace])
         self._pod_itself(pod)
         group = (spec.get("schedulingGroup") or {}).get("podGroupName")
         if group:
             self._together.some(POD_GROUPS, [group], namespace)
             self._together.list(PODS.field, Ask(PODS, namespace=namespace))
-        made = {one["name"] for one in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
-        templates = [
-            one["resourceClaimTemplateName"]
-            for one in spec.get("resourceClaims") or ()
-            if one.get("resourceClaimTemplateName") and one["name"] not in made
-        ]
-        self._together.some(TEMPLATES, templates, namespace)
-        self._served = [] if not spec.get("resourceClaims") else self._versions()
+        self._together.some(TEMPLATES, _templates(pod), namespace)
+        self._served = [] if not spec.get("resourceClaims") else served_versions(self._client)
+
+    def waiting_pods(self, pods: Sequence[Json], known: Found) -> None:
+        """`known`: the claims, which were read before."""
+        # Imported here: they are needed only after the pods were read.
+        from gpusharing.core.allocate.requests import group_of  # noqa: PLC0415
+        from gpusharing.explaining.names_of_claims import names_of_claims  # noqa: PLC0415
+
+        self._all_devices("", known)
+        keys = [(pod["metadata"]["namespace"], pod) for pod in pods]
+        self._together.each(NAMESPACES, [("", namespace) for namespace in sorted({one for one, _ in keys})])
+        self._together.each(CLAIMS, [(namespace, name) for namespace, pod in keys for name in names_of_claims(pod)])
+        self._together.each(TEMPLATES, [(namespace, name) for namespace, pod in keys for name in _templates(pod)])
+        groups = [(namespace, group) for namespace, pod in keys if (group := group_of(pod))]
+        if groups:
+            self._together.each(POD_GROUPS, groups)
+            namespaces = sorted({namespace for namespace, _ in groups})
+            self._together.ask(PODS.field, lambda: self._pods_of(namespaces))
+        self._served = served_versions(self._client)
 
     def waiting_claim(self, claim: Json) -> None:
         namespace = claim["metadata"]["namespace"]
         self._all_devices(namespace)
+        self._together.some(NAMESPACES, [namespace])
         self._together.list(PODS.field, Ask(PODS, namespace=namespace))
 
     def running_pod(self, pod: Json) -> None:
@@ -112,10 +126,10 @@ class Question:
             **objects,
         )
 
-    def _all_devices(self, namespace: str) -> None:
+    def _all_devices(self, namespace: str, claims: Found | None = None) -> None:
+        """`claims`: as they were read before."""
         decoded: Mapping[str, Ask] = {
             _SLICES: Ask(SLICES, decode=_decode(Slice)),
-            _CLAIMS: Ask(CLAIMS, fallback=namespace, decode=_decode(Claim)),
             _NODES: Ask(NODES, decode=_decode(Node)),
             CLASSES.field: Ask(CLASSES),
             TAINT_RULES.field: Ask(TAINT_RULES),
@@ -124,7 +138,10 @@ class Question:
         }
         for name, ask in decoded.items():
             self._together.list(name, ask)
-        self._together.some(NAMESPACES, [namespace])
+        if claims is None:
+            self._together.list(_CLAIMS, Ask(CLAIMS, fallback=namespace, decode=_decode(Claim)))
+        else:
+            self._together.ask(_CLAIMS, lambda: claims)
 
     def _pod_itself(self, pod: Json) -> None:
         # Imported here: it is needed only after the pod was read.
@@ -135,15 +152,23 @@ class Question:
         fields = f"involvedObject.uid={metadata['uid']}"
         self._together.list(EVENTS.field, Ask(EVENTS, namespace=metadata["namespace"], fields=fields))
 
-    def _versions(self) -> Sequence[str]:
-        try:
-            return [one["groupVersion"] for one in self._client.get_json(_GROUP)["versions"]]
-        except ReadError:
-            return []
+    def _pods_of(self, namespaces: Sequence[str]) -> Found:
+        found = [read_list(self._client, Ask(PODS, namespace=namespace)) for namespace in namespaces]
+        return Found([pod for one in found for pod in one.objects])
 
     def _pods_of_agents(self, namespace: str, known: Found) -> Found:
         pods = read_list(self._client, Ask(PODS, namespace=namespace, labels=_AGENT))
         return known._replace(objects=[*known.objects, *pods.objects])
+
+
+def _templates(pod: Json) -> Sequence[str]:
+    """Of which no claim was made yet."""
+    made = {one["name"] for one in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+    return [
+        one["resourceClaimTemplateName"]
+        for one in pod["spec"].get("resourceClaims") or ()
+        if one.get("resourceClaimTemplateName") and one["name"] not in made
+    ]
 
 
 def _decode(type_: Any) -> Any:

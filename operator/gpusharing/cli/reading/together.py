@@ -27,10 +27,14 @@ class Together:
 
     def some(self, resource: Resource, names: Sequence[str], namespace: str = "") -> None:
         """Single objects, as far as they exist and may be read."""
+        self.each(resource, [(namespace, name) for name in names])
+
+    def each(self, resource: Resource, keys: Sequence[tuple[str, str]]) -> None:
+        """Likewise, each with its namespace."""
 
         def job() -> Found:
             found, unread = [], ""
-            for name in names:
+            for namespace, name in keys:
                 try:
                     found.append(self._client.get_json(resource.path(name=name, namespace=namespace)))
                 except ReadError as error:

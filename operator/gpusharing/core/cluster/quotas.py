@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpusharing.api import names
-from gpusharing.api.core import ResourceQuota
+from gpusharing.api.core import DEVICES_OF_CLASS, ResourceQuota
 from gpusharing.api.dra import Namespace
 from gpusharing.api.meta import Key
 from gpusharing.api.names import Sharing
@@ -24,6 +24,16 @@ Quotas = Mapping[Key, ResourceQuota]
 
 def quota_name(policy: str) -> str:
     return names.QUOTA_PREFIX + policy
+
+
+def resource_name(policy: str, sharing: Sharing) -> str:
+    return names.policy_class(policy, sharing) + DEVICES_OF_CLASS
+
+
+def hard_limits(quota: ResourceQuota) -> Mapping[str, Any]:
+    """By resource."""
+    hard = quota.spec.get("hard")
+    return hard if isinstance(hard, dict) else {}
 
 
 class QuotaDecider:
@@ -47,9 +57,8 @@ def _wanted(things: tuple[tuple[ExaminedPolicy, ...]]) -> tuple[Wanted, ...]:
 def _of_policy(policy: SharingPolicy) -> Wanted:
     quota = policy.spec.tenants.quota
     limits = {sharing: for_mode(quota, sharing) for sharing in Sharing} if quota else {}
-    # Under this name Kubernetes counts claims, claims of templates and those of extended resources alike.
     hard = {
-        f"{names.policy_class(policy.metadata.name, sharing)}.deviceclass.resource.k8s.io/devices": str(limit)
+        resource_name(policy.metadata.name, sharing): str(limit)
         for sharing, limit in limits.items()
         if limit is not None
     }
@@ -58,7 +67,7 @@ def _of_policy(policy: SharingPolicy) -> Wanted:
 
 def _is_right(quota: ResourceQuota, spec: Mapping[str, Any]) -> bool:
     """The API server rewrites quantities: 1000 comes back as 1k."""
-    there, hard = quota.spec.get("hard") or {}, spec["hard"]
+    there, hard = hard_limits(quota), spec["hard"]
     return (
         quota.spec.keys() == {"hard"}
         and there.keys() == hard.keys()
@@ -67,7 +76,7 @@ def _is_right(quota: ResourceQuota, spec: Mapping[str, Any]) -> bool:
 
 
 def _patch(quota: ResourceQuota, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    return dict.fromkeys(quota.spec) | {"hard": dict.fromkeys(quota.spec.get("hard") or {}) | spec["hard"]}
+    return dict.fromkeys(quota.spec) | {"hard": dict.fromkeys(hard_limits(quota)) | spec["hard"]}
 
 
 _QUOTAS: Final = Belonging(

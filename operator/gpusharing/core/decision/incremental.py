@@ -29,6 +29,11 @@ from gpusharing.core.decision.fencing import Fencing
 from gpusharing.core.decision.node_decision import NodeDecision, NodeMemo, Proposal, decide_node, propose
 from gpusharing.core.decision.waiting import WaitingClaims
 from gpusharing.core.events.waiting_claims import ClassState, examine_class
+from gpusharing.core.figures.figures import Figures
+from gpusharing.core.figures.pending_claims import not_allocated
+from gpusharing.core.figures.policies import policy_figures
+from gpusharing.core.figures.quota_use import quota_use
+from gpusharing.core.figures.rows import bounded, largest
 from gpusharing.core.intents import Intent, PatchStatus, RecordEvent, ReplaceSpec, decided_on
 from gpusharing.core.policies.policy import ExaminedPolicies, ExaminedPolicy, broken, examine
 from gpusharing.core.rollout.budget import Part, held_back, parts
@@ -81,6 +86,8 @@ class Decider:
         self._specs: dict[str, ReplaceSpec] = {}
         self._taint_rules: dict[str, Sequence[Intent]] = {}
         self._statuses: dict[str, PatchStatus] = {}
+        self._folded: dict[str, SharingPolicyStatus] = {}
+        """As they are, or are to be."""
         self._failures = Failures()
         self._waiting = WaitingClaims(self.state, self._failures)
 
@@ -117,6 +124,22 @@ class Decider:
     def take_events(self) -> Sequence[RecordEvent]:
         """Those of them that came since they were taken last."""
         return self._waiting.take_events()
+
+    @property
+    def figures(self) -> Figures:
+        classes = {name: policy for name, policy in self._waiting.policies.items() if policy in self._folded}
+        pending = not_allocated(self.state.waiting, classes, self._waiting.reasons)
+        for node in self._nodes.values():
+            pending.update(node.decision.denied if node.decision else ())
+        known = (examined.policy for examined in self._policies.in_order)
+        return Figures(
+            policies={
+                name: policy_figures(status, self._contributions.get(name, {}).values())
+                for name, status in self._folded.items()
+            },
+            pending_claims=bounded(pending, largest(pending)),
+            quota_use=quota_use(known, self.state.all(ResourceQuota).values()),
+        )
 
     @property
     def failing(self) -> AbstractSet[tuple[str, str]]:
@@ -203,6 +226,7 @@ class Decider:
         self._statuses.pop(name, None)
         policy = self.state.get(SharingPolicy, ("", name))
         if policy is None:
+            self._folded.pop(name, None)
             self._failures.remove("SharingPolicyStatus", name)
             return
         if not self._is_examined(policy):
@@ -227,6 +251,7 @@ class Decider:
             minor=self._setup.minor,
             now=now,
         )
+        self._folded[name] = status
         if examined.is_readable and status != policy.status:
             self._statuses[name] = PatchStatus(policy, status)
 

@@ -16,6 +16,8 @@ from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.cluster.guards.tenants_in_force import TenantsInForce
 from gpusharing.core.devices import reported_models
 from gpusharing.core.events.on_write import notices
+from gpusharing.core.figures.pending_claims import denied
+from gpusharing.core.figures.rows import Row
 from gpusharing.core.intents import Intent, RecordEvent
 from gpusharing.core.memo import Memo
 from gpusharing.core.policies.assignment import assign
@@ -88,6 +90,8 @@ class NodeDecision:
     """Those to be made and to be taken away."""
     notices: tuple[RecordEvent, ...] = ()
     """Events to record when the spec is written."""
+    denied: Mapping[Row, int] = field(default_factory=dict)
+    """Claims."""
 
 
 class NodeMemo:
@@ -174,6 +178,7 @@ def decide_node(
         closing=closing_pools(admitted, view.gpus, stored),
         notices=notices(view, spec, policies.readable),
         taint_rules=rule_intents(view, {place for loss in lost.values() for place in loss.evicted_from}),
+        denied=denied(spec.claims, spec.gpus),
     )
 
 

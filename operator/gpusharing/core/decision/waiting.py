@@ -38,6 +38,17 @@ class WaitingClaims:
     def events(self) -> list[RecordEvent]:
         return [event for group in self._groups.values() for events in group.events.values() for event in events]
 
+    @property
+    def reasons(self) -> Mapping[WaitingGroup, str]:
+        """Of those that wait for a reason that is certain."""
+        return {group: explained.why.reason for group, explained in self._groups.items() if explained.why}
+
+    @property
+    def policies(self) -> Mapping[str, str]:
+        """By class, of those that claims wait for."""
+        names = {group.device_class for group in self._state.waiting}
+        return {name: policy for name in names if (policy := self._policy_of(name))}
+
     def take_events(self) -> Sequence[RecordEvent]:
         """Those that came since they were taken last."""
         events, self._new = self._new, []
@@ -96,9 +107,12 @@ class WaitingClaims:
             self._failures.remove(_CLASS, gone)
         return {name: self._examine_class(name, examine) for name in names}
 
-    def _examine_class(self, name: str, examine: Callable[[str, str], ClassState | None]) -> ClassState | None:
+    def _policy_of(self, name: str) -> str | None:
         device_class = self._state.get(DeviceClass, ("", name))
-        policy = policy_of_class(device_class) if device_class else None
+        return policy_of_class(device_class) if device_class else None
+
+    def _examine_class(self, name: str, examine: Callable[[str, str], ClassState | None]) -> ClassState | None:
+        policy = self._policy_of(name)
         try:
             state = examine(name, policy) if policy else None
         except Exception as error:  # noqa: BLE001 (of whatever kind: it concerns claims for this class alone)

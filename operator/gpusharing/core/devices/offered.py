@@ -34,6 +34,9 @@ class OfferedGpu:
     memory_wall: MemoryWallSupport = NOT_REPORTED
     """Whether the driver can hold containers to a part of its memory."""
 
+    made: tuple[MigInstance, ...] = ()
+    """MIG instances that are made for claims, of which the uuid is published. With their claims they go."""
+
     unhealthy: Mapping[str, str] = field(default_factory=dict)
     """By device, why no new claim may get it, in one word."""
     held: frozenset[str] = frozenset()

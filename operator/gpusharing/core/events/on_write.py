@@ -5,6 +5,7 @@ They are recorded once the spec is written. Those of what was written before wer
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from gpusharing.api.sharing.node_spec import GpuSharing, NodeSharingSpec, Verdict
 from gpusharing.api.sharing.policy import SharingPolicy
@@ -13,6 +14,9 @@ from gpusharing.core.events import pods
 from gpusharing.core.intents import RecordEvent, Target
 from gpusharing.core.policies.is_offered import is_offered
 from gpusharing.core.state.node_view import GpuView, Hold, NodeView
+
+EVICT: Final = "Evict"
+"""The action of an Event."""
 
 
 def notices(view: NodeView, spec: NodeSharingSpec, policies: Mapping[str, SharingPolicy]) -> tuple[RecordEvent, ...]:
@@ -76,7 +80,7 @@ def _change(hold: Hold, gpu: GpuView, before: GpuSharing, after: GpuSharing) -> 
     by = f"SharingPolicy {after.policy.name}" if after.policy else "any SharingPolicy"
     no_longer = f"device {hold.place} is no longer offered by {by}"
     if after.drain and not before.drain:
-        action, note = "Evict", f"{no_longer}; pods using it are being evicted"
+        action, note = EVICT, f"{no_longer}; pods using it are being evicted"
     elif is_offered(hold.place, before, gpu.status, gpu.models):
         action = "Drain"
         note = (
@@ -88,7 +92,7 @@ def _change(hold: Hold, gpu: GpuView, before: GpuSharing, after: GpuSharing) -> 
     on_claim = RecordEvent(
         target=Target.RESOURCE_CLAIM,
         about=hold.claim.metadata,
-        warning=action == "Evict",
+        warning=action == EVICT,
         reason="DeviceDraining",
         action=action,
         note=note,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.offers import MpsOffer, Offers, TimeSlicingOffer
 from gpusharing.api.sharing.tenants import Allowance
-from gpusharing.core.devices.gpu import Engines, Gpu, MigProfile
+from gpusharing.core.devices.gpu import Divisible, Engines, Gpu, MigProfile
 from gpusharing.core.quantities import in_mebibytes, whole_mebibytes
 
 Capacities = dict[str, Any]
@@ -24,7 +24,7 @@ def whole(gpu: Gpu, *, beside_mig: bool) -> Capacities:
     return engines | {"memory": {"value": in_mebibytes(gpu.memory_mib)}}
 
 
-def time_sliced(gpu: Gpu, offer: TimeSlicingOffer | None, allow: Allowance | None = None) -> Capacities:
+def time_sliced(gpu: Divisible, offer: TimeSlicingOffer | None, allow: Allowance | None = None) -> Capacities:
     # Undivided, memory is a number to ask for that takes nothing away.
     memory = offer.memory if offer else None
     default, least = (memory.default, memory.min) if memory else _UNDIVIDED
@@ -34,7 +34,7 @@ def time_sliced(gpu: Gpu, offer: TimeSlicingOffer | None, allow: Allowance | Non
     }
 
 
-def mps(gpu: Gpu, offer: MpsOffer | None, allow: Allowance | None = None) -> Capacities:
+def mps(gpu: Divisible, offer: MpsOffer | None, allow: Allowance | None = None) -> Capacities:
     if offer is None:
         total = in_mebibytes(gpu.usable_mib)
         return {
@@ -51,7 +51,7 @@ def mps(gpu: Gpu, offer: MpsOffer | None, allow: Allowance | None = None) -> Cap
     }
 
 
-def totals(gpu: Gpu, offers: Offers, sharing: Sharing) -> dict[str, str]:
+def totals(gpu: Divisible, offers: Offers, sharing: Sharing) -> dict[str, str]:
     """What all claims on a shared device have together; nothing where nobody remembers the offer."""
     if sharing is Sharing.TIME_SLICING and offers.time_slicing:
         found = time_sliced(gpu, offers.time_slicing)
@@ -88,7 +88,7 @@ def _shares(clients: int, allow: Allowance | None) -> dict[str, Any]:
     return _divided(str(clients), "1", "1", str(most), step="1")
 
 
-def _memory(gpu: Gpu, default: str, least: str, most: str | None, allow: Allowance | None) -> dict[str, Any]:
+def _memory(gpu: Divisible, default: str, least: str, most: str | None, allow: Allowance | None) -> dict[str, Any]:
     said = [whole_mebibytes(amount) for amount in (most, allow.max_memory if allow else None) if amount]
     # The API has no range without its default. Where that is not allowed, the device is on its way out.
     bound = max(whole_mebibytes(default), min([gpu.usable_mib, *said]))

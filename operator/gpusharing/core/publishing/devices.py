@@ -42,6 +42,13 @@ def attributes_of(offered: OfferedGpu, device: str) -> attributes.Attributes:
     return described
 
 
+def capacities_of(offered: OfferedGpu, device: str) -> capacities.Capacities:
+    """How much there is of one, as its ResourceSlice says."""
+    option = options.of_device(offered.gpu, device)
+    described: capacities.Capacities = _described(offered, option, Entry(device=device)).get("capacity", {})
+    return described
+
+
 def remembered(wanted: Offers, before: Offers, entries: Sequence[Entry]) -> Offers:
     """The offers to describe these devices by: a way that ended is described as it was as long as it is published."""
     shown = {names.sharing_of_device(entry.device) for entry in entries}
@@ -89,7 +96,8 @@ def _mig(offered: OfferedGpu, entry: Entry) -> Device:
         # The driver does not know the profile any more: what is left of the device is that it was there.
         return {"attributes": attributes.undivided(offered, Sharing.MIG, entry)}
     existing = next((instance for instance in offered.instances if instance.place == place), None)
-    described = attributes.mig(offered, profile, existing.uuid if existing else None, entry)
+    made = next((instance for instance in (*offered.instances, *offered.made) if instance.place == place), None)
+    described = attributes.mig(offered, profile, made.uuid if made else None, entry)
     capacity = capacities.mig_instance(profile)
     if existing:
         slices = capacities.memory_slices(profile, place.start)

@@ -3,10 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from gpusharing.api import names
+from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.node_spec import GpuSharing, RefusalReason
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.policy_status import LaggingNode
@@ -42,6 +43,8 @@ class Contribution:
     """Claims that the GPUs won can hold at the same time."""
     clients: int = 0
     """Claims' devices on GPUs on which the policy is in force."""
+    clients_by_mode: Mapping[Sharing, int] = field(default_factory=dict)
+    """The same."""
     lost: tuple[str, ...] = ()
     """GPUs that others won: which, to whom, why."""
     without_offers: int = 0
@@ -140,7 +143,7 @@ def contributions(
     )
     lost = _lost_by_policy(view.name, decided.admitted)
     return {
-        policy: _contribution(policy, view, decided, parts, lost=lost.get(policy, ()), clients=clients[policy])
+        policy: _contribution(policy, view, decided, parts, lost=lost.get(policy, ()), clients=clients.get(policy, {}))
         for policy in policies.keys() & (decided.selected_by | concerned)
     }
 
@@ -169,7 +172,7 @@ def _contribution(
     gpus: Sequence[_GpuPart],
     *,
     lost: Sequence[str],
-    clients: int,
+    clients: Mapping[Sharing, int],
 ) -> Contribution:
     selection = decided.selections.get(policy)
     won = [gpu for gpu in gpus if gpu.policy == policy]
@@ -179,7 +182,8 @@ def _contribution(
         coming=sum(gpu.to == policy != gpu.policy for gpu in gpus),
         counted=any(gpu.counted for gpu in won),
         places=sum(gpu.places for gpu in won),
-        clients=clients,
+        clients=sum(clients.values()),
+        clients_by_mode=clients,
         lost=tuple(lost),
         without_offers=sum(gpu.places == 0 for gpu in won),
         failed=tuple((f"{uuid} of {view.name}", why) for uuid, why in selection.failed.items()) if selection else (),
@@ -228,14 +232,15 @@ def _not_evicted(entry: GpuSharing, gpu: GpuView) -> tuple[Hold, ...]:
     return tuple(hold for hold in blocking_holds(entry, gpu) if tolerates(hold.result, names.DRAINING))
 
 
-def _clients_by_policy(view: NodeView, decided: Sequence[GpuSharing]) -> Counter[str]:
+def _clients_by_policy(view: NodeView, decided: Sequence[GpuSharing]) -> Mapping[str, Mapping[Sharing, int]]:
     """Of the policies in force, not of those to come."""
     in_force = {gpu.uuid: gpu.policy.name for gpu in view.sharing.status.gpus if gpu.policy}
-    clients: Counter[str] = Counter()
+    modes: defaultdict[str, list[Sharing]] = defaultdict(list)
     for gpu in decided:
         if gpu.allocated and gpu.uuid in in_force:
-            clients[in_force[gpu.uuid]] += len(gpu.allocated)
-    return clients
+            found = [names.sharing_of_device(device.device) for device in gpu.allocated]
+            modes[in_force[gpu.uuid]] += filter(None, found)
+    return {policy: Counter(found) for policy, found in modes.items()}
 
 
 def _is_counted(offers: Offers) -> bool:

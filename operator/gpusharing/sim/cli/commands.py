@@ -89,6 +89,7 @@ def _add_run(commands: Parsers) -> None:
     defaults = cuda.Options()
     parser.add_argument("--gpu", metavar="GPU", help="index or UUID of a GPU or MIG device (CUDA_VISIBLE_DEVICES)")
     parser.add_argument("--memory", default=defaults.memory, help="as 512M or 4G (%(default)s)")
+    parser.add_argument("--utilization", type=int, default=0, metavar="N", help="percent of the GPU (%(default)s)")
     parser.add_argument("--mps-pipe", metavar="DIR", type=Path, help="of an MPS daemon (CUDA_MPS_PIPE_DIRECTORY)")
     parser.add_argument("--cgroup", metavar="DIR", type=Path, help="held to its limits instead of its own cgroup's")
     parser.add_argument("--dev", metavar="DIR", type=Path, help="only devices with files there, as in a container")
@@ -131,6 +132,7 @@ def _run(node: SimNode, arguments: argparse.Namespace) -> None:
         cuda.Options(
             gpu=arguments.gpu,
             memory=arguments.memory,
+            utilization=arguments.utilization,
             mps_pipe=arguments.mps_pipe,
             cgroup=arguments.cgroup,
             dev=arguments.dev,

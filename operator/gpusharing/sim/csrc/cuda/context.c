@@ -54,6 +54,7 @@ enum cuda_error create_context(struct node_state *state, const struct context_wi
 		.kind = wish->kind,
 		.gpu_instance = wish->device->place.gpu_instance,
 		.compute_instance = wish->device->place.compute_instance,
+		.sm_utilization = wish->sm_utilization,
 		.memory = wish->memory,
 	};
 

@@ -21,6 +21,8 @@ struct context_wish {
 	const struct cuda_device *device;
 	enum process_kind kind;
 	uint64_t memory;
+	/* In percent. */
+	unsigned int sm_utilization;
 	/* NULL if no limit of a cgroup can concern it. */
 	const struct cgroup_state *cgroups;
 };

@@ -54,6 +54,15 @@ typedef struct {
 } nvmlProcessInfo_t;
 
 typedef struct {
+	uint32_t pid;
+	unsigned long long timeStamp;
+	uint32_t smUtil;
+	uint32_t memUtil;
+	uint32_t encUtil;
+	uint32_t decUtil;
+} nvmlProcessUtilizationSample_t;
+
+typedef struct {
 	uint32_t version;
 	uint32_t value;
 } nvmlDeviceAddressingMode_t;
@@ -327,6 +336,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t devi
 							       nvmlProcessInfo_t *infos);
 EXPORT nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned int *count,
 							    nvmlProcessInfo_v1_t *infos);
+EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *samples,
+						    unsigned int *count, unsigned long long last_seen);
 
 EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set);
 EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set);

@@ -12,6 +12,8 @@
 
 struct lease_wish {
 	uint64_t memory;
+	/* In percent of the GPU. */
+	unsigned int sm_utilization;
 	/* NULL: as find_devices. */
 	const char *device_files;
 	/* NULL: the cgroup that the process is in. */

@@ -103,6 +103,7 @@ enum cuda_error take_memory(const struct lease_wish *wish, struct lease *lease)
 		.device = &lease->device,
 		.kind = lease->mps_server ? PROCESS_KIND_MPS_CLIENT : PROCESS_KIND_COMPUTE,
 		.memory = wish->memory,
+		.sm_utilization = wish->sm_utilization,
 		.cgroups = cgroups,
 	};
 

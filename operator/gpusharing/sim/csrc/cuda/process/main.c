@@ -15,6 +15,7 @@
 static const struct option OPTIONS[] = {
 	{"gpu", required_argument, NULL, 'g'},
 	{"memory", required_argument, NULL, 'm'},
+	{"utilization", required_argument, NULL, 'u'},
 	{"mps-pipe", required_argument, NULL, 'p'},
 	{"cgroup", required_argument, NULL, 'c'},
 	{"dev", required_argument, NULL, 'd'},
@@ -30,6 +31,7 @@ static _Noreturn void usage(void)
 		"Takes memory of a simulated GPU until it gets SIGTERM. Says in a line of JSON what it got.\n"
 		"  --gpu DEVICE        index or UUID of a GPU or MIG device (CUDA_VISIBLE_DEVICES)\n"
 		"  --memory AMOUNT     as 512M or 4G (256M)\n"
+		"  --utilization N     percent of the GPU that its work keeps busy (0)\n"
 		"  --mps-pipe DIR      of an MPS control daemon (CUDA_MPS_PIPE_DIRECTORY)\n"
 		"  --cgroup DIR        instead of the cgroup that it is in\n"
 		"  --dev DIR           only the devices that have files there, as in /dev of a container\n"
@@ -50,6 +52,16 @@ static unsigned int parse_seconds(const char *text)
 	return seconds < 0.001 ? 1 : (unsigned int)(seconds * 1000);
 }
 
+static unsigned int parse_utilization(const char *text)
+{
+	char *end;
+	long percent = strtol(text, &end, 10);
+
+	if (end == text || *end || percent < 0 || percent > 100)
+		usage();
+	return percent;
+}
+
 static struct options parse_options(int argc, char **argv)
 {
 	struct options options = {.wish.memory = DEFAULT_MEMORY};
@@ -62,6 +74,7 @@ static struct options parse_options(int argc, char **argv)
 			if (!parse_memory(optarg, &options.wish.memory))
 				usage();
 			break;
+		case 'u': options.wish.sm_utilization = parse_utilization(optarg); break;
 		case 'p': setenv("CUDA_MPS_PIPE_DIRECTORY", optarg, 1); break;
 		case 'c': options.wish.cgroup = optarg; break;
 		case 'd': options.wish.device_files = optarg; break;

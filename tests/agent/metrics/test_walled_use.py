@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent.metrics.pages import samples
-from agent.walls.preparing import REF, Agent, Claims, Ground, ground, offers, share
+from agent.metrics.pages import samples_of
+from agent.walls.preparing import NODE, REF, Agent, Claims, Ground, ground, offers, share
 from controller.api_server import serving
 from gpusharing import sim
-from gpusharing.agent.metrics import memory
-from gpusharing.agent.metrics.memory import WallMemory
+from gpusharing.agent.containers.device_metadata import METADATA
+from gpusharing.agent.containers.of_processes import ContainerClaims
+from gpusharing.agent.metrics import catalogue, use
+from gpusharing.agent.metrics.use import ClaimUse
+from gpusharing.agent.steps import InternalErrors, Steps
 from gpusharing.api.sharing.offers import Enforcement
 from gpusharing.nvidia.memory_walls import MemoryLimit
 from gpusharing.sim import cuda, faults
@@ -44,29 +47,31 @@ async def agent(site: Ground, tmp_path: Path) -> Agent:
 
 
 @pytest.fixture
-def walls(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> WallMemory:
-    monkeypatch.setattr(memory, "_FRESH", 0)
-    return memory_of(agent)
+def walls(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> ClaimUse:
+    monkeypatch.setattr(use, "_FRESH", 0)
+    return use_of(agent)
 
 
-def memory_of(agent: Agent) -> WallMemory:
-    return WallMemory(agent.ground.hardware, agent.records, agent.walls, agent.ground.node.sys / "fs/cgroup")
+def use_of(agent: Agent) -> ClaimUse:
+    return ClaimUse(
+        node=NODE,
+        hardware=agent.ground.hardware,
+        records=agent.records,
+        walls=agent.walls,
+        claims=ContainerClaims(agent.state / METADATA),
+        cgroups=agent.ground.node.sys / "fs/cgroup",
+        steps=Steps(InternalErrors()),
+    )
 
 
-async def seen(walls: WallMemory) -> dict[str, tuple[float, float]]:
-    """Used and allowed, in GiB, by GPU."""
+async def seen(walls: ClaimUse) -> dict[str, tuple[float, float]]:
+    """Used and allowed, in GiB, by GPU: those of which both are told."""
     await walls.look()
-    found = samples(walls.families)
-    gpus = {name.partition('gpu="')[2].rstrip('"}') for name in found}
-    labels = f'namespace="{REF.namespace}",claim="{REF.name}"'
-    assert len(found) == 2 * len(gpus)
-    return {
-        gpu: (
-            found[f'gpusharing_agent_claim_memory_used_bytes{{{labels},gpu="{gpu}"}}'] / GIB,
-            found[f'gpusharing_agent_claim_memory_limit_bytes{{{labels},gpu="{gpu}"}}'] / GIB,
-        )
-        for gpu in gpus
-    }
+    used, limit = (
+        {sample.labels["gpu_uuid"]: sample.value / GIB for sample in samples_of(walls.families, metric)}
+        for metric in (catalogue.CLAIM_MEMORY_USED, catalogue.CLAIM_MEMORY_LIMIT)
+    )
+    return {gpu: (used[gpu], limit[gpu]) for gpu in limit}
 
 
 def using(agent: Agent, cgroup: Path, gpu: int, memory: str) -> AbstractContextManager[cuda.CudaProcess]:
@@ -88,12 +93,12 @@ async def start(agent: Agent, index: int, name: str, *, held: bool = True) -> Pa
     return cgroup
 
 
-async def test_a_claim_without_containers_uses_nothing(agent: Agent, walls: WallMemory) -> None:
+async def test_a_claim_without_containers_uses_nothing(agent: Agent, walls: ClaimUse) -> None:
     first, second = (uuid(agent.ground.node, index) for index in (0, 1))
     assert await seen(walls) == {first: (0, 4), second: (0, 24)}
 
 
-async def test_containers_come_and_go_and_with_them_the_claim(agent: Agent, walls: WallMemory) -> None:
+async def test_containers_come_and_go_and_with_them_the_claim(agent: Agent, walls: ClaimUse) -> None:
     first, second = (uuid(agent.ground.node, index) for index in (0, 1))
     one, both = await start(agent, 0, "one"), await start(agent, 1, "both")
     await start(agent, 2, "both")
@@ -105,15 +110,15 @@ async def test_containers_come_and_go_and_with_them_the_claim(agent: Agent, wall
     assert await seen(walls) == {}
 
 
-async def test_no_wall_no_figures(agent: Agent, walls: WallMemory) -> None:
-    """Preferred: a container started without. Nobody counts what it uses."""
+async def test_no_wall_no_limit(agent: Agent, walls: ClaimUse) -> None:
+    """Preferred: a container started without."""
     second = uuid(agent.ground.node, 1)
     await start(agent, 0, "one")
     await start(agent, 0, "unheld", held=False)
     assert await seen(walls) == {second: (0, 24)}
 
 
-async def test_a_gpu_that_does_not_answer_is_left_out(agent: Agent, walls: WallMemory) -> None:
+async def test_a_gpu_that_does_not_answer_is_left_out(agent: Agent, walls: ClaimUse) -> None:
     first, second = (uuid(agent.ground.node, index) for index in (0, 1))
     for index in (0, 1):
         await start(agent, index, f"c{index}")
@@ -122,18 +127,18 @@ async def test_a_gpu_that_does_not_answer_is_left_out(agent: Agent, walls: WallM
 
 
 async def test_a_driver_that_hangs_holds_up_nobody_for_long(
-    agent: Agent, walls: WallMemory, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, walls: ClaimUse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await start(agent, 0, "one")
     assert uuid(agent.ground.node) in await seen(walls)
-    monkeypatch.setattr(memory, "_PATIENCE", 0.2)
+    monkeypatch.setattr(use, "_PATIENCE", 0.2)
     agent.ground.node.inject(faults.CallHangs("nvmlDeviceGetMemoryLimits_v1", 1))
     # What is not known now is not shown as it was.
     assert uuid(agent.ground.node) not in await seen(walls)
 
 
 async def test_who_asks_often_is_told_what_was_seen_just_now(agent: Agent) -> None:
-    walls = memory_of(agent)
+    walls = use_of(agent)
     first = uuid(agent.ground.node)
     assert (await seen(walls))[first] == (0, 4)
     with using(agent, await start(agent, 0, "one"), 0, "1G"):

@@ -1,0 +1,1 @@
+"""`gpusharing top`: who is on which GPU."""

@@ -1,0 +1,1 @@
+"""What policies mean to systems that queue jobs."""

@@ -1,0 +1,1 @@
+"""Who is on which GPU: what `top` and `ui` show. Pure."""

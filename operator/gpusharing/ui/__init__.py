@@ -1,0 +1,1 @@
+"""One page about who is on which GPU: what `gpusharing ui` serves, and writes as a file."""

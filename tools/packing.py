@@ -25,7 +25,8 @@ def checked_in(
 
 
 def compressed(files: Mapping[str, bytes], executable: Collection[str] = ()) -> bytes:
-    return gzip.compress(tar(files, executable), mtime=0)
+    # The highest level takes four times as long, for 0.6 % less.
+    return gzip.compress(tar(files, executable), compresslevel=6, mtime=0)
 
 
 def tar(files: Mapping[str, bytes], executable: Collection[str] = ()) -> bytes:

@@ -215,7 +215,7 @@ def test_what_is_in_it(server: Server, kubeconfig: Path, capsys: pytest.CaptureF
     assert b"All was read." in files["README.txt"]
     assert b"of 1 of 1 that are not well" in files["README.txt"]
     assert [word for word in (b"secret", b"TOKEN") if word in b"".join(files.values())] == []
-    assert "bundle.tar.gz: 0.0 MB." in capsys.readouterr().out
+    assert "bundle.tar.gz: 1 kB." in capsys.readouterr().out
     # Nothing that is secret is even asked for.
     assert [one for one in server.asked if "secrets" in one or "configmaps" in one] == []
 

@@ -21,6 +21,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
     ("line", "expected"),
     [
         ("gpusharing pl", {"plan "}),
+        ("gpusharing do", {"doctor "}),
+        ("gpusharing doctor --pr", {"--pre", "--probe"}),
         ("gpusharing s", {"snapshot", "sim"}),
         ("gpusharing explain p", {"pod", "policy"}),
         ("gpusharing export ", {"kueue", "volcano", "-h", "--help"}),

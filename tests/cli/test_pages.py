@@ -10,7 +10,7 @@ import pytest
 
 from gpusharing.api.sharing.plan import Effect
 from gpusharing.bundling import events, programs
-from gpusharing.cli import bundle, exits, plan, snapshot, validate
+from gpusharing.cli import bundle, doctor, exits, plan, snapshot, validate
 from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import programs as reading_programs
 from gpusharing.cli.top import command
@@ -24,6 +24,7 @@ from top.scenes import SCENES
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = {
+    "doctor": (doctor, "tests/diagnosing/screens", {exits.OK, exits.FAILED, exits.USAGE, exits.INTERRUPTED}),
     "plan": (plan, "tests/planning/screens", {exits.OK, exits.FAILED, exits.USAGE, exits.CHANGES, exits.DISTURBS}),
     "top": (command, "tests/top/screens", {exits.OK, exits.FAILED, exits.USAGE}),
     "ui": (ui_command, "", {exits.OK, exits.FAILED, exits.USAGE}),
@@ -58,7 +59,7 @@ def test_all_options_are_listed(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_all_exit_codes_are_listed(name: str) -> None:
-    assert {int(code) for code in re.findall(r"^\| (\d) \|", TEXTS[name], re.MULTILINE)} == PAGES[name][2]
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", TEXTS[name], re.MULTILINE)} == PAGES[name][2]
 
 
 def test_all_effects_are_explained() -> None:

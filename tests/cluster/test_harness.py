@@ -51,6 +51,57 @@ async def test_components_have_their_own_rights(control_plane: ControlPlane) -> 
         await control_plane.kubectl("get", "secrets", "--all-namespaces", kubeconfig=scheduler)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "ns",
+        "services --field-selector=metadata.name=kubernetes",
+        "svc/kubernetes",
+        "serviceaccount default --namespace=kube-system --show-managed-fields",
+        "serviceaccounts --all-namespaces",
+        "clusterroles --selector=kubernetes.io/bootstrapping=rbac-defaults",
+        "devicetaintrules",
+    ],
+)
+async def test_get_tells_what_kubectl_tells(control_plane: ControlPlane, arguments: str) -> None:
+    async def both_tell_the_same() -> None:
+        told = json.loads(await control_plane.kubectl("get", *arguments.split(), "--output=json"))
+        found = await control_plane.get(*arguments.split())
+        if told["kind"] == "List":
+            assert found["items"] == told["items"]
+        else:
+            assert found == told
+
+    # What other tests have deleted may go between the two.
+    await eventually(both_tell_the_same)
+
+
+async def test_get_finds_what_has_come_since(control_plane: ControlPlane) -> None:
+    with pytest.raises(CommandError, match="not have such a resource"):
+        await control_plane.get("walls")
+    names = {"plural": "walls", "singular": "wall", "kind": "Wall"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "walls.harness.test"},
+        "spec": {"group": "harness.test", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    await control_plane.kubectl("create", "--filename=-", stdin=json.dumps(definition))
+    await control_plane.kubectl("wait", "--for=condition=Established", "crd/walls.harness.test")
+
+    async def is_found() -> None:
+        try:
+            assert (await control_plane.get("walls"))["items"] == []
+        except CommandError as error:
+            raise AssertionError(str(error)) from error
+
+    await eventually(is_found)
+    with pytest.raises(CommandError, match="not found"):
+        await control_plane.get("wall", "one")
+    await control_plane.kubectl("delete", "crd/walls.harness.test")
+
+
 async def test_kubelet_writes_only_its_own_node(control_plane: ControlPlane) -> None:
     for name in ("own", "other"):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from harness import toolchain
 from harness.certificates import Certificate, CertificateAuthority, signing_key
@@ -14,6 +14,7 @@ from harness.commands import run
 from harness.kubeconfig import write_kubeconfig
 from harness.loopback import free_ports, own_address
 from harness.processes import Process
+from harness.reader import Reader
 from harness.readiness import answers
 from harness.scratch import scratch_directory
 
@@ -52,6 +53,7 @@ class ControlPlane:
     apiserver: Process = field(init=False)
     controller_manager: Process = field(init=False)
     scheduler: Process = field(init=False)
+    _reader: Reader = field(init=False)
     _stack: AsyncExitStack = field(init=False)
 
     async def __aenter__(self) -> Self:
@@ -69,6 +71,10 @@ class ControlPlane:
         """Runs kubectl, as the admin unless another's kubeconfig is given, and returns what it prints."""
         common = [f"--kubeconfig={kubeconfig or self.kubeconfig}", f"--cache-dir={self.directory}/kubectl-cache"]
         return await run([self.programs / "kubectl", *common, *arguments], stdin=stdin, env=_KUBECTL_ENVIRONMENT)
+
+    async def get(self, *arguments: str) -> Any:
+        """What `kubectl get` with these arguments and `--output=json` tells the admin."""
+        return await self._reader.get(*arguments)
 
     async def user_kubeconfig(self, user: str, *groups: str) -> Path:
         """A kubeconfig for any user, who has the rights that RBAC gives to the name and the groups."""
@@ -110,7 +116,9 @@ class ControlPlane:
         self.apiserver = await self._apiserver(self.port, etcd_port)
         self.controller_manager = await self._controller_manager(manager_port)
         self.scheduler = await self._scheduler(scheduler_port)
-        self.kubeconfig = await self.user_kubeconfig("admin", "system:masters")
+        admin = await self.ca.client("admin", "system:masters")
+        self.kubeconfig = self._write_kubeconfig("admin", admin)
+        self._reader = Reader(self.address, self.port, ca=self.ca.certificate, user=admin)
 
         await stack.enter_async_context(self.etcd.killed_at_end())
         await stack.enter_async_context(self.apiserver.killed_at_end())

@@ -11,6 +11,7 @@ from pathlib import Path
 from gpusharing import sim
 from harness import agent_environment
 from harness.cluster import Cluster
+from harness.definitions import until_established
 from harness.ending import end_all
 from harness.node import Node
 from harness.processes import Process
@@ -77,7 +78,7 @@ class GpuCluster(Cluster):
         await self.kubectl("apply", "--kustomize", str(MANIFESTS))
         # No image of it is on the node: the operator runs beside the cluster, as the agents do.
         await self.kubectl("scale", "deployment/gpusharing-operator", f"--namespace={NAMESPACE}", "--replicas=0")
-        await self.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        await until_established(self)
         self.operator = await stack.enter_async_context(await self._operator())
         self.simulated, self.agents = {}, {}
         for name, node in self.nodes.items():

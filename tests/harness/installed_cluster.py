@@ -1,6 +1,5 @@
 """A cluster for installations as people make them: operator and agent run as pods of the image."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -53,10 +52,8 @@ class InstalledCluster(Cluster):
     async def agent_pod(self) -> dict[str, Any]:
         """The only node's."""
         selector = "app.kubernetes.io/name=gpusharing-agent"
-        listed = await self.kubectl(
-            "get", "pods", f"--namespace={NAMESPACE}", f"--selector={selector}", "--output=json"
-        )
-        pods = [pod for pod in json.loads(listed)["items"] if "deletionTimestamp" not in pod["metadata"]]
+        listed = await self.get("pods", f"--namespace={NAMESPACE}", f"--selector={selector}")
+        pods = [pod for pod in listed["items"] if "deletionTimestamp" not in pod["metadata"]]
         (pod,) = pods
         found: dict[str, Any] = pod
         return found

@@ -86,8 +86,8 @@ class Kueue(Process):
 
     async def _mount(self) -> None:
         """The certificate, as soon as Kueue has made it."""
-        found = await self._control_plane.kubectl("get", "secret", _SECRET, f"--namespace={NAMESPACE}", "--output=json")
-        for name, data in (json.loads(found).get("data") or {}).items():
+        found = await self._control_plane.get("secret", _SECRET, f"--namespace={NAMESPACE}")
+        for name, data in (found.get("data") or {}).items():
             (self._certificates / name).write_bytes(base64.b64decode(data))
 
 

@@ -19,6 +19,7 @@ from harness.installed_cluster import NAMESPACE, ROOT, InstalledCluster
 from harness.workloads import policy, template
 from install.replay import said, written
 from install.running import mps_daemons, what_runs
+from node.test_explain import ALL_MODES
 from node.test_modes import of_mps
 from node.user import AnyUser
 
@@ -66,6 +67,17 @@ async def test_the_example_of_the_readme(user: AnyUser) -> None:
         assert "_SHARING=TimeSlicing" in await user.shell(name, "env", container="main")
         assert "/dev/nvidia" in await user.shell(name, "ls /dev/nvidia[01]", container="main")
     await user.delete("pods", "--all", "--grace-period=0")
+    await user.nothing_prepared()
+    await user.delete("sharingpolicies", "--all")
+
+
+async def test_doctor_finds_nothing(user: AnyUser) -> None:
+    """Its pods have the image of the agents, which is on the node."""
+    await user.apply(ALL_MODES)
+    await user.wait("sharingpolicy/all-modes", "--for=condition=Ready")
+    command = [sys.executable, "-m", "gpusharing", "doctor", "--wait", "1m", "--probe", "-o", "short"]
+    found = await run([*command, "--ignore", "GSH0916", "--kubeconfig", user.cluster.kubeconfig])
+    assert found == ""
     await user.nothing_prepared()
     await user.delete("sharingpolicies", "--all")
 

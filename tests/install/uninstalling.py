@@ -13,10 +13,16 @@ from harness.installed_cluster import ROOT, InstalledCluster
 _README: Final = (ROOT / "README.md").read_text()
 # All that we or our programs make beside what is in our namespace.
 _KINDS: Final = (
-    "resourceslices,deviceclasses,devicetaintrules,resourcequotas,validatingadmissionpolicies,"
-    "validatingadmissionpolicybindings,customresourcedefinitions,namespaces"
+    "resourceslices",
+    "deviceclasses",
+    "devicetaintrules",
+    "resourcequotas",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "customresourcedefinitions",
+    "namespaces",
 )
-_KUBERNETES_OWN: Final = {f"namespace/{name}" for name in ("default", "kube-node-lease", "kube-public", "kube-system")}
+_KUBERNETES_OWN: Final = {f"namespaces/{name}" for name in ("default", "kube-node-lease", "kube-public", "kube-system")}
 _CLEAN_UP, _READ_LOGS = re.findall(r"^   kubectl ((?:patch|logs)[^`]*)\n   ```", _README, re.MULTILINE)
 
 
@@ -26,8 +32,9 @@ async def delete_policies(cluster: InstalledCluster) -> None:
     await cluster.kubectl("delete", "sharingpolicies", "--all")
 
     async def classes_are_gone() -> None:
-        owners = "--output=jsonpath={.items[*].metadata.ownerReferences[*].kind}"
-        assert "SharingPolicy" not in await cluster.kubectl("get", "deviceclasses", owners)
+        classes = (await cluster.get("deviceclasses"))["items"]
+        owners = [owner["kind"] for one in classes for owner in one["metadata"].get("ownerReferences", ())]
+        assert "SharingPolicy" not in owners
 
     await eventually(classes_are_gone)
 
@@ -70,9 +77,9 @@ async def nothing_is_left(cluster: InstalledCluster, tmp_path: Path) -> None:
         # The last attempt may have been interrupted between taking its lock and removing it.
         left = [file for file in files if file.name != "lock"]
         assert left == [], left
-        listed = await cluster.kubectl("get", _KINDS, "--all-namespaces", "--output=name")
-        objects = set(listed.split()) - _KUBERNETES_OWN
-        assert objects == set(), objects
+        listed = {kind: (await cluster.get(kind, "--all-namespaces"))["items"] for kind in _KINDS}
+        objects = {f"{kind}/{one['metadata']['name']}" for kind, items in listed.items() for one in items}
+        assert objects == _KUBERNETES_OWN
 
     # The kubelet withdraws the devices of a driver half a minute after its end.
     await eventually(is_gone)

@@ -29,7 +29,7 @@ class AnyUser:
         await self.cluster.kubectl("apply", "--filename=-", stdin=json.dumps(listed))
 
     async def get(self, *arguments: str) -> Any:
-        return json.loads(await self.cluster.kubectl("get", *arguments, "--output=json"))
+        return await self.cluster.get(*arguments)
 
     async def delete(self, *arguments: str) -> None:
         await self.cluster.kubectl("delete", *arguments)

@@ -53,7 +53,9 @@ def agents(choice: Choice) -> str:
     """Whose logs and metrics are there."""
     chosen = [one for one in choice.chosen if one.is_agent]
     unwell = sum(one.is_unwell for one in chosen)
-    return (
-        f"Logs and metrics of {len(chosen)} of {counted(choice.agents, 'agent')}: of {unwell} of {choice.unwell} that "
-        f"are not well, and of {len(chosen) - unwell} others."
+    which = (
+        f"of {unwell} of {choice.unwell} that are not well, and of {len(chosen) - unwell} others"
+        if choice.unwell
+        else "all agents are well"
     )
+    return f"Logs and metrics of {len(chosen)} of {counted(choice.agents, 'agent')}: {which}."

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         _write(path, data)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}") from error
-    print(f"{path}: {len(data) / 1e6:.1f} MB. {readme.agents(found.choice)}")
+    print(f"{path}: {len(data) / 1000:,.0f} kB. {readme.agents(found.choice)}")
     return exits.OK
 
 

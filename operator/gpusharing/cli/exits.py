@@ -1,4 +1,4 @@
-"""With which number a command ends. docs/explain.md lists them."""
+"""With which number a command ends. The page of each command lists its own."""
 
 import argparse
 import sys
@@ -21,6 +21,8 @@ WAITS: Final = 3
 """`explain`: it waits, and may run later."""
 NEVER: Final = 4
 """`explain`: it will not run before somebody changes something."""
+INTERRUPTED: Final = 130
+"""`doctor`: by Ctrl-C or SIGTERM, after it removed its pods: as shells number it."""
 
 
 class CommandError(Exception):

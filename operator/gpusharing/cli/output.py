@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final, TextIO
 
 from gpusharing.findings.finding import Finding, Severity
+from gpusharing.findings.printable import printable
 
 _WIDTH: Final = 80
 _NARROWEST: Final = 40
@@ -64,7 +65,7 @@ class Screen:
 
     def _wrapped(self, text: str, *, indent: int = 0, hanging: int = 0) -> str:
         return textwrap.fill(
-            text,
+            printable(text),
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent + hanging),

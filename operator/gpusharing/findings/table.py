@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gpusharing.findings import converting, exporting, gpus, planning, policies, reading, running, validating, waiting
+from gpusharing.findings import (
+    converting,
+    exporting,
+    gpus,
+    installations,
+    planning,
+    policies,
+    reading,
+    running,
+    validating,
+    waiting,
+)
 from gpusharing.findings.finding import Entry
 
 
@@ -22,6 +33,7 @@ AREAS: Final = (
     Area(6, "Manifests", validating.ENTRIES),
     Area(7, "Plans", planning.ENTRIES),
     Area(8, "Conversion", converting.ENTRIES),
+    Area(9, "Installations", installations.ENTRIES),
     Area(10, "Exports for queueing systems", exporting.ENTRIES),
 )
 

@@ -300,7 +300,9 @@ class _World:
         self.specs: dict[tuple[object, ...], Spec] = {}
         self.rounds: dict[tuple[object, ...], tuple[Disk | None, ...]] = {}
         self.fitting: dict[tuple[str, ...], bool] = {}
+        self.moves: dict[tuple[object, ...], tuple[tuple[str, tuple[Claim, ...]], ...]] = {}
         # Many states have the same claims.
+        self.in_phase: dict[tuple[tuple[Claim, ...], int], frozenset[str]] = {}
         self.clashing: dict[tuple[tuple[Claim, ...], bool], bool] = {}
         self.in_order: dict[tuple[Claim, ...], tuple[Claim, ...]] = {}
 
@@ -346,10 +348,8 @@ class _World:
         return state if self.in_order[claims] == claims else state._replace(claims=self.in_order[claims])
 
     def steps(self, state: State) -> Iterator[Step]:
-        for index, wants in enumerate(self.setting.claims):
-            pods = () if self.setting.calm else self._pod(state, index)
-            for event, following in (*self._scheduler(state, index), *pods):
-                yield f"{wants} {event}", following
+        for event, claims in self._moves(state):
+            yield event, state._replace(claims=claims)
         if state.pending:
             yield "the scheduler sees a slice", state._replace(seen=state.pending[0], pending=state.pending[1:])
         yield from self._writes(state)
@@ -366,6 +366,19 @@ class _World:
             if state.api and len(state.pending) < self.setting.late:
                 wiped = state._replace(api=(), pending=(*state.pending, ()), losses=state.losses - 1)
                 yield "the kubelet wipes the slices", wiped
+
+    def _moves(self, state: State) -> tuple[tuple[str, tuple[Claim, ...]], ...]:
+        """What may become of the claims, by scheduler and pods. All that these look at is in the key."""
+        servers, pool = state.fenced and state.fenced.servers, state.disk and state.disk.pool
+        key = state.claims, state.seen, servers, pool
+        if key not in self.moves:
+            self.moves[key] = tuple(
+                (f"{wants} {event}", following.claims)
+                for index, wants in enumerate(self.setting.claims)
+                for events in (self._scheduler(state, index), () if self.setting.calm else self._pod(state, index))
+                for event, following in events
+            )
+        return self.moves[key]
 
     def _scheduler(self, state: State, index: int) -> Iterator[Step]:
         claim = state.claims[index]
@@ -608,11 +621,14 @@ class _World:
         return self._in_phase(state, ALLOCATED) | self._in_phase(state, UNANSWERED)
 
     def _in_phase(self, state: State, phase: int) -> frozenset[str]:
-        return frozenset(
-            claim.device
-            for index, claim in enumerate(state.claims)
-            if claim.device and claim.phase == phase and not self.setting.is_admin(index)
-        )
+        key = state.claims, phase
+        if key not in self.in_phase:
+            self.in_phase[key] = frozenset(
+                claim.device
+                for index, claim in enumerate(state.claims)
+                if claim.device and claim.phase == phase and not self.setting.is_admin(index)
+            )
+        return self.in_phase[key]
 
     def _unseen(self, state: State) -> frozenset[str]:
         """Devices whose closing the scheduler has not seen yet: the wait cannot be over."""

@@ -118,6 +118,24 @@ class Client:
     def get_json(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         return _json(path, self.get(path, query))
 
+    def send(self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None) -> Any:
+        """A write. It is not tried again: nobody knows whether the first one was done. Its connection is its own,
+        because the server may have closed one that was used before."""
+        target = f"{self._root}{path}?{urlencode(query)}" if query else self._root + path
+        connection = self._new_connection(_TIMEOUT)
+        try:
+            headers = {**self._headers(), "Content-Type": "application/json"}
+            connection.request(method, target, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            data = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise CommandError(f"no answer from {self.access.server}: {error}") from error
+        finally:
+            connection.close()
+        if response.status >= 300:
+            raise ReadError(path, response.status, _message(data))
+        return _json(path, data)
+
     def pages(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[bytes]:
         """Of a list. The next page is on its way while one is decoded."""
         asked = {"limit": str(PAGE), **(query or {})}
@@ -189,13 +207,16 @@ class Client:
         try:
             connection = self._idle.get_nowait()
         except queue.Empty:
-            if self._is_plain:
-                return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-            return _Connection(self._host, self._port, self.access, timeout)
+            return self._new_connection(timeout)
         connection.timeout = timeout
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
         return connection
+
+    def _new_connection(self, timeout: float) -> http.client.HTTPConnection:
+        if self._is_plain:
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        return _Connection(self._host, self._port, self.access, timeout)
 
 
 def metadata(page: bytes) -> Mapping[str, Any]:

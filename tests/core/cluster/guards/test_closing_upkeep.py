@@ -135,6 +135,7 @@ def test_what_a_refusal_of_a_probe_says_is_read_again() -> None:
     said = str(first["messageExpression"]).partition("' + variables.")[0].strip("'")
     prefix = f"leases.coordination.k8s.io \"{probe(CLOSING)}\" is forbidden: ValidatingAdmissionPolicy '{CLOSING}' "
     assert seen_revision(f"{prefix}denied request: {said}42") == 42
+    assert seen_revision(f"{prefix}denied request: {said.rstrip()}") == 0
     assert seen_revision('User "x" cannot create resource "leases"') is None
 
 

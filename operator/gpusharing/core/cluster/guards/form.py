@@ -65,7 +65,9 @@ def new_revision(version: str) -> dict[str, str]:
 
 def seen_revision(message: str) -> int | None:
     """The revision that a refusal of a probe speaks of; None: it was refused by something else."""
-    _, found, revision = message.rpartition(_OF_REVISION)
+    # Of a guard that nobody has written yet, the API server drops the space before nothing.
+    _, found, revision = f"{message} ".rpartition(_OF_REVISION)
+    revision = revision.strip()
     return (int(revision) if revision.isdecimal() else 0) if found else None
 
 

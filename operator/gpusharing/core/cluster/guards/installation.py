@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from gpusharing.api.core import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
-from gpusharing.core.cluster.guards import allocation, claims, closing, namespaces, pods
+from gpusharing.core.cluster.guards import allocation, claims, closing, in_use, namespaces, pods
 from gpusharing.core.cluster.guards.form import GENERATED, REVISION
 
 _WRITTEN: Final = {*GENERATED, REVISION, closing.CLOSED}
@@ -15,7 +15,9 @@ _WRITTEN: Final = {*GENERATED, REVISION, closing.CLOSED}
 _MADE = {
     allocation.ALLOCATION: allocation.allocation,
     claims.CLAIMS: claims.claims,
+    claims.TOLERATIONS: claims.tolerations,
     closing.CLOSING: closing.closing,
+    in_use.IN_USE: in_use.in_use,
     pods.PODS: pods.pods,
     namespaces.NAMESPACES: namespaces.namespaces,
 }

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from building.properties import load_profile
 from harness.orphans import mark_processes, mark_programs_below, orphans
 
 pytest_plugins = ["harness.fixtures", "agent.simulated_node"]
+
+load_profile()
 
 
 @pytest.hookimpl(wrapper=True)

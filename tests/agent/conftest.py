@@ -9,14 +9,11 @@ import pytest
 import pytest_asyncio
 
 from agent.on_cluster import GpuNode, install
-from building.properties import load_profile
 from gpusharing.agent.settling.settler import Settler
 from gpusharing.agent.state.records import Records
 from gpusharing.core.publishing.mig_at_rest import AS_IT_IS, Cut
 from gpusharing.nvidia.hardware import Hardware
 from harness.controlplane import ControlPlane
-
-load_profile()
 
 
 @pytest.fixture(autouse=True)

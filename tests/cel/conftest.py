@@ -1,9 +1,6 @@
 import pytest
 
-from building.properties import load_profile
 from harness.toolchain import build_cel_oracles
-
-load_profile()
 
 
 @pytest.hookimpl(tryfirst=True)

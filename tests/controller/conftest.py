@@ -3,11 +3,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from building.properties import load_profile
 from controller.api_server import ApiServer, serving
 from gpusharing.kube.transport import Api
-
-load_profile()
 
 
 @pytest.fixture

@@ -11,12 +11,9 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from building.properties import load_profile
 from gpusharing.kube import transport
 from gpusharing.kube.credentials import Credentials
 from gpusharing.kube.transport import Api, open_session
-
-load_profile()
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser
 
-from gpusharing.snapshots import file
+from gpusharing.snapshots import archive, file
 from harness.eventually import PATIENCE
 from ui.fleets import example, hostile, large
 from ui.serving import faults, visiting
@@ -75,10 +75,18 @@ def test_a_port_that_another_program_has(snapshot: Path) -> None:
     assert f"port {port}: Address already in use" in done.stderr
 
 
+def test_a_bundle_is_a_snapshot(snapshot: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "cluster"
+    bundle.write_bytes(archive.pack({archive.SNAPSHOT: snapshot.read_bytes()}))
+    packed, plain = (ui("-o", "html", "--snapshot", one).stdout for one in (bundle, snapshot))
+    assert packed
+    assert packed == plain.replace(snapshot.name, bundle.name)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--snapshot", "nothing.json"], 1, "snapshot nothing.json: "),
+        (["--snapshot", "nothing.json"], 1, "nothing.json: "),
         (["--kubeconfig", "nothing"], 1, "no kubeconfig at nothing"),
         (["--port", "70000"], 2, "argument --port: invalid"),
         (["-o", "json"], 2, "invalid choice"),

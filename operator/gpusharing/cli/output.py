@@ -35,13 +35,6 @@ MARKS: Final = {
 }
 
 
-def printable(text: str) -> str:
-    """One line. What others wrote neither moves the cursor of a terminal nor turns its direction around."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else " " if one.isspace() else "\N{REPLACEMENT CHARACTER}" for one in text)
-
-
 @dataclass(frozen=True, slots=True)
 class Screen:
     width: int = _WIDTH
@@ -65,7 +58,7 @@ class Screen:
 
     def _wrapped(self, text: str, *, indent: int = 0, hanging: int = 0) -> str:
         return textwrap.fill(
-            printable(text),
+            text,
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent + hanging),

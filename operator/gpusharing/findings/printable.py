@@ -1,11 +1,8 @@
 """What others wrote, for a terminal."""
 
-import re
-from typing import Final
-
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
-
 
 def printable(text: str) -> str:
-    """It may not move the cursor, nor change colours."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    """One line. It may neither move the cursor, nor change colours, nor turn the direction of the text around."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else " " if one.isspace() else "\N{REPLACEMENT CHARACTER}" for one in text)

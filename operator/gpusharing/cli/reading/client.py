@@ -18,8 +18,8 @@ from urllib.parse import urlencode, urlsplit
 from gpusharing import __version__
 from gpusharing.api import strict_json
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.output import printable
 from gpusharing.cli.reading.kubeconfig import Access
+from gpusharing.findings.printable import printable
 
 PAGE: Final = 500
 """Objects of a page, as kubectl has it."""

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from gpusharing.cli.output import printable
+from gpusharing.findings.printable import printable
 
 _GAP: Final = 2
 _LEAST: Final = 12

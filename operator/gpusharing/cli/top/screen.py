@@ -8,12 +8,13 @@ from rich.console import Console
 from rich.text import Text
 
 from gpusharing.api.names import Sharing
-from gpusharing.cli.output import Screen, printable
+from gpusharing.cli.output import Screen
 from gpusharing.cli.top.amounts import gibibytes, gpus, memory, percent
 from gpusharing.cli.top.bars import bar, level
 from gpusharing.cli.top.columns import Cell, Column, Row, clipped, joined, lines
 from gpusharing.cli.top.who import who
 from gpusharing.core.text import counted, listed
+from gpusharing.findings.printable import printable
 from gpusharing.occupancy.fleet import Fleet, GpuUse, NodeUse, Use, Waiting
 from gpusharing.occupancy.groups import GPU, NAMESPACE, POLICY, uses
 

@@ -16,13 +16,14 @@ from rich.text import Text
 
 from gpusharing.cli import exits
 from gpusharing.cli.exits import CommandError
-from gpusharing.cli.output import Screen, printable
+from gpusharing.cli.output import Screen
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.fleet import Lists, LiveLists, fleet_of, waiting_of
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.use import read_usage
 from gpusharing.cli.top.columns import clipped
 from gpusharing.cli.top.screen import console, drawn
+from gpusharing.findings.printable import printable
 from gpusharing.occupancy.fleet import Fleet, Waiting
 from gpusharing.occupancy.notes import not_measured
 from gpusharing.occupancy.usage import Usage

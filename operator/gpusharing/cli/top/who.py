@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gpusharing.cli.output import printable
 from gpusharing.cli.top.amounts import memory
 from gpusharing.cli.top.columns import Cell, clipped
+from gpusharing.findings.printable import printable
 from gpusharing.occupancy.fleet import GpuUse, Holder
 
 _FROM_WIDTH: Final = 60

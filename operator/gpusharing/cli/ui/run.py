@@ -4,7 +4,6 @@ import argparse
 import sys
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpusharing.cli import exits
@@ -12,11 +11,10 @@ from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.snapshot import read_world
+from gpusharing.cli.snapshot_file import read_snapshot
 from gpusharing.cli.ui.file import FileLookup, FileSource
 from gpusharing.cli.ui.live import LiveSource, picture_now
 from gpusharing.cli.ui.lookup import LiveLookup
-from gpusharing.snapshots.file import SnapshotError, loads
-from gpusharing.snapshots.world import World
 from gpusharing.ui.picture import Lookup, Picture, Source
 from gpusharing.ui.server import Server, root
 from gpusharing.ui.site import SEEN, UiSite
@@ -31,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.snapshot is not None:
-        world, cluster = _of_file(arguments.snapshot), arguments.snapshot.name
+        world, cluster = read_snapshot(arguments.snapshot), arguments.snapshot.name
         file = FileSource(world)
         if arguments.output:
             return _print(file.picture(), cluster)
@@ -50,13 +48,6 @@ def _run(arguments: argparse.Namespace) -> int:
 def _print(picture: Picture, cluster: str) -> int:
     sys.stdout.buffer.write(still(picture, cluster))
     return exits.OK
-
-
-def _of_file(path: Path) -> World:
-    try:
-        return loads(path.read_text())
-    except (OSError, SnapshotError) as error:
-        raise CommandError(f"snapshot {path}: {error}") from error
 
 
 def _serve(source: Source, lookup: Lookup, cluster: str, arguments: argparse.Namespace) -> int:

@@ -1,3 +1,0 @@
-from building.properties import load_profile
-
-load_profile()

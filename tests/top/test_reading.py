@@ -31,6 +31,8 @@ class Server(ThreadingHTTPServer):
     status = 200
     body = b""
     location = ""
+    piece = 1 << 20
+    pause = 0.0
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -47,7 +49,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Location", self.server.location)
         self.send_header("Content-Length", str(len(self.server.body)))
         self.end_headers()
-        self.wfile.write(self.server.body)
+        for piece in range(0, len(self.server.body), self.server.piece):
+            self.wfile.write(self.server.body[piece : piece + self.server.piece])
+            time.sleep(self.server.pause)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name in the standard library)
         pass
@@ -101,6 +105,14 @@ def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
     with server() as found:
         found.body = b" " * 1001
         with pytest.raises(CommandError, match="has more than"):
+            prometheus.read(f"http://127.0.0.1:{found.server_port}")
+
+
+def test_an_answer_that_never_pauses_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "_TIMEOUT", 0.5)
+    with server() as found:
+        found.body, found.piece, found.pause = answer() + b" " * 20, 8, 0.2
+        with pytest.raises(CommandError, match="does not answer"):
             prometheus.read(f"http://127.0.0.1:{found.server_port}")
 
 

@@ -176,7 +176,7 @@ class Client:
         try:
             connection.request("GET", self._root + target, headers=self._headers())
             response = connection.getresponse()
-            data = response.read() if most is None else _some(response, most, timeout)
+            data = response.read() if most is None else some_of(response, most, timeout)
         except BaseException:
             connection.close()
             raise
@@ -237,7 +237,7 @@ class _Connection(http.client.HTTPSConnection):
         self.sock = self._access.tls.wrap_socket(self.sock, server_hostname=self._access.server_name or self.host)
 
 
-def _some(response: http.client.HTTPResponse, most: int, within: float) -> bytes:
+def some_of(response: http.client.HTTPResponse, most: int, within: float) -> bytes:
     """Raises TimeoutError, also if there is never a pause that is as long."""
     end = time.monotonic() + within
     found = bytearray()

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 import msgspec
 
 from gpusharing.cli.exits import CommandError
+from gpusharing.cli.reading.client import some_of
 from gpusharing.occupancy.usage import Name, Sample
 
 _LONGEST: Final = 64 * 1024**2
@@ -73,7 +74,7 @@ def _ask(url: str, what: str, query: Mapping[str, str]) -> Sequence[_Series]:
         request.add_unredirected_header("Authorization", f"Basic {b64encode(secret.encode()).decode()}")
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310 (http and https only)
-            data = response.read(_LONGEST + 1)
+            data = some_of(response, _LONGEST + 1, _TIMEOUT)
     except (OSError, HTTPException) as error:
         raise CommandError(f"Prometheus at {place} does not answer: {error}") from error
     if len(data) > _LONGEST:

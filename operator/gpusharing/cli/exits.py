@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+from gpusharing.snapshots.file import SnapshotError
+
 OK: Final = 0
 """All is well; a change that `plan` shows is well, too."""
 FAILED: Final = 1
@@ -38,7 +40,7 @@ def reporting(run: Run) -> Run:
     def reported(arguments: argparse.Namespace) -> int:
         try:
             return run(arguments)
-        except CommandError as error:
+        except (CommandError, SnapshotError) as error:
             print(f"error: {error}", file=sys.stderr)
             return FAILED
 

@@ -2,7 +2,6 @@
 
 import argparse
 import gc
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusharing.cli import exits, options
@@ -58,7 +57,7 @@ def register(subparsers: Any) -> None:
     options.add_snapshot(parser)
     options.add_output(parser)
     options.add_ignore(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=exits.reporting(run))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,9 +65,6 @@ def run(args: argparse.Namespace) -> int:
     gc.disable()
     try:
         return _explain(args)
-    except CommandError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return exits.FAILED
     finally:
         gc.enable()
 

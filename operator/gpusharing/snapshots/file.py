@@ -61,7 +61,7 @@ def from_json(value: Any) -> World:
     if unknown := sorted(objects.keys() - known):
         raise SnapshotError(f"objects.{unknown[0]}: unknown; known are {', '.join(sorted(known))}")
     for name, items in objects.items():
-        if not isinstance(items, list) or not all(_has_name(item) for item in items):
+        if not isinstance(items, list) or not all(has_name(item) for item in items):
             raise SnapshotError(f"objects.{name}: not a list of objects with metadata.name")
     return World(
         minor=_minor(value.get("kubernetes")),
@@ -95,7 +95,7 @@ def _minor(version: Any) -> int:
             raise SnapshotError(f'kubernetes: {version!r} is not a version such as "1.37"')
 
 
-def _has_name(item: Any) -> bool:
+def has_name(item: Any) -> bool:
     match item:
         case {"metadata": {"name": str()}}:
             return True

@@ -38,14 +38,21 @@ class Lines(Sequence[Json]):
     def __getitem__(self, index: slice) -> Sequence[Json]: ...
 
     def __getitem__(self, index: int | slice) -> Json | Sequence[Json]:
-        return (
-            [json.loads(one) for one in self.texts[index]]
-            if isinstance(index, slice)
-            else json.loads(self.texts[index])
-        )
+        return [_object(one) for one in self.texts[index]] if isinstance(index, slice) else _object(self.texts[index])
 
     def __iter__(self) -> Iterator[Json]:
-        return map(json.loads, self.texts)
+        return map(_object, self.texts)
+
+
+def _object(text: bytes) -> Json:
+    """Raises SnapshotError: lines of a file are not looked at before."""
+    try:
+        found: Json = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SnapshotError(f"an object is not JSON that can be read: {error}") from error
+    if not file.has_name(found):
+        raise SnapshotError("an object has no metadata.name")
+    return found
 
 
 def _compact(one: Json) -> bytes:

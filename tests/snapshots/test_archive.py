@@ -84,7 +84,7 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
 def hole(header: bytes, size: int) -> bytes:
     """Of this size, with no data around it."""
     return summed(
-        header[:386] + b"00000000000\0" * 2 + header[410:483] + tarfile.itn(size, 12, tarfile.GNU_FORMAT) + header[495:]
+        header[:386] + b"00000000000\0" * 2 + header[410:483] + b"\x80" + size.to_bytes(11, "big") + header[495:]
     )
 
 

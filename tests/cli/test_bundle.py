@@ -24,6 +24,7 @@ from gpusharing.snapshots import archive, lines
 from gpusharing.snapshots.world import CLAIMS, DAEMON_SETS, EVENTS, NODE_SHARINGS, PODS, POLICIES, RESOURCES, World
 
 SYSTEM: Final = "gpusharing-system"
+_IN_NAMESPACE: Final = re.compile(r"^(.*)/namespaces/([^/]+)/([^/]+)$")
 POD: Final = f"/api/v1/namespaces/{SYSTEM}/pods"
 
 
@@ -87,8 +88,9 @@ class Server:
             return 200, b'{"major": "1", "minor": "37"}'
         if url.path == "/apis/resource.k8s.io":
             return 200, b'{"versions": [{"groupVersion": "resource.k8s.io/v1"}]}'
-        if url.path in self.lists:
-            items = self.lists[url.path]
+        path, _, namespace = _IN_NAMESPACE.sub(r"\1/\3 \2", url.path).partition(" ")
+        if path in self.lists:
+            items = [one for one in self.lists[path] if namespace in ("", one["metadata"].get("namespace"))]
             if "labelSelector" in query:
                 items = [one for one in items if "app.kubernetes.io/name" in (one["metadata"].get("labels") or {})]
             return 200, json.dumps({"metadata": {}, "items": items}, separators=(",", ":")).encode()
@@ -195,6 +197,15 @@ def bundle(kubeconfig: Path, *options: str) -> tuple[int, dict[str, bytes], Worl
             for one in found
         }
     return int(str(ended.value.code)), files, lines.loads(data)
+
+
+def test_pods_that_look_like_an_agent_are_not_asked(server: Server, kubeconfig: Path) -> None:
+    impostor = program("agent-b", "agent")
+    impostor["metadata"]["namespace"] = "ml"
+    server.lists[PODS.path()].append(impostor)
+    _, files, _ = bundle(kubeconfig)
+    assert {name.split("/")[2] for name in files if name.startswith("agents/")} == {"agent-a"}
+    assert not [path for path in server.asked if "agent-b" in path]
 
 
 def test_what_is_in_it(server: Server, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:

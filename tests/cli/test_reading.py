@@ -18,6 +18,7 @@ from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import client as client_module
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.cluster import Ask, decode_list, read, read_minor
+from gpusharing.cli.reading.installed import installed_in
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.together import find, get
 from gpusharing.snapshots import file, lines
@@ -27,6 +28,7 @@ from gpusharing.snapshots.lines import Lines
 from gpusharing.snapshots.pseudonyms import Pseudonyms
 from gpusharing.snapshots.world import CLAIMS, NODE_SHARINGS, NODES, PODS, TAINT_RULES, Resource, World
 
+BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/gpusharing-agent"
 VERSION = {"major": "1", "minor": "37", "gitVersion": "v1.37.1"}
 
 
@@ -35,6 +37,8 @@ class Server:
     url: str = ""
     objects: dict[str, list[Any]] = field(default_factory=dict)
     """By path: lists are given out two at a time."""
+    single: dict[str, Any] = field(default_factory=dict)
+    """By path."""
     refused: dict[str, int] = field(default_factory=dict)
     troubles: list[int] = field(default_factory=list)
     """Statuses of the next answers, whatever is asked."""
@@ -52,6 +56,8 @@ class Server:
             return self.refused[url.path], {"message": f"{url.path} is refused"}
         if url.path == "/version":
             return 200, self.version
+        if url.path in self.single:
+            return 200, self.single[url.path]
         if url.path not in self.objects:
             return 404, {"message": "not found"}
         start = int(query.get("continue", ["0"])[0])
@@ -206,14 +212,57 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         client.get("/version")
 
 
+def binding(*subjects: tuple[str, str]) -> dict[str, Any]:
+    return {"subjects": [{"kind": kind, "name": "a", "namespace": namespace} for kind, namespace in subjects]}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (binding(("ServiceAccount", "gpus")), "gpus"),
+        (binding(("Group", "x"), ("User", "y"), ("ServiceAccount", "gpus")), "gpus"),
+        (binding(), "gpusharing-system"),
+        ({"subjects": None}, "gpusharing-system"),
+        ({"subjects": [{"kind": "ServiceAccount"}]}, "gpusharing-system"),
+        (None, "gpusharing-system"),
+    ],
+)
+def test_where_it_is_installed_is_what_administrators_wrote(
+    server: Server, client: Client, found: dict[str, Any] | None, expected: str
+) -> None:
+    if found is not None:
+        server.single[BINDING] = found
+    assert installed_in(client) == expected
+
+
+def test_who_may_not_read_where_it_is_installed(server: Server, client: Client) -> None:
+    server.refused[BINDING] = 403
+    assert installed_in(client) == "gpusharing-system"
+
+
+def agent(name: str, namespace: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"metadata": metadata, "spec": {"containers": [{}]}, "status": {"phase": "Running"}}
+
+
+def test_only_agents_where_it_is_installed_are_asked(server: Server, client: Client) -> None:
+    """Every pod may have the label of an agent."""
+    server.single[BINDING] = binding(("ServiceAccount", "gpus"))
+    server.objects[PODS.path()] = [agent("true", "gpus"), agent("liar", "tenant")]
+    server.objects[PODS.path(namespace="gpus")] = [agent("true", "gpus")]
+    agents.read(client)
+    assert [one for one in server.asked if one.endswith("/metrics")] == [
+        f"{PODS.path(namespace='gpus', name='true:8080')}/proxy/metrics"
+    ]
+
+
 def test_an_agent_whose_page_has_no_end_is_named(
     server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every pod may have the label of an agent."""
     monkeypatch.setattr(agents, "_LONGEST", 1000)
-    metadata = {"name": "liar", "namespace": "tenant"}
-    server.objects[PODS.path()] = [{"metadata": metadata, "spec": {"containers": [{}]}, "status": {"phase": "Running"}}]
-    server.objects[f"{PODS.path(namespace='tenant', name='liar:8080')}/proxy/metrics"] = named("x" * 1000)
+    namespace = "gpusharing-system"
+    server.objects[PODS.path(namespace=namespace)] = [agent("liar", namespace)]
+    server.objects[f"{PODS.path(namespace=namespace, name='liar:8080')}/proxy/metrics"] = named("x" * 1000)
     assert "larger than" in agents.read(client).problem
 
 

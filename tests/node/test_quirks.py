@@ -41,7 +41,9 @@ KINDS: Final = {
     # By NVIDIA's GPU operator, just booted.
     "operator": Kind(Quirk.OPERATOR_ROOT | Quirk.NO_CDI | Quirk.LATE_UVM | Quirk.MPS_INDEX_ONLY | Quirk.SLOW_NVML),
     # By packages of a distribution.
-    "packages": Kind(Quirk.HOST_LIBC | Quirk.SELINUX | Quirk.MPS_ECHO_GIB | Quirk.TIMESLICE_UNREADABLE),
+    "packages": Kind(
+        Quirk.HOST_LIBC | Quirk.SELINUX | Quirk.MPS_ECHO_GIB | Quirk.TIMESLICE_UNREADABLE | Quirk.ODD_SAMPLES
+    ),
     # A virtual machine with virtual GPUs, which only the host cuts.
     "guest": Kind(Quirk.VGPU_GUEST, modes=MODES[:3]),
     # GPUs that do not say how much memory they have: MPS has none to divide.

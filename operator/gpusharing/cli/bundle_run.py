@@ -19,6 +19,7 @@ from gpusharing.cli import exits
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, decode_list, read, read_list, served_versions
+from gpusharing.cli.reading.installed import installed_in
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.programs import METRICS, Texts, read_programs
 from gpusharing.cli.vocabulary import vocabulary
@@ -39,7 +40,6 @@ from gpusharing.snapshots.world import (
     World,
 )
 
-_NAMESPACE: Final = "gpusharing-system"
 _PROGRAMS: Final = f"{names.PROGRAM_LABEL} in ({names.OPERATOR},{names.AGENT})"
 _OPTIONAL: Final = frozenset({TAINT_RULES.field, POD_GROUPS.field})
 """Kinds that an API server may not have: that is no gap."""
@@ -84,9 +84,10 @@ def _read(arguments: argparse.Namespace) -> Found:
     since = arguments.since
     oldest = "" if since is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - since))
     with Client(found) as client:
-        asks = [_ask(one, oldest) for one in RESOURCES]
+        namespace = installed_in(client)
+        asks = [_ask(one, oldest, namespace) for one in RESOURCES]
         world = replace(read(client, asks), served=served_versions(client))
-        programs = read_list(client, Ask(PODS, fallback=_NAMESPACE, labels=_PROGRAMS))
+        programs = read_list(client, Ask(PODS, namespace=namespace, labels=_PROGRAMS))
         choice = choose(programs.objects, world.node_sharings, arguments.nodes)
         texts = read_programs(client, choice.chosen, since=since)
     world = replace(
@@ -103,11 +104,13 @@ def _read(arguments: argparse.Namespace) -> Found:
     return Found(world, choice, texts, unread)
 
 
-def _ask(resource: Resource, oldest: str) -> Ask:
+def _ask(resource: Resource, oldest: str, installed: str) -> Ask:
     if resource == EVENTS:
         return Ask(EVENTS, decode=partial(_events, oldest), collect=Lines)
-    labels = f"{names.PROGRAM_LABEL}={names.AGENT}" if resource == DAEMON_SETS else ""
-    return Ask(resource, labels=labels, decode=partial(_objects, resource), collect=Lines)
+    ask = Ask(resource, decode=partial(_objects, resource), collect=Lines)
+    if resource == DAEMON_SETS:
+        return ask._replace(namespace=installed, labels=f"{names.PROGRAM_LABEL}={names.AGENT}")
+    return ask
 
 
 def _objects(resource: Resource, page: bytes) -> Sequence[Json]:

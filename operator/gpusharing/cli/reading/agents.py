@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client, ReadError
+from gpusharing.cli.reading.installed import installed_in
 from gpusharing.core.text import counted
 from gpusharing.occupancy.usage import Name, Sample
 from gpusharing.snapshots.world import PODS, Json
@@ -17,7 +18,7 @@ _LABEL: Final = "app.kubernetes.io/name=gpusharing-agent"
 _PORT: Final = 8080
 _TIMEOUT: Final = 5.0
 _LONGEST: Final = 4 * 1024**2
-"""Of a page, in bytes: every pod may have the label of an agent."""
+"""Of a page, in bytes."""
 # Of a page that means harm, too, no character is looked at often: labels end with their line, and where a word is no
 # name of a label, its other characters do not begin one.
 _SAMPLE: Final = re.compile(
@@ -34,7 +35,8 @@ class Found(NamedTuple):
 
 def read(client: Client) -> Found:
     try:
-        pods = client.get_json(PODS.path(), {"labelSelector": _LABEL, "limit": str(MOST + 1)})["items"]
+        path = PODS.path(namespace=installed_in(client))
+        pods = client.get_json(path, {"labelSelector": _LABEL, "limit": str(MOST + 1)})["items"]
     except ReadError as error:
         return Found(problem=f"the pods of the agents cannot be listed ({error.message})")
     if len(pods) > MOST:

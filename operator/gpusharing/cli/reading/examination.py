@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from gpusharing.api.crd import DEFINITIONS
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.cluster import Ask, Decode, decode_list, read_list
+from gpusharing.cli.reading.installed import installed_in
 from gpusharing.core.cluster.guards.form import probe, seen_revision
 from gpusharing.diagnosing import kubernetes, monitoring, rights
 from gpusharing.diagnosing.facts import (
@@ -42,9 +43,6 @@ from gpusharing.snapshots.world import (
 T = TypeVar("T")
 U = TypeVar("U")
 
-NAMESPACE: Final = "gpusharing-system"
-"""Where an installation is looked for if nobody knows better."""
-
 _DEPLOYMENTS: Final = Resource("apps/v1", "Deployment", "deployments", "", is_namespaced=True)
 _DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "")
 _POD_MONITORS: Final = Resource(monitoring.API, "PodMonitor", "podmonitors", "", is_namespaced=True)
@@ -66,7 +64,9 @@ def read_cluster(client: Client) -> ClusterFacts:
         gates = threads.submit(_gates, client)
         nodes = threads.submit(_list, client, NODES, decode=_each(lean_node))
         slices = threads.submit(_list, client, SLICES, decode=_each(lean_slice))
-        operators = threads.submit(_list, client, _DEPLOYMENTS, fallback=NAMESPACE, labels=_OPERATOR)
+        operators = threads.submit(
+            lambda: _list(client, _DEPLOYMENTS, namespace=installed_in(client), labels=_OPERATOR)
+        )
         monitors = threads.submit(_list, client, _POD_MONITORS)
         return ClusterFacts(
             version=version.result(),
@@ -81,7 +81,7 @@ def read_cluster(client: Client) -> ClusterFacts:
 
 def read_installation(client: Client, facts: ClusterFacts) -> InstallationFacts:
     operator = next(iter(facts.operators.objects), None)
-    namespace = operator["metadata"]["namespace"] if operator else NAMESPACE
+    namespace = installed_in(client)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         definitions = threads.submit(_named, client, _DEFINITIONS, [one.name for one in DEFINITIONS])
         guards = threads.submit(_named, client, GUARDS, (*OF_CLAIMS, *OF_PROGRAMS))
@@ -141,6 +141,10 @@ def _gates(client: Client) -> Gates:
     except ReadError:
         return Gates(unread="you may not get /metrics")
     return Gates({name.decode(): value == b"1" for name, value in _GATE.findall(text)})
+
+
+def _operators(client: Client) -> Listed:
+    return _list(client, _DEPLOYMENTS, namespace=installed_in(client), labels=_OPERATOR)
 
 
 def _each(lean: Callable[[Json], Json]) -> Decode:

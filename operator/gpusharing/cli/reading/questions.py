@@ -7,6 +7,7 @@ from typing import Any, Final
 from gpusharing.api import names
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, Found, read_list, read_minor, served_versions, world_of
+from gpusharing.cli.reading.installed import installed_in
 from gpusharing.cli.reading.together import Together, find
 from gpusharing.explaining.lean import Claim, Lean, Node, Slice
 from gpusharing.snapshots.world import (
@@ -134,14 +135,17 @@ class Question:
             CLASSES.field: Ask(CLASSES),
             TAINT_RULES.field: Ask(TAINT_RULES),
             POLICIES.field: Ask(POLICIES),
-            DAEMON_SETS.field: Ask(DAEMON_SETS, labels=_AGENT),
         }
         for name, ask in decoded.items():
             self._together.list(name, ask)
+        self._together.ask(DAEMON_SETS.field, self._daemon_sets)
         if claims is None:
             self._together.list(_CLAIMS, Ask(CLAIMS, fallback=namespace, decode=_decode(Claim)))
         else:
             self._together.ask(_CLAIMS, lambda: claims)
+
+    def _daemon_sets(self) -> Found:
+        return read_list(self._client, Ask(DAEMON_SETS, namespace=installed_in(self._client), labels=_AGENT))
 
     def _pod_itself(self, pod: Json) -> None:
         # Imported here: it is needed only after the pod was read.

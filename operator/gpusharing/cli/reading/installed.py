@@ -1,0 +1,22 @@
+"""The namespace in which operator and agents run."""
+
+from typing import Final
+
+from gpusharing.api import names
+from gpusharing.cli.reading.client import Client, ReadError
+from gpusharing.snapshots.world import Json
+
+NAMESPACE: Final = "gpusharing-system"
+"""Of the manifests: where an installation is looked for if nobody knows better."""
+_BINDING: Final = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{names.AGENT}"
+
+
+def installed_in(client: Client) -> str:
+    """Every tenant may give a pod the labels of an agent. Which account is the agents', only administrators say, in the
+    binding of their rights."""
+    try:
+        binding: Json = client.get_json(_BINDING)
+    except ReadError:
+        return NAMESPACE
+    accounts = [one for one in binding.get("subjects") or () if one.get("kind") == "ServiceAccount"]
+    return next((str(one["namespace"]) for one in accounts if one.get("namespace")), NAMESPACE)

@@ -126,15 +126,19 @@ async def test_rules_record_what_their_expressions_return(monitored: Bed, name: 
 
 
 async def test_gpu_hours_and_money_add_up_to_the_hardware(monitored: Bed) -> None:
-    at = evaluated()
-    found = {name: await total(monitored.prometheus, QUERIES[name], at) for name in OF_GPU_HOURS}
     hardware = "sum by (node) (sum_over_time(node:gpusharing_gpus:count[1d])) / 60"
-    hours = by_labels(await monitored.prometheus.query(hardware, at=at), ("node",))
-    assert hours.keys() == {(node,) for node in PRICES}
-    of_day, unpromised, money, unpromised_money = (found[name] for name in OF_GPU_HOURS)
-    assert of_day + unpromised == pytest.approx(sum(hours.values()))
-    assert money + unpromised_money == pytest.approx(sum(hours[node,] * price for node, price in PRICES.items()))
-    assert min(found.values()) > 0
+
+    async def check() -> None:
+        at = evaluated()
+        found = {name: await total(monitored.prometheus, QUERIES[name], at) for name in OF_GPU_HOURS}
+        hours = by_labels(await monitored.prometheus.query(hardware, at=at), ("node",))
+        assert hours.keys() == {(node,) for node in PRICES}
+        of_day, unpromised, money, unpromised_money = (found[name] for name in OF_GPU_HOURS)
+        assert of_day + unpromised == pytest.approx(sum(hours.values()))
+        assert money + unpromised_money == pytest.approx(sum(hours[node,] * price for node, price in PRICES.items()))
+        assert min(found.values()) > 0
+
+    await eventually(check)
 
 
 def evaluated() -> float:

@@ -42,6 +42,8 @@ ALL_MODES: Final = Offers(
     mig=MigOffer(profiles=("1g.10gb", "3g.40gb")),
 )
 PODS: Final = "/api/v1/namespaces/default/pods"
+INSTALLED_IN: Final = "gpusharing-system"
+DAEMON_SETS: Final = f"/apis/apps/v1/namespaces/{INSTALLED_IN}/daemonsets"
 CLAIMS: Final = f"{RESOURCE}/namespaces/default/resourceclaims"
 SLICES: Final = f"{RESOURCE}/resourceslices"
 CLASSES: Final = f"{RESOURCE}/deviceclasses"
@@ -192,7 +194,7 @@ class Bed:
         await eventually(is_empty)
         await self.admin.call("DELETE", "/apis/gpusharing.dev/v1alpha1/sharingpolicies")
         await self.admin.call("DELETE", "/apis/gpusharing.dev/v1alpha1/nodesharings")
-        await self.admin.call("DELETE", "/apis/apps/v1/namespaces/default/daemonsets")
+        await self.admin.call("DELETE", DAEMON_SETS)
         await self.admin.call("DELETE", f"{RESOURCE}/devicetaintrules")
         await self.admin.call("DELETE", f"{RESOURCE}/namespaces/default/resourceclaimtemplates")
 

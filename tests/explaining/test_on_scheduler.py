@@ -3,7 +3,19 @@
 import pytest
 
 from agent.on_cluster import RESOURCE
-from explaining.bed import CLAIMS, DRIVER, FOREIGN, PODS, Bed, device, foreign_slice, our_slices, request
+from explaining.bed import (
+    CLAIMS,
+    DAEMON_SETS,
+    DRIVER,
+    FOREIGN,
+    INSTALLED_IN,
+    PODS,
+    Bed,
+    device,
+    foreign_slice,
+    our_slices,
+    request,
+)
 from harness.eventually import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -49,7 +61,8 @@ async def test_no_slices_because_no_node_is_labelled_for_the_agent(bed: Bed) -> 
         "metadata": {"name": "gpusharing-agent", "labels": labels},
         "spec": {"selector": {"matchLabels": labels}, "template": template},
     }
-    await bed.admin.call("POST", "/apis/apps/v1/namespaces/default/daemonsets", body)
+    await bed.admin.call("POST", "/api/v1/namespaces", {"metadata": {"name": INSTALLED_IN}})
+    await bed.admin.call("POST", DAEMON_SETS, body)
     await bed.add_claim("c", request(SHARED))
     sentence, remedy, _ = await waits(bed, "c", said=NO_DEVICES, code="GSH0202", exit_=NEVER)
     assert sentence == "The agent does not run on any node: no node has the labels of its DaemonSet (gpu=yes)."

@@ -1,6 +1,7 @@
 """How all tests are collected, and in which order they run."""
 
 import gc
+import signal
 import time
 from collections.abc import Generator, Iterator
 from itertools import chain, zip_longest
@@ -50,6 +51,9 @@ def _needs_images(file: list[pytest.Item]) -> bool:
 
 def pytest_configure() -> None:
     mark_processes()
+    # A shell's background jobs, and all that they start, begin life deaf to Ctrl-C: also the programs that a test wants to
+    # end by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

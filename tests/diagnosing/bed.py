@@ -87,8 +87,7 @@ class Bed:
         return process.returncode or 0, out.decode(), err.decode()
 
     async def start(self, *arguments: str, kubeconfig: Path | None = None) -> asyncio.subprocess.Process:
-        # Who starts tests in the background has them ignore Ctrl-C, which programs inherit.
-        command = ["env", "--default-signal=INT", sys.executable, "-m", "gpusharing", "doctor", *arguments]
+        command = [sys.executable, "-m", "gpusharing", "doctor", *arguments]
         return await asyncio.create_subprocess_exec(
             *command,
             "--kubeconfig",

@@ -51,8 +51,7 @@ def _needs_images(file: list[pytest.Item]) -> bool:
 
 def pytest_configure() -> None:
     mark_processes()
-    # A shell's background jobs, and all that they start, begin life deaf to Ctrl-C: also the programs that a test wants to
-    # end by it.
+    # A shell's background jobs, and all that they start, begin life deaf to Ctrl-C: also programs that tests end by it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -19,7 +19,7 @@ from gpusharing.cli import exits
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, decode_list, read, read_list, served_versions
-from gpusharing.cli.reading.installed import installed_in
+from gpusharing.cli.reading.installed import AGENTS, installed_in
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.programs import METRICS, Texts, read_programs
 from gpusharing.cli.vocabulary import vocabulary
@@ -109,7 +109,7 @@ def _ask(resource: Resource, oldest: str, installed: str) -> Ask:
         return Ask(EVENTS, decode=partial(_events, oldest), collect=Lines)
     ask = Ask(resource, decode=partial(_objects, resource), collect=Lines)
     if resource == DAEMON_SETS:
-        return ask._replace(namespace=installed, labels=f"{names.PROGRAM_LABEL}={names.AGENT}")
+        return ask._replace(namespace=installed, labels=AGENTS)
     return ask
 
 

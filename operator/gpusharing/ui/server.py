@@ -87,7 +87,8 @@ class Server(ThreadingHTTPServer):
 
     def _make_room(self) -> None:
         """Who sends one byte now and then does not keep others out."""
-        oldest = min(self._unknown.items(), key=lambda one: one[1], default=None)
+        # A copy, because connections come and go meanwhile.
+        oldest = min(list(self._unknown.items()), key=lambda one: one[1], default=None)
         if oldest is not None and time.monotonic() > oldest[1] + _LONGEST_SILENCE:
             _shut_down(oldest[0])
 

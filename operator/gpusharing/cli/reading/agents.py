@@ -7,14 +7,13 @@ from typing import Final, NamedTuple
 
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client, ReadError
-from gpusharing.cli.reading.installed import installed_in
+from gpusharing.cli.reading.installed import AGENTS, installed_in
 from gpusharing.core.text import counted
 from gpusharing.occupancy.usage import Name, Sample
 from gpusharing.snapshots.world import PODS, Json
 
 MOST: Final = 32
 """Agents: each page is a request."""
-_LABEL: Final = "app.kubernetes.io/name=gpusharing-agent"
 _PORT: Final = 8080
 _TIMEOUT: Final = 5.0
 _LONGEST: Final = 4 * 1024**2
@@ -36,7 +35,7 @@ class Found(NamedTuple):
 def read(client: Client) -> Found:
     try:
         path = PODS.path(namespace=installed_in(client))
-        pods = client.get_json(path, {"labelSelector": _LABEL, "limit": str(MOST + 1)})["items"]
+        pods = client.get_json(path, {"labelSelector": AGENTS, "limit": str(MOST + 1)})["items"]
     except ReadError as error:
         return Found(problem=f"the pods of the agents cannot be listed ({error.message})")
     if len(pods) > MOST:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from gpusharing.api import names
 from gpusharing.api.crd import DEFINITIONS
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.cluster import Ask, Decode, decode_list, read_list
-from gpusharing.cli.reading.installed import installed_in
+from gpusharing.cli.reading.installed import AGENTS, OPERATORS, installed_in
 from gpusharing.core.cluster.guards.form import probe, seen_revision
 from gpusharing.diagnosing import kubernetes, monitoring, rights
 from gpusharing.diagnosing.facts import (
@@ -47,8 +48,6 @@ _DEPLOYMENTS: Final = Resource("apps/v1", "Deployment", "deployments", "", is_na
 _DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "")
 _POD_MONITORS: Final = Resource(monitoring.API, "PodMonitor", "podmonitors", "", is_namespaced=True)
 _LEASES: Final = Resource("coordination.k8s.io/v1", "Lease", "leases", "", is_namespaced=True)
-_OPERATOR: Final = "app.kubernetes.io/name=gpusharing-operator"
-_AGENT: Final = "app.kubernetes.io/name=gpusharing-agent"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _AT_ONCE: Final = 16
 _GATE: Final = re.compile(rb'^kubernetes_feature_enabled\{name="(\w{1,100})"[^}]{0,200}\} ([01])', re.MULTILINE)
@@ -65,7 +64,7 @@ def read_cluster(client: Client) -> ClusterFacts:
         nodes = threads.submit(_list, client, NODES, decode=_each(lean_node))
         slices = threads.submit(_list, client, SLICES, decode=_each(lean_slice))
         operators = threads.submit(
-            lambda: _list(client, _DEPLOYMENTS, namespace=installed_in(client), labels=_OPERATOR)
+            lambda: _list(client, _DEPLOYMENTS, namespace=installed_in(client), labels=OPERATORS)
         )
         monitors = threads.submit(_list, client, _POD_MONITORS)
         return ClusterFacts(
@@ -87,8 +86,8 @@ def read_installation(client: Client, facts: ClusterFacts) -> InstallationFacts:
         guards = threads.submit(_named, client, GUARDS, (*OF_CLAIMS, *OF_PROGRAMS))
         bindings = threads.submit(_named, client, BINDINGS, (*OF_CLAIMS, *OF_PROGRAMS))
         found_classes = threads.submit(_named, client, CLASSES, [one["metadata"]["name"] for one in classes()])
-        daemon_sets = threads.submit(_list, client, DAEMON_SETS, namespace=namespace, labels=_AGENT)
-        agents = threads.submit(_list, client, PODS, namespace=namespace, labels=_AGENT)
+        daemon_sets = threads.submit(_list, client, DAEMON_SETS, namespace=namespace, labels=AGENTS)
+        agents = threads.submit(_list, client, PODS, namespace=namespace, labels=AGENTS)
         sharings = threads.submit(_list, client, NODE_SHARINGS, decode=_each(lean_node_sharing))
         lease = threads.submit(_lease, client, *_lease_of(operator, namespace))
         dry_runs = threads.submit(_each_of, PROBED, lambda guard: _dry_run(client, guard, namespace))
@@ -99,7 +98,7 @@ def read_installation(client: Client, facts: ClusterFacts) -> InstallationFacts:
         _, lease_name = _lease_of(operator, namespace)
         granted = [
             _granted(client, _account(workload, default), _placed(wanted, namespace, lease_name), namespace)
-            for (workload, wanted), default in zip(programs, ("gpusharing-operator", "gpusharing-agent"), strict=True)
+            for (workload, wanted), default in zip(programs, (names.OPERATOR, names.AGENT), strict=True)
         ]
         return InstallationFacts(
             namespace=namespace,
@@ -144,7 +143,7 @@ def _gates(client: Client) -> Gates:
 
 
 def _operators(client: Client) -> Listed:
-    return _list(client, _DEPLOYMENTS, namespace=installed_in(client), labels=_OPERATOR)
+    return _list(client, _DEPLOYMENTS, namespace=installed_in(client), labels=OPERATORS)
 
 
 def _each(lean: Callable[[Json], Json]) -> Decode:
@@ -213,7 +212,7 @@ def _lease_of(operator: Json | None, namespace: str) -> tuple[str, str]:
     flags = dict(
         flag.partition("=")[::2] for container in spec.get("containers") or () for flag in container.get("args") or ()
     )
-    return flags.get("--lease-namespace", namespace), flags.get("--lease-name", "gpusharing-operator")
+    return flags.get("--lease-namespace", namespace), flags.get("--lease-name", names.OPERATOR)
 
 
 def _lease(client: Client, namespace: str, name: str) -> LeaseFacts:

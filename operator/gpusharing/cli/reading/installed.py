@@ -1,4 +1,4 @@
-"""The namespace in which operator and agents run."""
+"""Where operator and agents run, and how they are told from others there."""
 
 from typing import Final
 
@@ -8,6 +8,9 @@ from gpusharing.snapshots.world import Json
 
 NAMESPACE: Final = "gpusharing-system"
 """Of the manifests: where an installation is looked for if nobody knows better."""
+OPERATORS: Final = f"{names.PROGRAM_LABEL}={names.OPERATOR}"
+AGENTS: Final = f"{names.PROGRAM_LABEL}={names.AGENT}"
+"""Label selectors."""
 _BINDING: Final = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{names.AGENT}"
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from gpusharing.api import names
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, Found, read_list, read_minor, served_versions, world_of
-from gpusharing.cli.reading.installed import installed_in
+from gpusharing.cli.reading.installed import AGENTS, installed_in
 from gpusharing.cli.reading.together import Together, find
 from gpusharing.explaining.lean import Claim, Lean, Node, Slice
 from gpusharing.snapshots.world import (
@@ -27,7 +26,6 @@ from gpusharing.snapshots.world import (
     Json,
 )
 
-_AGENT: Final = f"{names.PROGRAM_LABEL}={names.AGENT}"
 _NODES, _SLICES, _CLAIMS = "lean nodes", "lean slices", "lean claims"
 
 
@@ -145,7 +143,7 @@ class Question:
             self._together.ask(_CLAIMS, lambda: claims)
 
     def _daemon_sets(self) -> Found:
-        return read_list(self._client, Ask(DAEMON_SETS, namespace=installed_in(self._client), labels=_AGENT))
+        return read_list(self._client, Ask(DAEMON_SETS, namespace=installed_in(self._client), labels=AGENTS))
 
     def _pod_itself(self, pod: Json) -> None:
         # Imported here: it is needed only after the pod was read.
@@ -161,7 +159,7 @@ class Question:
         return Found([pod for one in found for pod in one.objects])
 
     def _pods_of_agents(self, namespace: str, known: Found) -> Found:
-        pods = read_list(self._client, Ask(PODS, namespace=namespace, labels=_AGENT))
+        pods = read_list(self._client, Ask(PODS, namespace=namespace, labels=AGENTS))
         return known._replace(objects=[*known.objects, *pods.objects])
 
 

@@ -1,5 +1,5 @@
-"""The claims of docs/recipes on one node: each pod gets what its template says. And what k9s shows then. At last the claims
-of docs/cookbook.md, all at once on the same node."""
+"""The claims of docs/recipes on one node: each pod gets what its template says. And what k9s shows then. At last the
+claims of docs/cookbook.md, all at once on the same node."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

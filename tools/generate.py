@@ -1,4 +1,4 @@
-"""Writes what is generated and checked in: CRDs, guards, the dashboard, the chart, gRPC messages, the page of findings.
+"""Writes what is generated and checked in: CRDs, guards, the dashboard, the chart, gRPC messages, pages of reference.
 
 With --check it only compares.
 """
@@ -16,6 +16,7 @@ from dashboard import gpu_sharing
 from gpusharing.api import crd
 from gpusharing.core.cluster.guards import allocation, claims, closing, in_use, namespaces, pods
 from gpusharing.findings import document
+from reference import commands, conditions, fields
 
 ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
@@ -93,6 +94,11 @@ def write_messages(directory: Path) -> None:
 
 def write_docs(directory: Path) -> None:
     (directory / "findings.md").write_text(document.page())
+    references = directory / "reference"
+    references.mkdir(exist_ok=True)
+    (references / "policies.md").write_text(fields.page())
+    (references / "conditions.md").write_text(conditions.page())
+    (references / "commands.md").write_text(commands.page())
 
 
 def generate(root: Path) -> None:

@@ -115,7 +115,7 @@ def copied(directory: Path) -> Path:
     for name in filter(None, tracked):
         copy = directory / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        if name.startswith(("docs/", "README")) or name.endswith(".md") or name.endswith(".png"):
+        if name.startswith(("docs/", "README")) or name.endswith((".md", ".png")):
             shutil.copyfile(ROOT / name, copy)
         else:
             copy.touch()

@@ -13,8 +13,8 @@ _HEAD: Final = """\
 # Fields of policies and nodes
 
 Every field of a `SharingPolicy`, and of the `NodeSharing` of each node. `kubectl explain` says the same in a terminal:
-`kubectl explain sharingpolicy.spec.offers.timeSlicing`. [policies.md](../policies.md) says how to write a policy and what an
-edit does; [conditions.md](conditions.md) has the conditions and reasons.
+`kubectl explain sharingpolicy.spec.offers.timeSlicing`. [policies.md](../policies.md) says how to write a policy and
+what an edit does; [conditions.md](conditions.md) has the conditions and reasons.
 
 `[]` after a name is a list, `{}` a map. A field is optional unless its type says *required*.
 """
@@ -47,7 +47,9 @@ def page() -> str:
 def _part(kind: str, part: str, schema: Schema) -> Iterator[str]:
     yield heading(3, f"{kind}.{part}")
     fields = list(_fields(schema, ""))
-    yield table(("field", "type", "meaning"), [(f"`{name}`", _type(one), cell(one["description"])) for name, one in fields])
+    yield table(
+        ("field", "type", "meaning"), [(f"`{name}`", _type(one), cell(one["description"])) for name, one in fields]
+    )
     rules = list(dict.fromkeys(_rules(schema, "")))
     if rules:
         yield "The API server also checks:\n"

@@ -12,38 +12,55 @@ class Section(NamedTuple):
 START: Final = "docs/index.md"
 
 NAVIGATION: Final = (
-    Section("Try it", ("docs/quickstart-kind.md", "docs/simulation.md")),
-    Section("Install", ("README.md", "docs/doctor.md", "charts/gpu-sharing/README.md", "docs/upgrading.md")),
+    Section(
+        "Try it",
+        ("docs/quickstart.md", "docs/quickstart-kind.md", "docs/simulation.md"),
+    ),
+    Section("Install", ("docs/install.md", "docs/doctor.md", "charts/gpu-sharing/README.md", "docs/upgrading.md")),
     Section(
         "Share GPUs",
         (
             "docs/policies.md",
+            "docs/cookbook.md",
             "docs/claims.md",
             "docs/cel.md",
             "docs/plan.md",
             "docs/validate.md",
             "docs/test.md",
             "docs/forecast.md",
+            "docs/export.md",
             "docs/recipes/README.md",
         ),
     ),
     Section("Keep tenants apart", ("docs/tenants.md", "docs/memory-walls.md", "docs/security.md")),
-    Section("Migrate", ("docs/convert.md", "docs/export.md")),
+    Section("Migrate", ("docs/migrate.md", "docs/convert.md")),
+    Section("Operate", ("docs/operating.md", "docs/top.md", "docs/ui.md", "contrib/k9s/README.md", "docs/metrics.md")),
+    Section("Troubleshoot", ("docs/explain.md", "docs/health.md", "docs/bundle.md", "docs/faq.md")),
     Section(
-        "Operate",
+        "Understand",
         (
-            "docs/operating.md",
-            "docs/top.md",
-            "docs/ui.md",
-            "contrib/k9s/README.md",
-            "docs/metrics.md",
+            "docs/concepts.md",
+            "docs/comparison.md",
             "docs/performance.md",
+            "docs/hardware.md",
+            "docs/ai-conformance.md",
+            "docs/architecture.md",
         ),
     ),
-    Section("Troubleshoot", ("docs/explain.md", "docs/health.md", "docs/bundle.md")),
-    Section("Understand", ("docs/architecture.md", "docs/hardware.md")),
-    Section("Reference", ("docs/findings.md",)),
-    Section("The project", ("CONTRIBUTING.md", "tests/harness/README.md", "SECURITY.md", "CHANGELOG.md")),
+    Section(
+        "Reference",
+        (
+            "docs/reference/policies.md",
+            "docs/reference/conditions.md",
+            "docs/findings.md",
+            "docs/reference/commands.md",
+            "docs/glossary.md",
+        ),
+    ),
+    Section(
+        "The project",
+        ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "tests/harness/README.md", "SECURITY.md"),
+    ),
 )
 
 # Pages of one page: the navigation shows them below it.

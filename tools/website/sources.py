@@ -1,7 +1,7 @@
-"""The pages of the repository, as Sphinx reads them: the same Markdown, with links that also lead somewhere on the site.
+"""The pages of the repository, as Sphinx reads them: the same Markdown, and links lead somewhere on the site.
 
-Pages of docs/ stand at the top of the site, others below `repository/`. Links to files that are no pages become links of
-the scheme `repository:`, for which `files.py` makes pages.
+Pages of docs/ stand at the top of the site, others below `repository/`. Links to files that are no pages become links
+of the scheme `repository:`, for which `files.py` makes pages.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Reasons in a status: words that programs depend on, each with what people want to know about it.
 
-The page that explains reasons is generated from these (`tools/reference/conditions.py`), and a condition gets its status from
-its reason. So there is no second list.
+The page that explains reasons is generated from these (`tools/reference/conditions.py`), and a condition gets its
+status from its reason. So there is no second list.
 """
 
 from enum import StrEnum

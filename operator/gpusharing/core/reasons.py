@@ -24,8 +24,10 @@ class AcceptedReason(ConditionReason):
     INVALID_SELECTOR = (
         "InvalidSelector",
         False,
-        "A selector is not valid CEL, or may cost more than Kubernetes allows, or the selectors together may cost too "
-        "much.",
+        (
+            "A selector is not valid CEL, or may cost more than Kubernetes allows, or the selectors together may cost"
+            " too much."
+        ),
         "Correct the expression that the message points to.",
         "cel.md#limits",
     )
@@ -38,8 +40,10 @@ class AcceptedReason(ConditionReason):
     UNREADABLE = (
         "Unreadable",
         False,
-        "The policy was written for another version of the operator. Nothing is written to it: only metrics have this "
-        "reason.",
+        (
+            "The policy was written for another version of the operator. Nothing is written to it: only metrics have "
+            "this reason."
+        ),
         "The operator's log says what it cannot read.",
     )
 
@@ -149,26 +153,34 @@ class DegradedReason(ConditionReason):
     INTERNAL_ERROR = (
         "InternalError",
         True,
-        "The operator cannot decide on the policy, one of its offers or a node, because of a bug. Everything stays "
-        "unchanged there.",
+        (
+            "The operator cannot decide on the policy, one of its offers or a node, because of a bug. Everything "
+            "stays unchanged there."
+        ),
         _REPORT,
     )
     GUARD_MISSING = (
         "GuardMissing",
         True,
-        "The admission policies that reserve GPUs for tenants, or their bindings, are missing or changed. The "
-        "scheduler may allocate these GPUs to any namespace; agents still prepare them for tenants only, and no device "
-        "classes are created.",
+        (
+            "The admission policies that reserve GPUs for tenants, or their bindings, are missing or changed. The "
+            "scheduler may allocate these GPUs to any namespace; agents still prepare them for tenants only, and no "
+            "device classes are created."
+        ),
         "Apply `manifests/base`.",
         "tenants.md#what-keeps-others-out",
     )
     GUARDS_FULL = (
         "GuardsFull",
         True,
-        "The admission policies have no room for `tenants` of this policy. No new claim gets its reserved GPUs, not "
-        "even a tenant's.",
-        "Use fewer or shorter requirements in `tenants.namespaces`, or raise `priority` above that of other policies "
-        "with tenants.",
+        (
+            "The admission policies have no room for `tenants` of this policy. No new claim gets its reserved GPUs, "
+            "not even a tenant's."
+        ),
+        (
+            "Use fewer or shorter requirements in `tenants.namespaces`, or raise `priority` above that of other "
+            "policies with tenants."
+        ),
         "tenants.md#room-in-the-guards",
     )
     DEVICE_CLASS_EXISTS = (
@@ -180,11 +192,15 @@ class DegradedReason(ConditionReason):
     EXTENDED_RESOURCE_IN_USE = (
         "ExtendedResourceInUse",
         True,
-        "Another device class has the name in `classes.extendedResources`. Of two policies, the one that ranks higher "
-        "gets it.",
-        "Use another name, or raise `priority` above that of the other policy. Class gpu.nvidia.com has "
-        "`nvidia.com/gpu`: to give it to a policy, install with the component `without-nvidia-com-gpu`, or with "
-        "`extendedResource.nvidiaComGpu=false`.",
+        (
+            "Another device class has the name in `classes.extendedResources`. Of two policies, the one that ranks "
+            "higher gets it."
+        ),
+        (
+            "Use another name, or raise `priority` above that of the other policy. Class gpu.nvidia.com has "
+            "`nvidia.com/gpu`: to give it to a policy, install with the component `without-nvidia-com-gpu`, or with "
+            "`extendedResource.nvidiaComGpu=false`."
+        ),
     )
     RESOURCE_QUOTA_EXISTS = (
         "ResourceQuotaExists",
@@ -195,8 +211,10 @@ class DegradedReason(ConditionReason):
     RESOURCE_CLAIM_TEMPLATE_EXISTS = (
         "ResourceClaimTemplateExists",
         True,
-        "A ResourceClaimTemplate with a name that this policy needs was created by somebody else, or for another "
-        "policy. It is left unchanged.",
+        (
+            "A ResourceClaimTemplate with a name that this policy needs was created by somebody else, or for another "
+            "policy. It is left unchanged."
+        ),
         f"{_RENAME} The operator looks for it again after ten seconds.",
         "tenants.md#templates-of-claims",
     )
@@ -210,8 +228,10 @@ class DegradedReason(ConditionReason):
     EVICTION_TOLERATED = (
         "EvictionTolerated",
         True,
-        "`rollout.disruption` is `Evict`, and claims that block the change tolerate the taint without end. The change "
-        "waits for them and counts for `rollout.maxUnavailable`.",
+        (
+            "`rollout.disruption` is `Evict`, and claims that block the change tolerate the taint without end. The "
+            "change waits for them and counts for `rollout.maxUnavailable`."
+        ),
         "Delete the pods of the claims that the message names.",
         "policies.md#evict",
     )

@@ -1,4 +1,4 @@
-"""Writes what is generated and checked in: CRDs, guards, the dashboard, the chart, gRPC messages, pages of reference.
+"""Writes what is generated and checked in: CRDs, guards, the dashboard, the chart, gRPC messages, pages, pictures.
 
 With --check it only compares.
 """
@@ -16,6 +16,7 @@ from dashboard import gpu_sharing
 from gpusharing.api import crd
 from gpusharing.core.cluster.guards import allocation, claims, closing, in_use, namespaces, pods
 from gpusharing.findings import document
+from pictures import modes, objects
 from reference import commands, conditions, fields
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +27,7 @@ MONITORING = Path("manifests/components/monitoring")
 GUARDS = "operator/gpusharing/core/cluster/guards"
 MESSAGES = Path("operator/gpusharing/agent/kubelet/pb")
 DOCS = Path("docs")
+IMAGES = DOCS / "images"
 
 
 class _PlainDumper(yaml.SafeDumper):
@@ -101,6 +103,11 @@ def write_docs(directory: Path) -> None:
     (references / "commands.md").write_text(commands.page())
 
 
+def write_images(directory: Path) -> None:
+    (directory / "concepts-objects.svg").write_text(str(objects.PICTURE))
+    (directory / "concepts-modes.svg").write_text(str(modes.PICTURE))
+
+
 def generate(root: Path) -> None:
     writers = {
         CRDS: write_crds,
@@ -109,6 +116,7 @@ def generate(root: Path) -> None:
         MONITORING: write_dashboard,
         MESSAGES: write_messages,
         DOCS: write_docs,
+        IMAGES: write_images,
     }
     for directory, write in writers.items():
         (root / directory).mkdir(parents=True, exist_ok=True)

@@ -63,8 +63,13 @@ def with_links_of_site(root: Path, page: str, pages: set[str], take_picture: Cal
             raise BrokenLinkError(f"{page}: add {named} to tools/website/navigation.py")
         else:
             new = FILE + named
-        text = re.sub(rf"\]\({re.escape(link)}(?=[ )])", lambda _, new=new + hash_ + anchor: f"]({new}", text)
+        text = re.sub(rf"\]\({re.escape(link)}(?=[ )])", _literal(f"]({new}{hash_}{anchor}"), text)
     return text
+
+
+def _literal(text: str) -> str:
+    """As a replacement for `re.sub`."""
+    return text.replace("\\", r"\\")
 
 
 def _links(tokens: list[Token]) -> Iterator[tuple[str, bool]]:

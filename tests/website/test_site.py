@@ -20,7 +20,7 @@ LOOKED_AT: Final = ("index", "policies", "findings", "architecture", "files/docs
 
 
 def make_site(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "tools/make_site.py", *map(str, arguments)]
+    command = [sys.executable, str(ROOT / "tools/make_site.py"), *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -66,7 +66,7 @@ def test_pages_fit_the_screen_and_are_accessible(site: Site, page: Page, width: 
     page.set_viewport_size({"width": width, "height": 900})
     for name in LOOKED_AT:
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             page.goto(f"file://{site.directory}/{name}.html")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
             page.add_script_tag(path=AXE)

@@ -81,7 +81,7 @@ def _object(title: str, where: str, prefix: str, conditions: Iterable[Condition]
     yield heading(2, title)
     yield f"{where}\n"
     for condition in conditions:
-        yield heading(3, f"{prefix} {condition.type_}")
+        yield heading(3, f"{prefix} `{condition.type_}`")
         yield f"{condition.about}\n"
         rows = [
             (f"`{one}`", "True" if one.is_true else "False", cell(one.meaning), _remedy(one))

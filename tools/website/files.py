@@ -74,7 +74,7 @@ def _file(path: Path) -> str:
         lexer = get_lexer_for_filename(path.name)
     except ClassNotFound:
         lexer = TextLexer()
-    return highlight(text, lexer, HtmlFormatter(cssclass="highlight"))
+    return str(highlight(text, lexer, HtmlFormatter(cssclass="highlight")))
 
 
 def _directory(app: Sphinx, directory: Path, path: str, linked: set[str]) -> str:

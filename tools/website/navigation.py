@@ -14,7 +14,7 @@ START: Final = "docs/index.md"
 NAVIGATION: Final = (
     Section(
         "Try it",
-        ("docs/quickstart.md", "docs/quickstart-kind.md", "docs/simulation.md"),
+        ("docs/demo.md", "docs/quickstart.md", "docs/quickstart-kind.md", "docs/simulation.md"),
     ),
     Section("Install", ("docs/install.md", "docs/doctor.md", "charts/gpu-sharing/README.md", "docs/upgrading.md")),
     Section(

@@ -86,13 +86,13 @@ def test_search_needs_no_server(site: Site, page: Page) -> None:
     ("links", "faults"),
     [
         ("[one](gone.md)", ("docs/top.md: gone.md leads nowhere",)),
-        ("[one](../tests/README.md)", ("add tests/README.md to tools/website/navigation.py",)),
+        ("[one](../OTHER.md)", ("add OTHER.md to tools/website/navigation.py",)),
         ("[one](ui.md#gone), [another](#gone-as-well)", ("'gone'", "'gone-as-well'")),
     ],
 )
 def test_a_broken_link_ends_the_build(tmp_path: Path, links: str, faults: tuple[str, ...]) -> None:
     root = copied(tmp_path)
-    (root / "tests/README.md").write_text("# Tests\n")
+    (root / "OTHER.md").write_text("# Other\n")
     with (root / "docs/top.md").open("a") as page:
         page.write(f"\n{links}\n")
     made = make_site("--check", "--root", root)
@@ -109,14 +109,10 @@ def test_a_page_without_a_place_in_the_navigation_ends_the_build(tmp_path: Path)
 
 
 def copied(directory: Path) -> Path:
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
-        "\n"
-    )
-    for name in filter(None, tracked):
-        copy = directory / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        if name.startswith(("docs/", "README")) or name.endswith((".md", ".png")):
-            shutil.copyfile(ROOT / name, copy)
+    """The repository, with pages that can be changed."""
+    for path in ROOT.iterdir():
+        if path.name == "docs":
+            shutil.copytree(path, directory / path.name)
         else:
-            copy.touch()
+            (directory / path.name).symlink_to(path)
     return directory

@@ -20,15 +20,10 @@ what an edit does; [conditions.md](conditions.md) has the conditions and reasons
 """
 _MAP: Final = "{}"
 _LIMITS: Final = (
-    ("minimum", "at least {}"),
-    ("maximum", "at most {}"),
-    ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"),
-    ("minItems", "at least {} entries"),
-    ("maxItems", "at most {} entries"),
-    ("minProperties", "at least {} entries"),
-    ("maxProperties", "at most {} entries"),
-    ("pattern", "must match `{}`"),
+    ("minimum", "maximum", ""),
+    ("minLength", "maxLength", " characters"),
+    ("minItems", "maxItems", " entries"),
+    ("minProperties", "maxProperties", " entries"),
 )
 
 
@@ -79,16 +74,25 @@ def _type(schema: Schema) -> str:
     for one in (schema, item or {}):
         if "enum" in one:
             words.append("one of " + ", ".join(f"`{value}`" for value in one["enum"]))
-        of_entries = " each" if one is item else ""
-        words += [
-            text.format(f"{one[name]:,}" if isinstance(one[name], int) else cell(one[name])) + of_entries
-            for name, text in _LIMITS
-            if name in one
-        ]
+        words += [limit + (" each" if one is item else "") for limit in _limits(one)]
     if "default" in schema:
         default = schema["default"]
         words.append(f"default `{str(default).lower() if isinstance(default, bool) else default}`")
     return "; ".join(words)
+
+
+def _limits(schema: Schema) -> Iterator[str]:
+    for least, most, unit in _LIMITS:
+        match schema.get(least), schema.get(most):
+            case int(low), int(high):
+                yield f"{low:,} to {high:,}{unit}"
+            case int(low), None:
+                yield f"at least {low:,}{unit}"
+            case None, int(high):
+                yield f"at most {high:,}{unit}"
+    if "pattern" in schema:
+        pattern = schema["pattern"].replace("|", "\\|")
+        yield f"must match `{pattern}`"
 
 
 def _kind(schema: Schema) -> str:

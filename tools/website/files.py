@@ -65,7 +65,19 @@ def _pages(app: Sphinx) -> Iterator[Page]:
     root, linked = Path(app.config.repository), _linked(app)
     for path in sorted(linked):
         body = _directory(app, root / path, path, linked) if (root / path).is_dir() else _file(root / path)
-        yield _page(path), {"title": path, "body": f"<h1>{html.escape(path)}</h1>\n{body}"}, "page.html"
+        navigation = _navigation(app.builder.get_relative_uri(_page(path), app.config.root_doc))
+        context = {
+            "title": path,
+            "body": f"<h1>{html.escape(path)}</h1>\n{body}",
+            "toctree": lambda navigation=navigation, **_: navigation,
+        }
+        yield _page(path), context, "page.html"
+
+
+def _navigation(start: str) -> str:
+    """Not the whole: hundreds of files would take as long as all pages together."""
+    entry = f'<a class="reference internal" href="{html.escape(start)}">All pages</a>'
+    return f'<ul><li class="toctree-l1">{entry}</li></ul>'
 
 
 def _file(path: Path) -> str:

@@ -79,6 +79,10 @@ BELOW: Final = {
 }
 
 
+# Where the heading of a page says too little in a list.
+TITLES: Final = {"README.md": "README", "charts/gpu-sharing/README.md": "Helm chart"}
+
+
 def pages() -> list[str]:
     listed = [page for section in NAVIGATION for page in section.pages]
     return [START, *listed, *(page for below in BELOW.values() for page in below)]

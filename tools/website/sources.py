@@ -99,6 +99,10 @@ def _navigation_of(page: str) -> str:
 
 def _toctree(page: str, pages: tuple[str, ...], title: str = "") -> str:
     above = posixpath.dirname(place(page)) or "."
-    entries = [os.path.relpath(place(one), above).removesuffix(".md") for one in pages]
+    entries = [_entry(one, os.path.relpath(place(one), above).removesuffix(".md")) for one in pages]
     options = [":hidden:", *([f":caption: {title}"] if title else [])]
     return "\n".join(["", "```{toctree}", *options, "", *entries, "```", ""])
+
+
+def _entry(page: str, link: str) -> str:
+    return f"{navigation.TITLES[page]} <{link}>" if page in navigation.TITLES else link

@@ -292,7 +292,6 @@ async def cluster_differs(they: Everybody, planned: Plan, known: Sequence[str]) 
                 if literals_of(guard.spec) != literals_of(change.body["spec"]):
                     found.append(f"guard {name}")
     now = set(await names_of_classes(they))
-    # The garbage collector takes classes of deleted policies, and does not run here.
     return [*found, *sorted(now ^ wanted)]
 
 
@@ -352,7 +351,13 @@ async def holders(they: Everybody) -> int:
 
 
 async def names_of_classes(they: Everybody) -> list[str]:
-    return sorted(one.metadata.name for one in (await they.api.list(DEVICE_CLASSES))[0])
+    """Without those of deleted policies: when Kubernetes' garbage collector comes by is its own business."""
+    living = {one.metadata.uid for one in (await they.api.list(SHARING_POLICIES))[0]}
+    return sorted(
+        one.metadata.name
+        for one in (await they.api.list(DEVICE_CLASSES))[0]
+        if all(owner.uid in living for owner in one.metadata.owner_references)
+    )
 
 
 async def remove_what_is_ours(they: Everybody) -> None:

@@ -6,17 +6,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from ui.serving import AXE, PATIENCE, chromium
+from ui.serving import AXE, PATIENCE
 from website.crawling import Site
 
 ROOT: Final = Path(__file__).parents[2]
-SCREENS: Final = (1280, 390)
-LOOKED_AT: Final = ("index", "policies", "findings", "architecture", "files/docs/examples/tenants.yaml")
+SCREENS: Final = ((1280, "light"), (1280, "dark"), (390, "dark"))
+LOOKED_AT: Final = ("index", "concepts", "reference/conditions", "files/docs/examples/tenants.yaml")
 
 
 def make_site(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -42,14 +42,6 @@ def test_styles_and_scripts_ask_no_other_host(site: Site) -> None:
         assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text()), path.name
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(**chromium())
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     with browser.new_context(reduced_motion="reduce") as context:
@@ -61,17 +53,18 @@ def page(browser: Browser) -> Iterator[Page]:
         assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
 
-@pytest.mark.parametrize("width", SCREENS)
-def test_pages_fit_the_screen_and_are_accessible(site: Site, page: Page, width: int) -> None:
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+def test_pages_fit_the_screen_and_are_accessible(
+    site: Site, page: Page, width: int, scheme: Literal["light", "dark"]
+) -> None:
     page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
     for name in LOOKED_AT:
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            page.goto(f"file://{site.directory}/{name}.html")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-            page.add_script_tag(path=AXE)
-            found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == [], (name, scheme)
+        page.goto(f"file://{site.directory}/{name}.html")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        page.add_script_tag(path=AXE)
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == [], name
 
 
 def test_search_needs_no_server(site: Site, page: Page) -> None:

@@ -171,9 +171,10 @@ async def test_what_is_planned_is_done(control_plane_with_operator: ControlPlane
     effects = [gpu.effect for node in planned.nodes for gpu in node.gpus]
     assert {effect: effects.count(effect) for effect in set(effects)} == case.effects
 
-    known = await names_of_classes(they)
+    deleted = names if case.prunes else []
+    known = set(await names_of_classes(they)) - {policy_class(name, mode) for name in deleted for mode in Sharing}
     await apply(control_plane_with_operator, case.after)
-    for name in names if case.prunes else ():
+    for name in deleted:
         await they.delete_policy(name)
     for wave in waves(planned):
         await eventually(they.evicting, wave)
@@ -267,7 +268,7 @@ async def differing(
     return {uuid: (now[uuid], wanted[uuid]) for uuid in wanted if now[uuid] != wanted[uuid]}
 
 
-async def cluster_differs(they: Everybody, planned: Plan, known: Sequence[str]) -> list[str]:
+async def cluster_differs(they: Everybody, planned: Plan, known: set[str]) -> list[str]:
     """Classes, guards and quotas that are not as planned."""
     wanted = set(known)
     found: list[str] = []

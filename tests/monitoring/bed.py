@@ -139,7 +139,7 @@ async def our_targets(cluster: GpuCluster) -> list[Json]:
     programs += [("gpusharing-agent", node, agent) for node, agent in cluster.agents.items()]
     return [
         _target(
-            await _address(program),
+            await address(program),
             job=job,
             namespace=NAMESPACE,
             pod=f"{job}-{node}",
@@ -150,7 +150,7 @@ async def our_targets(cluster: GpuCluster) -> list[Json]:
     ]
 
 
-async def _address(program: Process) -> str:
+async def address(program: Process) -> str:
     ports: list[int] = []
 
     async def listens() -> None:

@@ -30,10 +30,11 @@ class Explained:
         self._not_before = self._until = 0.0
 
     def ask(self, lists: Lists) -> bool:
-        """Explains again if it is time to; whether it did."""
+        """Explains again if it is time to; whether something else is said now."""
         began = time.monotonic()
         if began < self._not_before or (lists.changes == self._changes and began < self._until):
             return False
+        before = self._findings
         # The last one counts while the API server does not answer, or has an object that we do not understand.
         with suppress(Exception):
             found = waiting_of(self._client, lists)
@@ -42,7 +43,7 @@ class Explained:
         self._changes = lists.changes
         self._not_before = now + max(_REST, _REST_AFTER * (now - began))
         self._until = now + _LONGEST
-        return True
+        return self._findings != before
 
     def waiting(self, lists: Lists) -> Sequence[Waiting]:
         """All that wait now. A pod that came since the last explanation has none yet."""

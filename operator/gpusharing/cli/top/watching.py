@@ -81,11 +81,11 @@ def _draw(picture: Live, client: Client, args: argparse.Namespace, part: Callabl
         has_changed = live.wait(_BETWEEN)
         before, size = size, shutil.get_terminal_size()
         lists = live.read()
+        is_explained = lists is not None and explained.ask(lists)
         if lists is None:
             picture.update(Text(live.problem or f"Reading {client.access.server} …"), refresh=True)
-        elif has_changed or size != before or time.monotonic() > drawn_at + _AT_LEAST:
+        elif has_changed or is_explained or size != before or time.monotonic() > drawn_at + _AT_LEAST:
             began = time.monotonic()
-            explained.ask(lists)
             fleet = part(fleet_of(lists, explained.waiting(lists), measured.now()))
             screen = Screen.of()
             lines = drawn(fleet, args.group, screen, height=size.lines, state=_state(fleet, live, screen.width))

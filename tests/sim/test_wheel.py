@@ -26,7 +26,14 @@ print(len(node.gpus()), node.nvidia_smi)
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("wheel")
-    command = [Path(sys.executable).with_name("hatchling"), "build", "--target", "wheel", "--directory", directory]
+    command: list[str | Path] = [
+        Path(sys.executable).with_name("hatchling"),
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        directory,
+    ]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (built,) = directory.glob("*.whl")
     return built
@@ -36,7 +43,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path) -> Path:
     """By uv, which needs no index for it. Dependencies are those of the tests."""
     directory = wheel.parent / "installed"
-    uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--offline", "--no-deps", "--no-cache"]
+    uv: list[str | Path] = [
+        Path(sys.executable).with_name("uv"),
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--no-cache",
+    ]
     subprocess.run([*uv, "--python", sys.executable, "--target", directory, wheel], check=True)
     return directory
 
@@ -57,7 +72,7 @@ def test_runs_on_systems_with_an_older_c_library(wheel: Path, installed: Path) -
 
 
 def test_gpus_without_a_compiler(installed: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", COUNT, tmp_path / "node"]
+    command: list[str | Path] = [sys.executable, "-c", COUNT, tmp_path / "node"]
     done = subprocess.run(command, env=environment(installed, tmp_path), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     count, tool = done.stdout.split()
@@ -76,7 +91,7 @@ def test_what_does_not_fit_is_not_used(installed: Path, tmp_path: Path, damage: 
     before = file.read_bytes()
     file.write_bytes(before + b"/* other */" if damage == "sources" else b"another machine's")
     try:
-        command = [sys.executable, "-c", COUNT, tmp_path / "node"]
+        command: list[str | Path] = [sys.executable, "-c", COUNT, tmp_path / "node"]
         done = subprocess.run(
             command, env=environment(installed, tmp_path), capture_output=True, text=True, check=False
         )

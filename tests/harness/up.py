@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpusharing.sim import SimNode
 from harness import supervisor, toolchain
+from harness.go_module import ToolchainError
 from harness.installed_cluster import NAMESPACE, SIMULATED, InstalledCluster, build_images
 from harness.logged import LoggedProgramError
 from harness.node import node_unavailable_reason
@@ -121,7 +122,7 @@ def main() -> None:
     try:
         _start(directory, arguments.gpus, foreground=arguments.foreground)
     except (
-        LoggedProgramError, MissingProgramError, supervisor.SupervisorError, toolchain.ToolchainError
+        LoggedProgramError, MissingProgramError, supervisor.SupervisorError, ToolchainError
     ) as error:  # fmt: skip
         PROGRESS.clear()
         sys.exit(f"error: {error}")

@@ -78,10 +78,9 @@ def _what_to_try(directory: Path, gpus: str) -> str:
 
 def _report_running(directory: Path, process: int, gpus: str) -> None:
     """There is a cluster already."""
-    existing = (directory / _GPUS).read_text()
     if not (directory / _KUBECONFIG).exists():
         sys.exit(f"process {process} starts or ends a cluster here: its log is {supervisor.log_of(directory)}")
-    if existing != gpus:
+    if (existing := (directory / _GPUS).read_text()) != gpus:
         sys.exit(f"a cluster with {existing} runs here, not with {gpus}: end it with `make cluster-down` first")
     print(f"Nothing to do: process {process} keeps it running.\n\n{_what_to_try(directory, gpus)}")
 

@@ -37,7 +37,7 @@ Things to try:
   gpusharing top                                                 # which pods are on which GPU; -w to watch
   gpusharing ui                                                  # the same as a page in the browser
   kubectl scale deployment sharers --replicas 9                  # one more than fits
-  gpusharing explain                                             # why the ninth waits
+  gpusharing explain $(kubectl get pods --field-selector status.phase=Pending -o name)  # why the ninth waits
   kubectl get sharingpolicies,nodesharings,pods                  # add -o yaml for why
   nvidia-smi                                                     # the node's GPUs, as their driver sees them
   kubectl logs -n {namespace} ds/gpusharing-agent -c agent # what the agent has done

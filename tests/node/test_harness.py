@@ -143,6 +143,8 @@ async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Sign
     kubeconfig = await run([*kubectl, "config", "view", "--output=json"])
     await run([*kubectl, "create", "--filename=-"], stdin=json.dumps(listed))
     await run([*kubectl, "wait", "--for=condition=Ready", "pod/left", "--timeout=60s"])
+    listed_in_top = await run([tmp_path / "bin" / "gpusharing", "top", f"--kubeconfig={tmp_path}/kubeconfig"])
+    assert "left" in listed_in_top
     directories = [logs.resolve().parent for logs in (tmp_path / "logs").iterdir()]
     assert len(directories) == 2
     traces = traces_of(holder, *directories)

@@ -1,4 +1,4 @@
-"""What root of a namespace may not: `make test-fast` makes an ordinary user one, as the simulated driver demands root."""
+"""What root of a namespace may not. `make test-fast` makes an ordinary user one: the simulated driver demands root."""
 
 import os
 from pathlib import Path

@@ -18,7 +18,7 @@ from gpusharing.cli.ui import command as ui_command
 from gpusharing.occupancy import document
 from gpusharing.occupancy.fleet import Fleet, Waiting
 from gpusharing.planning import order, reports
-from gpusharing.ui import server, viewing
+from gpusharing.ui import loopback, viewing
 from gpusharing.validating import reading
 from top.scenes import SCENES
 
@@ -98,7 +98,7 @@ def full_fleet() -> Fleet:
 
 def test_numbers_are_those_of_the_code() -> None:
     assert f"up to {agents.MOST} agents" in TEXTS["top"]
-    bounds = f"{server.CONNECTIONS} connections, {server.STREAMS} open pages, {server.LARGEST_FORM // 1024**2} MiB"
+    bounds = f"{loopback.CONNECTIONS} connections, {loopback.STREAMS} open pages, {loopback.LARGEST_FORM // 1024**2} MiB"
     assert bounds in TEXTS["ui"]
     assert f"pages of {viewing.NODES} nodes" in TEXTS["ui"]
     assert f"less than {order.WITH_GUARD:.0f} s as a rule with the closing guard" in TEXTS["plan"]

@@ -23,6 +23,7 @@ from gpusharing.cli.ui.lookup import LiveLookup
 from gpusharing.core.quantities import mebibytes
 from gpusharing.snapshots.world import World
 from gpusharing.ui.exchange import Request
+from gpusharing.ui.pages import Pages
 from gpusharing.ui.site import UiSite
 from harness.commands import run
 from harness.eventually import eventually
@@ -198,7 +199,7 @@ async def tenant(toolchain: Path) -> AsyncIterator[Tenant]:
     options = ("--listen", listen, "--taken-wait", "3")
     async with GpuCluster(node_names=["node-1"], gpus="H100-80GB:4", agent_options=options) as cluster:
         with Client(access(cluster.kubeconfig, None)) as client, LiveSource(client, "default", _no_world) as source:
-            site = UiSite(source, LiveLookup(client, source), cluster="node-1", root="")
+            site = UiSite(source, LiveLookup(client, source), Pages(cluster="node-1", root=""))
             tenant = Tenant(cluster, f"http://{listen}/metrics", site)
             await tenant.apply(policy("all-ways", offers=OFFERS))
             await tenant.wait("sharingpolicy/all-ways", "--for=condition=Ready")

@@ -92,9 +92,10 @@ def test_the_cookie_is_for_this_host_and_for_no_script(site: Open) -> None:
     assert "alice" not in session + text
 
 
-@pytest.mark.parametrize(
-    "token", ["mallory", "", " ", "alice\r\nX: y", "alice bob", "älice", "x" * 20_000, "alice,bob"]
-)
+WRONG: Final = ("mallory", "", " ", "alice\r\nX: y", "alice bob", "älice", "x" * 20_000, "alice,bob")
+
+
+@pytest.mark.parametrize("token", WRONG)
 def test_a_wrong_token_is_refused_and_not_shown(site: Open, token: str) -> None:
     status, headers, text = site.ask("/sign-in", form={"token": token})
     assert (status, headers.get_all("Set-Cookie")) == (401, None)
@@ -363,7 +364,6 @@ POST: Final = f"POST /sign-in HTTP/1.1\r\nHost: {HOST}\r\nOrigin: https://{HOST}
         (GET + b"Cookie: " + b"x" * 70_000 + b"\r\n\r\n", 431),
         (GET + (b"X: " + b"x" * 4000 + b"\r\n") * (LARGEST_HEAD // 4000 + 1) + b"\r\n", 431),
         (GET + b"X: y\r\n" * 200 + b"\r\n", 431),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n", 400),
         (GET.replace(b"GET /", b"GET http://evil.example/") + b"\r\n", 303),
         (b"GET //evil.example/ HTTP/1.1\r\nHost: " + HOST.encode() + b"\r\n\r\n", 303),
     ],
@@ -440,13 +440,13 @@ def test_open_pages_of_one_viewer_are_bounded(site: Open) -> None:
 class Flood:
     """A page that changes all the time."""
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Answer:  # noqa: ARG002 (it is the same for all)
         return Answer(body=itertools.repeat(b": " + b"x" * 65536 + b"\n\n"), content_type=EVENTS)
 
 
 class Flooded(People):
     @contextmanager
-    def open(self, visit: Visit) -> Iterator[Site]:
+    def open(self, visit: Visit) -> Iterator[Site]:  # noqa: ARG002 (it is the same for all)
         yield Flood()
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -123,8 +123,9 @@ def test_of_a_proxy_the_token_counts(site: Open) -> None:
     "header", ["X-Forwarded-User", "X-Remote-User", "Impersonate-User", "X-Forwarded-Access-Token", "Remote-User"]
 )
 def test_no_other_header_says_who_somebody_is(site: Open, header: str) -> None:
-    assert site.ask("/", **{header: "alice"})[0] == 303
-    assert "of-bob" in site.ask("/", Authorization="Bearer bob", **{header: "alice"})[2]
+    headers: dict[str, Any] = {header: "alice"}
+    assert site.ask("/", **headers)[0] == 303
+    assert "of-bob" in site.ask("/", Authorization="Bearer bob", **headers)[2]
 
 
 # ------------------------------------------------------------------------------------------------------ time and rights
@@ -227,7 +228,7 @@ def test_two_viewers_at_a_time_see_their_own(site: Open) -> None:
     def look(name: str, other: str) -> None:
         for number in range(15):
             path = ("/", "/gpu/node-0/gpu-0", "/?q=of")[number % 3]
-            how = {"Cookie": cookies[name]} if number % 2 else {"Authorization": f"Bearer {name}"}
+            how: dict[str, Any] = {"Cookie": cookies[name]} if number % 2 else {"Authorization": f"Bearer {name}"}
             _, _, text = site.ask(path, **how)
             if f"of-{name}" not in text or f"of-{other}" in text:
                 wrong.append(f"{name} {path}: {text}")
@@ -276,7 +277,7 @@ def test_the_namespace_is_chosen(site: Open) -> None:
 def test_forms_of_other_sites_are_refused(site: Open, path: str, origin: str | None) -> None:
     """Also that for signing in: nobody is to look, without knowing, at what another sees."""
     alice = site.sign_in("alice")
-    headers = {"Origin": origin} if origin else {}
+    headers: dict[str, Any] = {"Origin": origin} if origin else {}
     status, answer, text = site.ask(path, body=b"token=bob&namespace=x&policy=x", Cookie=alice, **headers)
     assert (status, answer.get_all("Set-Cookie"), "not sent by the page" in text) == (403, None, True)
     assert site.ask("/", Cookie=alice)[0] == 200

@@ -74,7 +74,7 @@ class Open:
     clock: Moment
 
     def ask(
-        self, path: str, *, form: Mapping[str, str] | None = None, body: bytes | None = None, **headers: str
+        self, path: str, *, form: Mapping[str, str] | None = None, body: bytes | None = None, **headers: Any
     ) -> tuple[int, Any, str]:
         """`headers`: their names with underscores."""
         given = {"Host": HOST, **{name.replace("_", "-"): value for name, value in headers.items()}}
@@ -89,7 +89,7 @@ class Open:
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=PATIENCE)
 
-    def sign_in(self, token: str, namespace: str = "", **headers: str) -> str:
+    def sign_in(self, token: str, namespace: str = "", **headers: Any) -> str:
         """The cookies that a browser has then."""
         status, answer, text = self.ask("/sign-in", form={"token": token, "namespace": namespace}, **headers)
         assert (status, answer["Location"]) == (303, "/"), text

@@ -52,7 +52,7 @@ class LiveSource:
         read: Callable[[], World],
         *,
         prometheus: str | None = None,
-        planning: threading.Lock | None = None,
+        planning: threading.BoundedSemaphore | None = None,
     ) -> None:
         """`read`: all that a plan uses. `prometheus`: its URL. `planning`: held by a source that makes a plan, because
         that takes memory. Raises CommandError."""
@@ -70,7 +70,7 @@ class LiveSource:
         """From Prometheus."""
         self._sampled_at = 0.0
         self._looked_at = time.monotonic()
-        self._planning = planning or threading.Lock()
+        self._planning = planning or threading.BoundedSemaphore()
         self._picture = Picture(problem="The cluster is being read.")
         self._is_new = threading.Condition()
         self._closed = threading.Event()

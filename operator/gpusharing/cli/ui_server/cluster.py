@@ -36,7 +36,7 @@ class Cluster:
         self._api_server = api_server.rstrip("/")
         self._authority = authority
         self._pages = pages
-        self._planning = threading.Lock()
+        self._planning = threading.BoundedSemaphore()
         """One plan at a time for all viewers: it reads the whole cluster."""
 
     def who(self, token: str) -> str:

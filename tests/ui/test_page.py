@@ -21,7 +21,15 @@ from ui.fleets import HOSTILE, example, hostile, large
 from ui.serving import PATIENCE, Changing, WithHistory, faults, served, visiting
 
 SCREENS: Final = Path(__file__).parent / "screens"
-KEPT: Final = ("1280-light", "1280-dark-gpu", "390-light", "390-dark-gpu")
+KEPT: Final = (
+    "1280-light",
+    "1280-dark-gpu",
+    "390-light",
+    "390-dark-gpu",
+    "1280-light-sign-in",
+    "390-dark-sign-in",
+    "1280-dark-viewer",
+)
 SIZES: Final = ((1280, 900), (390, 844))
 MISTAKE: Final = (
     "apiVersion: gpusharing.dev/v1alpha1\nkind: SharingPolicy\nmetadata: {name: wrong}\nspec: {offer: {}}\n"

@@ -98,7 +98,9 @@ def full_fleet() -> Fleet:
 
 def test_numbers_are_those_of_the_code() -> None:
     assert f"up to {agents.MOST} agents" in TEXTS["top"]
-    bounds = f"{loopback.CONNECTIONS} connections, {loopback.STREAMS} open pages, {loopback.LARGEST_FORM // 1024**2} MiB"
+    bounds = (
+        f"{loopback.CONNECTIONS} connections, {loopback.STREAMS} open pages, {loopback.LARGEST_FORM // 1024**2} MiB"
+    )
     assert bounds in TEXTS["ui"]
     assert f"pages of {viewing.NODES} nodes" in TEXTS["ui"]
     assert f"less than {order.WITH_GUARD:.0f} s as a rule with the closing guard" in TEXTS["plan"]

@@ -1,21 +1,31 @@
 """The page in the cluster: what its pod may do is what anybody may do, and it understands its flags."""
 
+import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import pytest_asyncio
+import yaml
 
 from gpusharing.cli.ui_server import command
+from gpusharing.ui.server import LARGEST_HEAD
+from gpusharing.ui.viewers import identities, readings, sessions
+from gpusharing.ui.viewers import server as viewers
 from harness.controlplane import ControlPlane
 from harness.gpu_cluster import NAMESPACE
-from manifests.rendering import Objects, kustomized, objects, only, with_all_components
+from manifests.rendering import ROOT, Objects, kustomized, objects, only, with_all_components
 from manifests.test_workloads import parsed
 
 pytestmark = pytest.mark.cluster
 
 NAME: Final = "gpusharing-ui"
+KUSTOMIZATION, INGRESS = re.findall(
+    r"^```yaml\n(.*?)^```$", (ROOT / "docs/ui.md").read_text(), re.DOTALL | re.MULTILINE
+)
+"""Of the page."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="package")
@@ -64,10 +74,16 @@ async def test_a_namespace_with_the_strictest_rules_takes_its_pod(installed: Con
     assert said == "pod/page created (server dry run)\n"
 
 
-def test_it_understands_its_flags_and_ports_are_named(found: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+def parsed_by_pod(container: Any) -> argparse.Namespace:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+        patch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
+        return parsed(command, container)
+
+
+def test_it_understands_its_flags_and_ports_are_named(found: Objects) -> None:
     [container] = pod(found)["spec"]["containers"]
-    arguments = parsed(command, container)
+    arguments = parsed_by_pod(container)
     [port] = container["ports"]
     assert arguments.port == port["containerPort"]
     assert arguments.api_server == "https://10.0.0.1:443"
@@ -77,6 +93,33 @@ def test_it_understands_its_flags_and_ports_are_named(found: Objects, monkeypatc
         port["name"]
     }
     assert only(found, "Service", NAME)["spec"]["ports"][0]["targetPort"] == port["name"]
+
+
+async def test_the_page_says_how_it_gets_a_name(toolchain: Path, installed: ControlPlane, tmp_path: Path) -> None:
+    up = "../" * (len(tmp_path.parts) - 1) + str(ROOT.relative_to("/"))
+    (tmp_path / "kustomization.yaml").write_text(KUSTOMIZATION.replace("[manifests/", f"[{up}/manifests/"))
+    found = objects(await kustomized(toolchain / "kubectl", tmp_path))
+    [container] = pod(found)["spec"]["containers"]
+    assert parsed_by_pod(container).host == ["gpus.example.com"]
+    said = await installed.kubectl("apply", "--dry-run=server", "--validate=strict", "--filename=-", stdin=INGRESS)
+    assert said == f"ingress.networking.k8s.io/{NAME} created (server dry run)\n"
+    [rule] = yaml.safe_load(INGRESS)["spec"]["rules"]
+    service = rule["http"]["paths"][0]["backend"]["service"]
+    [port] = only(found, "Service", service["name"])["spec"]["ports"]
+    assert service["port"]["name"] == port["name"]
+
+
+def test_numbers_of_the_page_are_those_of_the_code() -> None:
+    text = " ".join((ROOT / "docs/ui.md").read_text().split())
+    bounds = (
+        f"{parsed_by_pod({'command': ['gpusharing', 'ui-server']}).viewers} people at a time (`--viewers`), "
+        f"{readings.MOST_OF_ONE} readings and {sessions.MOST_OF_ONE} browsers of each user, "
+        f"{readings.STREAMS} open pages and {readings.ANSWERS} answers at a time of each reading, "
+        f"{viewers.LARGEST_FORM // 1024} KiB of policies, {viewers.FORM_OF_STRANGERS // 1024} KiB before signing in, "
+        f"{LARGEST_HEAD // 1024} KiB of headers"
+    )
+    assert bounds in text
+    assert (sessions.LONGEST, sessions.IDLE, identities.ASKED_EVERY, readings.IDLE) == (8 * 3600, 3600, 60, 600)
 
 
 def test_its_network_policy_is_for_it_alone(found: Objects) -> None:

@@ -98,7 +98,7 @@ class InCluster:
         async def has_url() -> bool:
             return "http://" in log.read_text()
 
-        command = [sys.executable, "-m", "gpusharing", "ui", "--kubeconfig", path]
+        command: list[str | Path] = [sys.executable, "-m", "gpusharing", "ui", "--kubeconfig", path]
         async with Process(command, log=log, ready=has_url).killed_at_end():
             url = re.search(r"http://\S+", log.read_text())
             assert url

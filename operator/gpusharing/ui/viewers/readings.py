@@ -20,7 +20,7 @@ MOST_OF_ONE: Final = 2
 """Of one person: with several tokens, or namespaces."""
 STREAMS: Final = 6
 """Open pages of a viewer: a browser has as many connections."""
-_ANSWERS: Final = 4
+ANSWERS: Final = 4
 """Of a viewer at a time."""
 _PATIENCE: Final = 10.0
 
@@ -47,7 +47,7 @@ class Reading:
         self.seen = now
         self.streams = threading.BoundedSemaphore(STREAMS)
         self.is_ended = False
-        self._answers = threading.BoundedSemaphore(_ANSWERS)
+        self._answers = threading.BoundedSemaphore(ANSWERS)
         self._site: Future[Site] = Future()
         self._open = ExitStack()
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ from gpusharing.ui.viewers.visitor import NAMESPACE, SESSION, Reception, Strange
 LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 """The names of `kubectl port-forward`. Browsers treat them as if they had TLS."""
 LARGEST_FORM: Final = 256 * 1024
-_FORM_OF_STRANGERS: Final = 32 * 1024
+FORM_OF_STRANGERS: Final = 32 * 1024
 _MORE_CONNECTIONS: Final = 64
 """Than open pages may have."""
 _HOST: Final = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?")
@@ -51,7 +51,7 @@ class ViewersServer(Server):
             return Admitted(_Static(), head.path, 0)
         visitor = self._visitor(head)
         is_known = isinstance(visitor, Visitor) and self._reception.identities.is_known(visitor.token)
-        return Admitted(visitor, head.path, LARGEST_FORM if is_known else _FORM_OF_STRANGERS)
+        return Admitted(visitor, head.path, LARGEST_FORM if is_known else FORM_OF_STRANGERS)
 
     def is_of_our_page(self, origin: str, host: str) -> bool:
         name = self._name(host)

@@ -14,7 +14,7 @@ LONGEST: Final = 8 * 3600
 IDLE: Final = 3600
 """Seconds without a request: an open page asks all the time."""
 MOST: Final = 256
-_MOST_OF_ONE: Final = 8
+MOST_OF_ONE: Final = 8
 """Browsers of one person."""
 
 
@@ -44,7 +44,7 @@ class Sessions:
         with self._lock:
             self._forget_old()
             of_one = [key for key, session in self._sessions.items() if session.name == name]
-            if len(of_one) >= _MOST_OF_ONE:
+            if len(of_one) >= MOST_OF_ONE:
                 self._forget_oldest(of_one)
             elif len(self._sessions) >= MOST:
                 self._forget_oldest(list(self._sessions))

@@ -1,8 +1,9 @@
 """A page for many people, who are known by their tokens, and see fleets of their own."""
 
 import http.client
+import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -97,7 +98,7 @@ class Open:
 
 
 @contextmanager
-def open_to(people: People) -> Iterator[Open]:
+def open_to(people: People, *, tls: Callable[[], ssl.SSLContext] | None = None) -> Iterator[Open]:
     clock = Moment()
     reception = Reception(
         identities=Identities(people.who, clock=clock),
@@ -105,7 +106,7 @@ def open_to(people: People) -> Iterator[Open]:
         readings=Readings(people.open, most=MOST, clock=clock),
         pages=PAGES,
     )
-    with ViewersServer(("127.0.0.1", 0), reception, hosts=[HOST], viewers=MOST) as server:
+    with ViewersServer(("127.0.0.1", 0), reception, hosts=[HOST], viewers=MOST, tls=tls) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -15,6 +15,7 @@ from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import programs as reading_programs
 from gpusharing.cli.top import command
 from gpusharing.cli.ui import command as ui_command
+from gpusharing.cli.ui_server import command as ui_server_command
 from gpusharing.occupancy import document
 from gpusharing.occupancy.fleet import Fleet, Waiting
 from gpusharing.planning import order, reports
@@ -111,6 +112,12 @@ def test_numbers_are_those_of_the_code() -> None:
 def test_the_options_of_snapshot_are_mentioned() -> None:
     text = TEXTS["plan"]
     assert all(option in text for option in options(snapshot).keys() - {"--help", "--output"})
+
+
+def test_the_options_of_the_page_in_the_cluster_are_listed() -> None:
+    [section] = re.findall(r"^## In the cluster$(.*?)^## ", TEXTS["ui"], re.MULTILINE | re.DOTALL)
+    listed = set(re.findall(r"`(--[a-z-]+)(?: [A-Z]+)?`", "".join(re.findall(r"^\|.*\|$", section, re.MULTILINE))))
+    assert listed == options(ui_server_command).keys() - {"--help"}
 
 
 def test_the_options_of_bundle_are_listed() -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,8 +59,8 @@ def ask(site: Open, authority: CertificateAuthority) -> tuple[str, bytes]:
         found = b""
         while piece := connection.recv(65536):
             found += piece
-    assert certificate is not None
-    [[(_, name)]] = certificate["subject"]
+    subject: Any = certificate["subject"] if certificate else ()
+    [[(_, name)]] = subject
     return str(name), found
 
 

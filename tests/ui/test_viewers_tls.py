@@ -74,7 +74,10 @@ def test_certificates_are_renewed(site: Open, authority: CertificateAuthority, d
     assert ask(site, authority)[0] == "second"
 
 
-def test_who_does_not_greet_keeps_nobody_waiting(site: Open, authority: CertificateAuthority) -> None:
+def test_who_does_not_greet_keeps_nobody_waiting(
+    site: Open, authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpusharing.ui.server._LONGEST_SILENCE", 0.2)
     with ExitStack() as stack:
         address = ("127.0.0.1", site.server.server_port)
         for _ in range(site.server.connections._value):

@@ -4,7 +4,7 @@ import http.client
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -83,7 +83,10 @@ class Open:
             body = urlencode(form).encode()
             given = {"Origin": f"https://{HOST}", **given}
         with closing(self.connection()) as connection:
-            connection.request("GET" if body is None else "POST", path, body, given)
+            connection.connect()
+            # A form that is too large is answered before all of it was sent.
+            with suppress(OSError):
+                connection.request("GET" if body is None else "POST", path, body, given)
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read().decode()
 

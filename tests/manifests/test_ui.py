@@ -11,7 +11,7 @@ import pytest_asyncio
 import yaml
 
 from gpusharing.cli.ui_server import command
-from gpusharing.ui.server import LARGEST_HEAD
+from gpusharing.ui.heads import LARGEST_HEAD
 from gpusharing.ui.viewers import identities, readings, sessions
 from gpusharing.ui.viewers import server as viewers
 from harness.controlplane import ControlPlane

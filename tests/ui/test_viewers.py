@@ -15,7 +15,7 @@ import pytest
 
 from gpusharing.snapshots.world import World
 from gpusharing.ui.exchange import EVENTS, HEADERS, Answer, Request, Site
-from gpusharing.ui.server import LARGEST_HEAD
+from gpusharing.ui.heads import LARGEST_HEAD
 from gpusharing.ui.viewers import identities, readings, sessions, tokens
 from gpusharing.ui.viewers.readings import Visit
 from gpusharing.ui.viewers.server import LARGEST_FORM
@@ -172,6 +172,17 @@ def test_while_the_api_server_is_away_the_page_stays_for_a_while(site: Open) -> 
     assert site.ask("/sign-in", form={"token": "bob"})[0] == 502
     site.clock.now += 600
     assert site.ask("/", Cookie=alice)[0] == 502
+
+
+def test_signing_out_needs_nobody(site: Open) -> None:
+    alice = site.sign_in("alice")
+    site.ask("/", Cookie=alice)
+    site.people.is_away = True
+    site.clock.now += 3000
+    assert site.ask("/sign-out", form={}, Cookie=alice)[0] == 303
+    until(lambda: site.people.is_open == [])
+    site.people.is_away = False
+    assert site.ask("/", Cookie=alice)[0] == 303
 
 
 def test_sessions_end(site: Open) -> None:

@@ -11,19 +11,16 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from email.message import Message
 from http import HTTPStatus
-from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gpusharing import __version__
 from gpusharing.ui.exchange import HEADERS, Admitted, Answer, Head, RefusedError, Request
+from gpusharing.ui.heads import BoundedHead, headers_of
 
-LARGEST_HEAD: Final = 96 * 1024
-"""Bytes of the URL and all headers. http.server has 64 KiB for one of them."""
 _PATIENCE: Final = 10.0
 """Seconds for which one side waits for the other."""
 _LONGEST_SILENCE: Final = 2.0
@@ -32,7 +29,6 @@ _LONGEST_REQUEST: Final = 60.0
 """The same where nobody waits."""
 _MOST_FIELDS: Final = 8
 _DIGITS: Final = 9
-_SINGLE: Final = ("host", "authorization", "cookie", "origin", "content-length", "content-type")
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -131,31 +127,6 @@ def _shut_down(connection: socket.socket) -> None:
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
-class _Bounded:
-    """Reads a head of a bounded size; what comes behind it has bounds of its own."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._left = LARGEST_HEAD
-        self.read = file.read
-        self.close = file.close
-        self.has_controls = False
-        """Programs do not agree on where a line with such characters ends."""
-
-    @property
-    def closed(self) -> bool:
-        return self._file.closed
-
-    def readline(self, most: int) -> bytes:
-        line = self._file.readline(min(most, self._left + 1))
-        self._left -= len(line)
-        if self._left < 0:
-            raise HTTPException("the headers are too large")
-        text = line.removesuffix(b"\n").removesuffix(b"\r")
-        self.has_controls |= any(byte < 32 and byte != 9 for byte in text)
-        return line
-
-
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
@@ -165,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self._bounded = _Bounded(self.rfile)  # type: ignore[arg-type]
+        self._bounded = BoundedHead(self.rfile)  # type: ignore[arg-type]
         self.rfile = self._bounded  # type: ignore[assignment]
 
     def do_GET(self) -> None:
@@ -193,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(request, admitted)
 
     def _head(self) -> Head:
-        headers = _headers(self.headers)
+        headers = headers_of(self.headers)
         if headers is None or self._bounded.has_controls:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "not a request of a browser")
         try:
@@ -268,14 +239,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class has called it so)
         """Nothing: the terminal is a person's, and URLs are nobody's business."""
-
-
-def _headers(message: Message) -> Mapping[str, str] | None:
-    """None: another program could read something else in them."""
-    found = [(name.lower(), value) for name, value in message.items()]
-    names = [name for name, _ in found]
-    if message.defects or any(names.count(name) > 1 for name in _SINGLE) or "transfer-encoding" in names:
-        return None
-    if any(name != name.strip() or "\n" in value for name, value in found):
-        return None
-    return dict(found)

@@ -4,7 +4,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpusharing.ui.viewers.tokens import digest
@@ -20,7 +20,7 @@ MOST_OF_ONE: Final = 8
 
 @dataclass(slots=True)
 class Session:
-    token: str
+    token: str = field(repr=False)
     name: str
     began: float
     seen: float

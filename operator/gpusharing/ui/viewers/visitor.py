@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Final
 
@@ -69,22 +69,22 @@ class Stranger:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
     reception: Reception
-    token: str
+    token: str = field(repr=False)
     session: str = ""
     """Its number. Empty: a proxy has sent the token."""
     namespace: str = ""
     """Empty: the one that the name of the user leads to."""
 
     def answer(self, request: Request) -> Answer:
+        if request.form is not None and request.path == ("sign-out",) and self.session:
+            self._end()
+            return _see(SIGN_IN, _cookie(SESSION, ""), _cookie(NAMESPACE, ""))
         try:
             name = self.reception.identities.name(self.token)
         except UnknownTokenError:
             return self._signed_out(request)
         except SourceError as error:
             raise RefusedError(HTTPStatus.BAD_GATEWAY, str(error)) from error
-        if request.form is not None and request.path == ("sign-out",) and self.session:
-            self._end()
-            return _see(SIGN_IN, _cookie(SESSION, ""), _cookie(NAMESPACE, ""))
         if request.form is not None and request.path == ("namespace",):
             namespace = request.form.get("namespace", "").strip()
             return _see(_HOME, _cookie(NAMESPACE, namespace if is_namespace(namespace) else ""))

@@ -17,6 +17,7 @@ from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.ui.live import LiveSource
 from gpusharing.cli.ui.lookup import LiveLookup
 from gpusharing.snapshots.world import World
+from gpusharing.ui.pages import Pages
 from gpusharing.ui.site import UiSite
 from harness.eventually import eventually
 from harness.gpu_cluster import GpuCluster
@@ -147,7 +148,7 @@ async def tenant(toolchain: Path, prometheus: Path, tmp_path_factory: pytest.Tem
         server = await stack.enter_async_context(Prometheus(prometheus, directory, scrape_configs=[configuration]))
         client = stack.enter_context(Client(access(cluster.kubeconfig, None)))
         source = stack.enter_context(LiveSource(client, "default", _no_world, prometheus=server.url))
-        site = UiSite(source, LiveLookup(client, source), cluster="three", root="")
+        site = UiSite(source, LiveLookup(client, source), Pages(cluster="three", root=""))
         tenant = Tenant(cluster, Sources(cluster, server, site))
         await tenant.apply(policy("all-modes", offers=OFFERS))
         await tenant.wait("sharingpolicy/all-modes", "--for=condition=Ready")

@@ -44,9 +44,16 @@ _SELDOM: Final = 5.0
 
 class LiveSource:
     def __init__(
-        self, client: Client, namespace: str, read: Callable[[], World], *, prometheus: str | None = None
+        self,
+        client: Client,
+        namespace: str,
+        read: Callable[[], World],
+        *,
+        prometheus: str | None = None,
+        planning: threading.BoundedSemaphore | None = None,
     ) -> None:
-        """`read`: all that a plan uses. `prometheus`: its URL. Raises CommandError."""
+        """`read`: all that a plan uses. `prometheus`: its URL. `planning`: held by a source that makes a plan, because
+        that takes memory. Raises CommandError."""
         self._client = client
         self._read = read
         self._prometheus = prometheus
@@ -60,7 +67,7 @@ class LiveSource:
         """From Prometheus."""
         self._sampled_at = 0.0
         self._looked_at = time.monotonic()
-        self._planning = threading.Lock()
+        self._planning = planning or threading.BoundedSemaphore()
         self._picture = Picture(problem="The cluster is being read.")
         self._is_new = threading.Condition()
         self._closed = threading.Event()

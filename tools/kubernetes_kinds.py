@@ -26,6 +26,8 @@ SERVED: Final[Mapping[str, tuple[str, ...]]] = {
     "coordination.k8s.io/v1": ("leases",),
     "discovery.k8s.io/v1": ("endpointslices",),
     "events.k8s.io/v1": ("events",),
+    "networking.k8s.io/v1": ("networkpolicies",),
+    "policy/v1": ("poddisruptionbudgets",),
     "rbac.authorization.k8s.io/v1": ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
     "resource.k8s.io/v1": (
         "deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates", "resourceslices",

@@ -77,7 +77,7 @@ class EmbeddedApiServer:
         """A kubeconfig for somebody of this name. `extra`: what tokens of pods say of their node, for instance."""
         user = User(name, groups, extra)
         token = self._users.add(user)
-        target = path or self._directory / f"{re.sub('[^A-Za-z0-9.-]', '-', name)}-{len(token)}.kubeconfig"
+        target = path or self._directory / f"{re.sub('[^A-Za-z0-9.-]', '-', name)}.kubeconfig"
         return write_kubeconfig(target, url=self.url, token=token, user=user)
 
     def _fill(self) -> None:

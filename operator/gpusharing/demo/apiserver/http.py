@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 from aiohttp import web
 
-from gpusharing.demo.apiserver import builtin, discovery, reading, tables
+from gpusharing.demo.apiserver import builtin, discovery, protobuf, reading, tables
 from gpusharing.demo.apiserver.admission import User
 from gpusharing.demo.apiserver.errors import StatusError, bad_request, no_such_path, not_implemented
 from gpusharing.demo.apiserver.kinds import Kind
@@ -300,6 +300,8 @@ def _form(request: web.Request) -> str:
 
 
 async def _body(request: web.Request) -> Any:
+    if request.content_type == protobuf.MEDIA_TYPE:
+        return protobuf.decoded(await request.read())
     if request.content_type not in _BODIES and request.body_exists:
         raise StatusError(
             415, f"the body of the request was in an unknown format - accepted media types include: {_SUPPORTED}"

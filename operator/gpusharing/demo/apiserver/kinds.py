@@ -77,6 +77,8 @@ class Definitions:
     version: str
     kinds: tuple[Kind, ...]
     schemas: Mapping[str, Schema] = field(repr=False)
+    messages: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    """Of protobuf, by the names of schemas."""
 
 
 @lru_cache(1)
@@ -104,7 +106,7 @@ def definitions() -> Definitions:
                     tuple(one.get("categories", ())), tuple(one["verbs"]), below,
                 )
             )  # fmt: skip
-    return Definitions(content["version"], tuple(kinds), schemas)
+    return Definitions(content["version"], tuple(kinds), schemas, content["messages"])
 
 
 class Kinds:

@@ -61,6 +61,15 @@ async def api_server(which: str) -> AsyncIterator[AnyControlPlane]:
             yield EmbeddedControlPlane(server, directory)
 
 
+async def apply_manifests(control_plane: AnyControlPlane, directory: Path) -> None:
+    """A kustomization, and its definitions are served."""
+    if isinstance(control_plane, ControlPlane):
+        await control_plane.kubectl("apply", "--kustomize", directory)
+        await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    else:
+        await apply_kustomization(control_plane.kubeconfig, directory)
+
+
 async def apply_kustomization(kubeconfig: Path, directory: Path) -> None:
     """As `kubectl apply --server-side --kustomize`, of one that only lists files."""
     await apply(kubeconfig, *_listed(directory))

@@ -1,4 +1,4 @@
-"""What the agent does where there is neither scheduler nor kubelet: tests of other files, on the embedded API server.
+"""The agent where there is neither scheduler nor kubelet: tests of other files, on the embedded API server.
 
 They need no build of Kubernetes. The files that they come from run them on the real one.
 """

@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies, evaluated by our CEL engine."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ class Review:
     def request(self) -> dict[str, Any]:
         kind = {"group": self.kind.group, "version": self.kind.version, "kind": self.kind.kind}
         resource = {"group": self.kind.group, "version": self.kind.version, "resource": self.kind.plural}
-        user = {"username": self.user.name, "groups": list(self.user.groups)}
+        user: dict[str, Any] = {"username": self.user.name, "groups": list(self.user.groups)}
         if self.user.extra:
             user["extra"] = {name: list(values) for name, values in self.user.extra.items()}
         return {
@@ -53,7 +53,7 @@ class Review:
 
 
 def admit(
-    review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: tuple[Mapping[str, Any], ...]
+    review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """Warnings. Raises StatusError for what is denied."""
     warnings: list[str] = []
@@ -97,9 +97,9 @@ def _matches(rules: Mapping[str, Any], review: Review, *, always: bool = False) 
         return False
     if not always and not any(_matches_rule(rule, review) for rule in rules.get("resourceRules") or ()):
         return False
-    if (selector := rules.get("namespaceSelector")) and (about := _namespace(review)) is not None:
-        if not selects(selector, about["metadata"].get("labels") or {}):
-            return False
+    about = _namespace(review)
+    if about is not None and not selects(rules.get("namespaceSelector") or {}, about["metadata"].get("labels") or {}):
+        return False
     if selector := rules.get("objectSelector"):
         values = [value for value in (review.value, review.before) if value is not None]
         return any(selects(selector, value["metadata"].get("labels") or {}) for value in values)

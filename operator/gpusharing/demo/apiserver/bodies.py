@@ -50,8 +50,8 @@ def cleaned(kind: Kind, value: Json, field_validation: str) -> tuple[Json, list[
     if not kind.is_custom:
         for wrong in validation.wrong_types(kind.schema, value):
             raise _unreadable(kind, f"{wrong.field}: {wrong.message}")
-    elif isinstance(wrong_about := value["metadata"], dict):
-        for wrong in validation.wrong_types(kind.schema["properties"]["metadata"], wrong_about):
+    else:
+        for wrong in validation.wrong_types(definitions.METADATA, value["metadata"]):
             raise _unreadable(kind, f"metadata.{wrong.field}: {wrong.message}")
     return builtin.stored(kind, value), complaints if field_validation == "Warn" else []
 
@@ -75,7 +75,8 @@ def of_new(kind: Kind, value: Json, uid: str, now: str) -> Json:
 
 def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
     if kind.is_custom:
-        return schemas.with_defaults(kind.schema, value)
+        filled: Json = schemas.with_defaults(kind.schema, value)
+        return filled
     if kind.stored_as == definitions.CRDS:
         return definitions.established(definitions.with_defaults(value), value["metadata"]["creationTimestamp"])
     return builtin.with_defaults(kind, value, is_new=is_new)

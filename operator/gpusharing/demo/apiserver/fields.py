@@ -34,9 +34,7 @@ def _paths(schema: Schema, value: Any, path: Path) -> Iterator[Path]:
             yield path
         return
     for element, below, part, _ in parts:
-        if is_named(element) and not _is_known_field(schema, element):
-            yield (*path, element)
-        elif not is_named(element):
+        if not _is_known_field(schema, element):
             yield (*path, element)
         yield from _paths(below, part, (*path, element))
 
@@ -76,34 +74,33 @@ def is_named(element: str) -> bool:
 
 
 def _is_known_field(schema: Schema, element: str) -> bool:
-    return element[2:] in schema.get("properties", _NONE)
+    return is_named(element) and element[2:] in schema.get("properties", _NONE)
 
 
 def difference(schema: Schema, before: Any, after: Any) -> Difference:
-    changed: list[Path] = []
-    removed: list[Path] = []
-    _compare(schema, before, after, (), changed, removed)
-    return Difference(frozenset(changed), frozenset(removed))
+    found = list(_differences(schema, before, after, ()))
+    return Difference(
+        frozenset(path for path, is_there in found if is_there),
+        frozenset(path for path, is_there in found if not is_there),
+    )
 
 
 _ABSENT: Final = object()
 
 
-def _compare(schema: Schema, before: Any, after: Any, path: Path, changed: list[Path], removed: list[Path]) -> None:
+def _differences(schema: Schema, before: Any, after: Any, path: Path) -> Iterator[tuple[Path, bool]]:
+    """Paths, and whether something is there now."""
     if before == after and type(before) is type(after):
         return
     old = {element: (below, part) for element, below, part, _ in parts_of(schema, before)}
     new = {element: (below, part) for element, below, part, _ in parts_of(schema, after)}
     is_leaf = not old and not new
     if path and (is_leaf or before is _ABSENT or after is _ABSENT):
-        if after is _ABSENT:
-            removed.append(path)
-        else:
-            changed.append(path)
+        yield path, after is not _ABSENT
     for element in old.keys() | new.keys():
         below, was = old.get(element, (_NONE, _ABSENT))
         below, is_now = new.get(element, (below, _ABSENT))
-        _compare(below, was, is_now, (*path, element), changed, removed)
+        yield from _differences(below, was, is_now, (*path, element))
 
 
 def prefixes(paths: Iterable[Path]) -> set[Path]:

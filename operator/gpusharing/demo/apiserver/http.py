@@ -58,10 +58,9 @@ class Server:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:
-            if request.host not in self.hosts:
-                raise StatusError(403, f"Host {request.host} is not the address of this server")
-            path, user = self._users.of_request(request.path, request.headers.get("Authorization", ""))
-            return await self._answer(request, path, user)
+            self._check_host(request.host)
+            user = self._users.of(request.headers.get("Authorization", ""))
+            return await self._answer(request, user)
         except StatusError as error:
             return _response(error.body(), error.code)
         except web.HTTPRequestEntityTooLarge:
@@ -71,8 +70,12 @@ class Server:
             body = StatusError(500, "the embedded API server has a defect: see its log", reason="InternalError").body()
             return _response(body, 500)
 
-    async def _answer(self, request: web.Request, path: str, user: User) -> web.StreamResponse:
-        parts = [part for part in path.split("/") if part]
+    def _check_host(self, host: str) -> None:
+        if host not in self.hosts:
+            raise StatusError(403, f"Host {host} is not the address of this server")
+
+    async def _answer(self, request: web.Request, user: User) -> web.StreamResponse:
+        parts = [part for part in request.path.split("/") if part]
         match parts:
             case ["version"]:
                 return _response(discovery.version())
@@ -81,7 +84,7 @@ class Server:
             case []:
                 return _response({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
             case ["openapi", "v3", *rest]:
-                return self._openapi(request, rest)
+                return self._openapi(rest)
             case ["openapi", "v2"]:
                 # An empty document: kubectl looks here for kinds that it has not found in v3.
                 return web.Response(body=b"", headers={"Content-Type": _OPENAPI_V2})
@@ -95,13 +98,9 @@ class Server:
                 return await self._of_version(request, group, version, rest, user)
         raise no_such_path()
 
-    def _openapi(self, request: web.Request, path: list[str]) -> web.Response:
+    def _openapi(self, path: list[str]) -> web.Response:
         if not path:
-            found = discovery.openapi_paths(self._kinds)
-            prefix = request.path.partition("/openapi/")[0]
-            for one in found["paths"].values():
-                one["serverRelativeURL"] = prefix + one["serverRelativeURL"]
-            return _response(found)
+            return _response(discovery.openapi_paths(self._kinds))
         group, version = ("", path[-1]) if path[0] == "api" else (path[1], path[-1])
         kinds = self._of_group_version(group, version)
         if not kinds:
@@ -132,17 +131,16 @@ class Server:
             raise no_such_path()
         if kind.plural in _REVIEWS:
             return _response(await self._review(request, kind, user), 201)
-        match path:
-            case [_]:
-                return await self._collection(request, kind, namespace, user)
-            case [_, name]:
-                return await self._object(request, Place(kind, namespace, name), user)
-            case [_, name, "binding"] if "binding" in kind.subresources:
-                return await self._bind(request, Place(kind, namespace, name, "binding"), user)
-            case [_, name, subresource] if subresource in kind.subresources:
-                return await self._object(request, Place(kind, namespace, name, subresource), user)
-            case [_, _, subresource, *_] if subresource in _SUBRESOURCES and not kind.is_custom:
-                raise not_implemented(f"{kind.plural}/{subresource}")
+        if len(path) == 1:
+            return await self._collection(request, kind, namespace, user)
+        return await self._named(request, Place(kind, namespace, path[1], "/".join(path[2:])), user)
+
+    async def _named(self, request: web.Request, place: Place, user: User) -> web.StreamResponse:
+        if not place.subresource or place.subresource in place.kind.subresources:
+            answers = self._bind if place.subresource == "binding" else self._object
+            return await answers(request, place, user)
+        if place.subresource.partition("/")[0] in _SUBRESOURCES and not place.kind.is_custom:
+            raise not_implemented(f"{place.kind.plural}/{place.subresource}")
         raise no_such_path()
 
     async def _collection(self, request: web.Request, kind: Kind, namespace: str, user: User) -> web.StreamResponse:

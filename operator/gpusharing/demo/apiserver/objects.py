@@ -98,10 +98,12 @@ class Objects:
         about.pop("managedFields", None)
         value, warnings = bodies.cleaned(kind, value, request.field_validation)
         manager = Manager(request.manager, UPDATE, kind.group_version)
-        return self._create(Place(kind, namespace, about.get("name", "")), value, request, warnings, manager)
+        return self._create(
+            Place(kind, namespace, about.get("name", "")), value, request, warnings=warnings, manager=manager
+        )
 
     def _create(
-        self, place: Place, value: Json, request: Request, warnings: list[str], manager: Manager | None
+        self, place: Place, value: Json, request: Request, *, warnings: list[str], manager: Manager | None
     ) -> Written:
         """`manager`: None: the fields are managed already."""
         kind, now = place.kind, _now()
@@ -160,7 +162,7 @@ class Objects:
     def _changed(self, place: Place, before: Json, value: Json, request: Request) -> Written:
         value, warnings = bodies.cleaned(place.kind, value, request.field_validation)
         manager = Manager(request.manager, UPDATE, place.kind.group_version, place.subresource)
-        return self._update(place, before, value, request, warnings, manager)
+        return self._update(place, before, value, request, warnings=warnings, manager=manager)
 
     def _apply(self, place: Place, body: Json, request: Request) -> Written:
         kind = place.kind
@@ -176,8 +178,8 @@ class Objects:
         manager = Manager(request.manager, APPLY, kind.group_version, place.subresource)
         value = ownership.applied(kind.schema, before, config, manager, _now(), force=request.force)
         if before is None:
-            return self._create(place, value, request, warnings, None)
-        return self._update(place, before, value, request, warnings, None)
+            return self._create(place, value, request, warnings=warnings, manager=None)
+        return self._update(place, before, value, request, warnings=warnings, manager=None)
 
     def _check_identity(self, place: Place, before: Json, value: Json) -> None:
         """What the writer takes it to be."""
@@ -189,7 +191,7 @@ class Objects:
             raise conflict(place.kind.resource, place.name, why)
 
     def _update(
-        self, place: Place, before: Json, value: Json, request: Request, warnings: list[str], manager: Manager | None
+        self, place: Place, before: Json, value: Json, request: Request, *, warnings: list[str], manager: Manager | None
     ) -> Written:
         """`manager`: None: the fields are managed already."""
         kind = place.kind

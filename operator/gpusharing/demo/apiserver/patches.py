@@ -122,11 +122,17 @@ def strategic_merge_patch(schema: Schema, value: Any, patch: Any) -> Any:
             below = part_of(schema, name) or {}
             order = patch.get(_ORDER + name)
             merged[name] = _merged_field(below, merged.get(name), part, order)
-    for name, order in patch.items():
-        field = name.removeprefix(_ORDER)
-        if field != name and field not in patch and isinstance(merged.get(field), list):
-            merged[field] = _ordered(merged[field], order, (part_of(schema, field) or {}).get(_KEY))
-    return merged
+    return merged | _reordered(schema, merged, patch)
+
+
+def _reordered(schema: Schema, merged: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists of which the patch says the order, and no more."""
+    orders = {name.removeprefix(_ORDER): order for name, order in patch.items() if name.startswith(_ORDER)}
+    return {
+        field: _ordered(merged[field], order, (part_of(schema, field) or {}).get(_KEY))
+        for field, order in orders.items()
+        if field not in patch and isinstance(merged.get(field), list)
+    }
 
 
 _KEY: Final = "x-kubernetes-patch-merge-key"

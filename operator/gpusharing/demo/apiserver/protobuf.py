@@ -18,9 +18,9 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 def decoded(data: bytes) -> Json:
     """With apiVersion and kind. Raises StatusError."""
+    if not data.startswith(_MAGIC):
+        raise bad_request("the object provided is unrecognized: no envelope")
     try:
-        if not data.startswith(_MAGIC):
-            raise ValueError("no envelope")
         envelope = dict(_fields(data[len(_MAGIC) :]))
         about = {number: bytes(value).decode() for number, value in _fields(envelope[1])}
         api_version, kind = about.get(1, ""), about.get(2, "")

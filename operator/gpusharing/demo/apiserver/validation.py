@@ -39,7 +39,7 @@ def causes(schema: Schema, value: Any, before: Any = None) -> list[Cause]:
 
 def wrong_types(schema: Schema, value: Any) -> list[Cause]:
     """What Go could not read."""
-    return list(_types(schema, value, ""))
+    return list(_types(followed(schema), value, ""))
 
 
 def _types(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
@@ -117,7 +117,7 @@ def _of_object(schema: Schema, value: Mapping[str, Any], path: str) -> Iterator[
     for name in schema.get("required") or ():
         if name not in value:
             yield required(_below(path, name))
-    yield from _size(schema, "Properties", len(value), "properties", path, "")
+    yield from _size(schema, "Properties", value, path)
     for name, item in value.items():
         below = part_of(schema, name)
         if below is not None and not (name == "metadata" and not path):
@@ -125,7 +125,7 @@ def _of_object(schema: Schema, value: Mapping[str, Any], path: str) -> Iterator[
 
 
 def _of_list(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
-    yield from _size(schema, "Items", len(value), "items", path, str(len(value)))
+    yield from _size(schema, "Items", value, path)
     below = items_of(schema)
     seen = set()
     for number, item in enumerate(value):
@@ -140,7 +140,7 @@ def _of_list(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
 
 
 def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
-    yield from _size(schema, "Length", len(value), "chars long", path, _quoted(value))
+    yield from _size(schema, "Length", value, path)
     pattern = schema.get("pattern")
     if pattern and not _compiled(pattern).search(value):
         yield invalid_value(path, _quoted(value), f"{path} in body should match '{pattern}'")
@@ -159,10 +159,12 @@ def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:
         yield invalid_value(path, str(value), f"{path} in body should be a multiple of {factor}")
 
 
-def _size(schema: Schema, suffix: str, size: int, what: str, path: str, shown: str) -> Iterator[Cause]:
-    low, high = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
+def _size(schema: Schema, suffix: str, value: Any, path: str) -> Iterator[Cause]:
+    size, low, high = len(value), schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
     if low is not None and size < low:
-        yield invalid_value(path, shown or str(size), f"{path} in body should {_BE[suffix]} at least {low} {what}")
+        verb, what = _SIZES[suffix]
+        shown = _quoted(value) if isinstance(value, str) else str(size)
+        yield invalid_value(path, shown, f"{path} in body should {verb} at least {low} {what}")
     if high is None or size <= high:
         return
     if suffix == "Length":
@@ -173,7 +175,7 @@ def _size(schema: Schema, suffix: str, size: int, what: str, path: str, shown: s
         yield Cause(path, "FieldValueTooMany", message)
 
 
-_BE: Final = {"Length": "be", "Items": "have", "Properties": "have"}
+_SIZES: Final = {"Length": ("be", "chars long"), "Items": ("have", "items"), "Properties": ("have", "properties")}
 
 
 def _rules(schema: Schema, value: Any, before: Any, path: str) -> Iterator[Cause]:

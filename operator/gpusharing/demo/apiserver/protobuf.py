@@ -32,11 +32,10 @@ def decoded(data: bytes) -> Json:
 def _name_of(api_version: str, kind: str) -> str:
     group, _, version = api_version.rpartition("/")
     wanted = {"group": group, "version": version, "kind": kind}
-    return next(
-        name
-        for name, schema in definitions().schemas.items()
-        if wanted in schema.get("x-kubernetes-group-version-kind", ())
-    )
+    for name, schema in definitions().schemas.items():
+        if wanted in schema.get("x-kubernetes-group-version-kind", ()):
+            return name
+    raise ValueError(f"no kind {kind} in version {api_version}")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -137,7 +137,7 @@ class Event(NamedTuple):
     value: Json
 
 
-async def watched(store: Store, selection: Selection, query: Mapping[str, str]) -> AsyncIterator[Event]:
+async def watched(store: Store, selection: Selection, query: Mapping[str, str]) -> AsyncGenerator[Event]:
     """Until the time is over that the client has asked for, or an ERROR."""
     collection = selection.kind.stored_as
     wants_bookmarks = query.get("allowWatchBookmarks") in {"1", "true"}

@@ -5,8 +5,10 @@ import base64
 import gc
 import io
 import json
+import signal
 import ssl
 import stat
+import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -127,8 +129,11 @@ async def test_what_only_a_cluster_can_check_is_refused(
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     body = {"metadata": {"name": "a"}, "spec": {**spec, "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}}
     assert (await asked(session, server, "POST", path, body))[0] == 501
-    wrong = {"metadata": {"name": "a"}, "spec": {**spec, "validations": [{"expression": "authorizer.group('')"}]}}
-    assert (await asked(session, server, "POST", path, wrong))[0] in {422, 501}
+    wrong: Any = {"metadata": {"name": "a"}, "spec": {**spec, "validations": [{"expression": "authorizer.group('')"}]}}
+    assert (await asked(session, server, "POST", path, wrong))[0] == 501
+    wrong["spec"]["validations"] = [{"expression": "object.metadata.name =="}]
+    status, answer = await asked(session, server, "POST", path, wrong)
+    assert (status, answer["details"]["causes"][0]["field"]) == (422, "spec.validations[0].expression")
 
 
 async def test_a_pod_waits_for_its_kubelet(server: EmbeddedApiServer, session: aiohttp.ClientSession) -> None:
@@ -163,3 +168,21 @@ async def test_it_ends_while_watchers_listen_and_leaks_nothing(tmp_path: Path) -
 def test_it_knows_the_kinds_of_the_kubernetes_that_tests_run() -> None:
     """`tools/kubernetes_kinds.py` writes them anew."""
     assert f"k8s.io/kubernetes {definitions().version}\n" in (TOOLS / "kube" / "go.mod").read_text()
+
+
+async def test_it_runs_alone_until_it_is_told_to_end(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "gpusharing.demo.apiserver", "--directory", tmp_path)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    said = b""
+    while b"501" not in said:
+        line = await process.stdout.readline()
+        assert line, said
+        said += line
+    assert f"export KUBECONFIG={tmp_path}/kubeconfig" in said.decode()
+    async with open_session(await client_credentials.load(tmp_path / "kubeconfig")) as session:
+        url = json.loads((tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
+        async with session.get(f"{url}/version") as response:
+            assert response.status == 200
+    process.send_signal(signal.SIGTERM)
+    assert await process.wait() == 0

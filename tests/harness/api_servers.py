@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 import yaml
 
+from gpusharing.demo.apiserver import EmbeddedApiServer
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import open_session
 from harness.controlplane import ControlPlane
@@ -31,7 +32,7 @@ EITHER: Final = (EMBEDDED, pytest.param(REAL, marks=pytest.mark.cluster))
 class EmbeddedControlPlane:
     """What tests ask of a control plane, as far as the embedded server has it. Each of its users may do everything."""
 
-    server: Any
+    server: EmbeddedApiServer
     directory: Path
     address: str = "127.0.0.1"
 
@@ -62,8 +63,6 @@ async def api_server(which: str) -> AsyncIterator[AnyControlPlane]:
         async with ControlPlane() as control_plane:
             yield control_plane
         return
-    from gpusharing.demo.apiserver import EmbeddedApiServer  # noqa: PLC0415
-
     with scratch_directory() as directory, _loop_of_its_own() as loop:
         server = EmbeddedApiServer(directory)
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(server.__aenter__(), loop))

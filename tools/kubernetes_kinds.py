@@ -67,8 +67,44 @@ def main() -> None:
         for name, fields in _messages(file.read_text())
         if name in schemas or name.rpartition(".")[2] in _INLINE
     }
-    content = {"version": release, "resources": resources, "schemas": schemas, "messages": messages}
-    TARGET.write_text(_lines(content))
+    content = {"resources": resources, "schemas": schemas, "messages": messages, "columns": _columns(source, schemas)}
+    TARGET.write_text(_lines(release, content))
+
+
+def _columns(source: Path, schemas: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Of tables, by kinds: only the source says them."""
+    text = (source / "pkg/printers/internalversion/printers.go").read_text()
+    tables = {
+        name: [
+            {
+                "name": column,
+                "type": kind,
+                "format": _found(r'Format: "(\w+)"', rest),
+                "priority": int(_found(r"Priority: (\d)", rest) or 0),
+                "description": _description(rest, schemas),
+            }
+            for column, kind, rest in re.findall(r'\{Name: "([^"]+)", Type: "(\w+)"(.*)\},?', body)
+        ]
+        for name, body in re.findall(r"(\w+) :?= \[\]metav1\.TableColumnDefinition\{\n(.*?)\n\t\}\n", text, re.DOTALL)
+    }
+    handled = {kind: name for name, kind in re.findall(r"TableHandler\((\w+), print(\w+)List\)", text)}
+    known = {name.rpartition(".")[2] for name in schemas}
+    return {kind: tables[name] for kind, name in handled.items() if kind in known}
+
+
+def _description(text: str, schemas: Mapping[str, Any]) -> str:
+    """As it stands, or that of a field."""
+    if literal := _found(r'Description: "((?:[^"\\]|\\.)*)"', text):
+        return literal.replace('\\"', '"')
+    match = re.search(r'Description: \w+\.(\w+)\{\}[\w.]*?\.SwaggerDoc\(\)\["(\w+)"\]', text)
+    owner, field = match.groups() if match else ("", "")
+    fields = (one["properties"] for name, one in schemas.items() if name.endswith(f".{owner}") and "properties" in one)
+    return next((str(one[field].get("description", "")) for one in fields if field in one), "")
+
+
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    return match[1] if match else ""
 
 
 def _messages(text: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
@@ -118,16 +154,15 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(part)
 
 
-def _lines(content: Mapping[str, Any]) -> str:
+def _lines(release: str, content: Mapping[str, Mapping[str, Any]]) -> str:
     """One line for each schema: a newer Kubernetes changes few of them."""
-    schemas = content["schemas"]
-    kept = ",\n".join(f"{json.dumps(name)}:{_compact(schemas[name])}" for name in sorted(schemas))
-    resources = ",\n".join(f"{json.dumps(name)}:{_compact(value)}" for name, value in content["resources"].items())
-    messages = ",\n".join(f"{json.dumps(name)}:{_compact(value)}" for name, value in sorted(content["messages"].items()))
-    version = json.dumps(content["version"])
-    return (
-        f'{{"version":{version},\n"resources":{{\n{resources}}},\n"schemas":{{\n{kept}}},\n"messages":{{\n{messages}}}}}\n'
-    )
+    parts = [
+        f"{json.dumps(part)}:{{\n"
+        + ",\n".join(f"{json.dumps(name)}:{_compact(value)}" for name, value in sorted(values.items()))
+        + "}"
+        for part, values in content.items()
+    ]
+    return f'{{"version":{json.dumps(release)},\n' + ",\n".join(parts) + "}\n"
 
 
 def _compact(value: Any) -> str:

@@ -19,7 +19,10 @@ async def _serve(directory: Path, port: int) -> None:
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, ended.set)
     async with EmbeddedApiServer(directory, port=port) as server:
-        print(f"Kubernetes API on {server.url}\n\n  export KUBECONFIG={server.kubeconfig}\n\n{_WHAT_IT_IS_NOT}", flush=True)
+        print(
+            f"Kubernetes API on {server.url}\n\n  export KUBECONFIG={server.kubeconfig}\n\n{_WHAT_IT_IS_NOT}",
+            flush=True,
+        )
         await ended.wait()
 
 

@@ -52,7 +52,9 @@ class Review:
         }  # fmt: skip
 
 
-def admit(review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: tuple[Mapping[str, Any], ...]) -> list[str]:
+def admit(
+    review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: tuple[Mapping[str, Any], ...]
+) -> list[str]:
     """Warnings. Raises StatusError for what is denied."""
     warnings: list[str] = []
     for binding in bindings:
@@ -66,9 +68,15 @@ def admit(review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: t
             name, bound = policy["metadata"]["name"], binding["metadata"]["name"]
             actions = binding["spec"].get("validationActions") or ()
             if "Deny" in actions:
-                raise _denied(review, f"ValidatingAdmissionPolicy '{name}' with binding '{bound}' denied request: {message}", reason)
+                raise _denied(
+                    review,
+                    f"ValidatingAdmissionPolicy '{name}' with binding '{bound}' denied request: {message}",
+                    reason,
+                )
             if "Warn" in actions:
-                warnings.append(f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{bound}': {message}")
+                warnings.append(
+                    f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{bound}': {message}"
+                )
     return warnings
 
 
@@ -77,7 +85,10 @@ def _denied(review: Review, message: str, reason: str) -> StatusError:
     details = {"name": review.name, **({"group": kind.group} if kind.group else {}), "kind": kind.plural}
     details["causes"] = [{"message": message}]  # type: ignore[assignment]
     return StatusError(
-        _REASONS.get(reason, 422), f'{kind.resource} "{review.name}" is forbidden: {message}', reason=reason, details=details
+        _REASONS.get(reason, 422),
+        f'{kind.resource} "{review.name}" is forbidden: {message}',
+        reason=reason,
+        details=details,
     )
 
 

@@ -6,10 +6,12 @@ from typing import Any, Final
 from gpusharing import cel
 from gpusharing.cel.expressions import expression
 from gpusharing.demo.apiserver.errors import Cause, invalid_value, not_implemented, required
+from gpusharing.demo.apiserver.garbage import CRDS
 from gpusharing.demo.apiserver.kinds import OBJECT_META, PREFIX, Kind
 
+__all__ = ["CRDS", "established", "kinds_of", "problems", "with_defaults"]
+
 Json = dict[str, Any]
-CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 _AGE: Final = {
     "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",

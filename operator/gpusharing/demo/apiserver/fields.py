@@ -89,9 +89,7 @@ def difference(schema: Schema, before: Any, after: Any) -> Difference:
 _ABSENT: Final = object()
 
 
-def _compare(
-    schema: Schema, before: Any, after: Any, path: Path, changed: list[Path], removed: list[Path]
-) -> None:
+def _compare(schema: Schema, before: Any, after: Any, path: Path, changed: list[Path], removed: list[Path]) -> None:
     if before == after and type(before) is type(after):
         return
     old = {element: (below, part) for element, below, part, _ in parts_of(schema, before)}
@@ -189,7 +187,9 @@ def _merged_list(schema: Schema, value: list[Any], applied: list[Any]) -> list[A
             place += 1
     below = items_of(schema)
     return [
-        (merged(below, old[element], new[element]) if element in old else new[element]) if element in new else old[element]
+        (merged(below, old[element], new[element]) if element in old else new[element])
+        if element in new
+        else old[element]
         for element in order
     ]
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import structlog
 import yaml
 from aiohttp import web
 
@@ -17,8 +18,18 @@ from gpusharing.demo.apiserver.users import Users
 
 Json = dict[str, Any]
 
+log = structlog.get_logger(__name__)
+
 _JSON: Final = "application/json"
 _AGGREGATED: Final = f"{_JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_OPENAPI_V2: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+# Of Kubernetes, and not served here. Any other is not served anywhere.
+_SUBRESOURCES: Final = frozenset(
+    {
+        "attach", "ephemeralcontainers", "eviction", "exec", "finalize", "log", "portforward", "proxy", "resize",
+        "scale", "token",
+    }
+)  # fmt: skip
 _LARGEST_BODY: Final = 3 * 2**20
 _SUPPORTED: Final = "application/json, application/yaml"
 _REVIEWS: Final = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
@@ -55,6 +66,10 @@ class Server:
             return _response(error.body(), error.code)
         except web.HTTPRequestEntityTooLarge:
             return _response(StatusError(413, "the request is larger than 3 MiB").body(), 413)
+        except Exception:
+            log.exception("request failed", method=request.method, path=request.path)
+            body = StatusError(500, "the embedded API server has a defect: see its log", reason="InternalError").body()
+            return _response(body, 500)
 
     async def _answer(self, request: web.Request, path: str, user: User) -> web.StreamResponse:
         parts = [part for part in path.split("/") if part]
@@ -68,7 +83,8 @@ class Server:
             case ["openapi", "v3", *rest]:
                 return self._openapi(request, rest)
             case ["openapi", "v2"]:
-                raise no_such_path()
+                # An empty document: kubectl looks here for kinds that it has not found in v3.
+                return web.Response(body=b"", headers={"Content-Type": _OPENAPI_V2})
             case ["api"] | ["apis"]:
                 return self._groups(request, is_core=parts == ["api"])
             case ["apis", group] if group in self._kinds.groups():
@@ -125,7 +141,7 @@ class Server:
                 return await self._bind(request, Place(kind, namespace, name, "binding"), user)
             case [_, name, subresource] if subresource in kind.subresources:
                 return await self._object(request, Place(kind, namespace, name, subresource), user)
-            case [_, _, subresource]:
+            case [_, _, subresource, *_] if subresource in _SUBRESOURCES and not kind.is_custom:
                 raise not_implemented(f"{kind.plural}/{subresource}")
         raise no_such_path()
 
@@ -146,7 +162,7 @@ class Server:
                 return self._written(request, kind, written)
             case "DELETE":
                 return await self._delete_collection(request, reading.Selection.of(kind, namespace, query), user)
-        raise _no_such_method(request)
+        raise _no_such_method()
 
     def _list(self, request: web.Request, selection: reading.Selection) -> web.Response:
         kind = selection.kind
@@ -164,11 +180,8 @@ class Server:
 
     async def _watch(self, request: web.Request, selection: reading.Selection) -> web.StreamResponse:
         form = _form(request)
-        try:
-            reading.check_version(self._store, selection.kind, request.query)
-        except StatusError as error:
-            line = json.dumps({"type": "ERROR", "object": error.body()})
-            return web.Response(text=f"{line}\n", content_type=_JSON)
+        if (error := reading.check_watch(self._store, selection.kind, request.query)) is not None:
+            return _response({"type": "ERROR", "object": error.body()})
         response = web.StreamResponse(headers={"Content-Type": _JSON})
         await response.prepare(request)
         task = asyncio.current_task()
@@ -185,7 +198,7 @@ class Server:
                     is_first = False
                 elif event.type == "BOOKMARK" and form == "Table":
                     value = tables.table(selection.kind, [], value["metadata"], "None")
-                await response.write(json.dumps({"type": event.type, "object": value}).encode() + b"\n")
+                await response.write(_json({"type": event.type, "object": value}))
         except ConnectionError:
             # The client has gone.
             pass
@@ -199,9 +212,9 @@ class Server:
         options = await _body(request) or {}
         page = reading.listed(self._store, selection, request.query)
         for value in page.items:
-            metadata = value["metadata"]
-            place = Place(selection.kind, metadata.get("namespace", ""), metadata["name"])
-            self._objects.delete(place, {**options, **_delete_options(request)}, _write(request, user))
+            self._objects.delete(
+                Place.of(selection.kind, value), {**options, **_delete_options(request)}, _write(request, user)
+            )
         about = {"kind": selection.kind.list_kind, "apiVersion": selection.kind.group_version}
         return _response({**about, "metadata": page.metadata, "items": page.items})
 
@@ -224,14 +237,14 @@ class Server:
             case "DELETE" if not place.subresource:
                 options = {**(await _body(request) or {}), **_delete_options(request)}
                 value, has_gone = self._objects.delete(place, options, _write(request, user))
-                if has_gone and place.kind.resource != "pods":
+                if has_gone and not place.kind.is_shown_when_deleted:
                     return _response(_deleted(place, value))
                 return _response(self._shown(request, place.kind, builtin.served(place.kind, value)))
-        raise _no_such_method(request)
+        raise _no_such_method()
 
     async def _bind(self, request: web.Request, place: Place, user: User) -> web.StreamResponse:
         if request.method != "POST":
-            raise _no_such_method(request)
+            raise _no_such_method()
         node = ((await _body(request)).get("target") or {}).get("name")
         if not node:
             raise bad_request("a Binding needs target.name")
@@ -241,7 +254,7 @@ class Server:
     async def _review(self, request: web.Request, kind: Kind, user: User) -> Json:
         """There is no RBAC: everybody may do everything."""
         if request.method != "POST":
-            raise _no_such_method(request)
+            raise _no_such_method()
         body = await _body(request)
         about = {"kind": kind.kind, "apiVersion": kind.group_version, "metadata": {"creationTimestamp": None}}
         spec = {"spec": body.get("spec") or {}}
@@ -281,7 +294,12 @@ class Server:
 
 
 def _response(value: Any, status: int = 200, content_type: str = _JSON) -> web.Response:
-    return web.Response(body=json.dumps(value).encode(), status=status, headers={"Content-Type": content_type})
+    return web.Response(body=_json(value), status=status, headers={"Content-Type": content_type})
+
+
+def _json(value: Any) -> bytes:
+    """As Go writes it: in one line, with an end."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def _form(request: web.Request) -> str:
@@ -293,7 +311,9 @@ def _form(request: web.Request) -> str:
             continue
         given = dict(part.split("=", 1) for part in parameters if "=" in part)
         form = given.get("as", "")
-        if not form or (form in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"} and given.get("v") == "v1"):
+        if not form or (
+            form in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"} and given.get("v") == "v1"
+        ):
             return form
     message = f"only the following media types are accepted: {_SUPPORTED}"
     raise StatusError(406, message)
@@ -331,7 +351,7 @@ def _write(request: web.Request, user: User) -> Request:
         user=user,
         manager=query.get("fieldManager") or agent or "unknown",
         dry_run=bool(dry_run),
-        validation=query.get("fieldValidation") or "Warn",
+        field_validation=query.get("fieldValidation") or "Warn",
         force=query.get("force") in {"1", "true"},
     )
 
@@ -353,7 +373,7 @@ def _deleted(place: Place, value: Json) -> Json:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-def _no_such_method(request: web.Request) -> StatusError:
+def _no_such_method() -> StatusError:
     return StatusError(405, "the server does not allow this method on the requested resource", details={})
 
 

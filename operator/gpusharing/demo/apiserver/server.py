@@ -1,5 +1,6 @@
 """The embedded API server, from start to end."""
 
+import asyncio
 import re
 import socket
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from gpusharing.demo.apiserver.users import Users, write_kubeconfig
 _HOST: Final = "127.0.0.1"
 _ADMIN: Final = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_LEASES: Final = ("coordination.k8s.io", "leases")
 _IDENTITY: Final[dict[str, Any]] = {
     "metadata": {
         "name": "apiserver-embedded",
@@ -36,14 +38,14 @@ class EmbeddedApiServer:
         self._directory = directory
         self._port = port
         self._users = Users()
-        self._objects = Objects(Store(), Kinds())
         self._runner: web.AppRunner | None = None
         self.url = ""
         self.kubeconfig = directory / "kubeconfig"
         """Of an administrator."""
 
     async def __aenter__(self) -> Self:
-        server = Server(self._objects, self._users)
+        objects = Objects(Store(), Kinds(), later=asyncio.get_running_loop().call_soon)
+        server = Server(objects, self._users)
         runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         self._runner = runner
@@ -52,7 +54,7 @@ class EmbeddedApiServer:
             port = listener.getsockname()[1]
             server.hosts = frozenset({f"{_HOST}:{port}", f"localhost:{port}"})
             self.url = f"http://{_HOST}:{port}"
-            self._fill()
+            _fill(objects)
             await web.SockSite(runner, listener).start()
             self._directory.mkdir(parents=True, exist_ok=True)
             self.add_user(_ADMIN.name, *_ADMIN.groups, path=self.kubeconfig)
@@ -80,12 +82,12 @@ class EmbeddedApiServer:
         target = path or self._directory / f"{re.sub('[^A-Za-z0-9.-]', '-', name)}.kubeconfig"
         return write_kubeconfig(target, url=self.url, token=token, user=user)
 
-    def _fill(self) -> None:
-        """What every cluster has."""
-        kinds = self._objects.kinds
-        namespaces, leases = kinds.find("", "v1", "namespaces"), kinds.find("coordination.k8s.io", "v1", "leases")
-        if namespaces is None or leases is None:
-            raise AssertionError("unreachable")
-        for name in _NAMESPACES:
-            self._objects.create(namespaces, "", {"metadata": {"name": name}}, SYSTEM)
-        self._objects.create(leases, "kube-system", _IDENTITY, SYSTEM)
+
+def _fill(objects: Objects) -> None:
+    """What every cluster has."""
+    namespaces, leases = objects.kinds.stored_as("", "namespaces"), objects.kinds.stored_as(*_LEASES)
+    if namespaces is None or leases is None:
+        raise AssertionError("unreachable")
+    for name in _NAMESPACES:
+        objects.create(namespaces, "", {"metadata": {"name": name}}, SYSTEM)
+    objects.create(leases, "kube-system", _IDENTITY, SYSTEM)

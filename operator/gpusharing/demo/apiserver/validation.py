@@ -9,9 +9,10 @@ from typing import Any, Final
 from gpusharing import cel
 from gpusharing.cel.expressions import expression
 from gpusharing.cel.values import durations, timestamps
+from gpusharing.cel.values.optional import NONE, Optional
 from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
 from gpusharing.demo.apiserver.fields import element_of
-from gpusharing.demo.apiserver.kinds import Schema, items_of, part_of
+from gpusharing.demo.apiserver.kinds import Schema, followed, items_of, part_of
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,), "array": (list,), "string": (str,), "integer": (int,), "number": (int, float),
@@ -34,6 +35,25 @@ def causes(schema: Schema, value: Any, before: Any = None) -> list[Cause]:
     if any(cause.reason in _BLOCKING for cause in found):
         return [*found, _NOT_CHECKED] if _has_rules(schema) else found
     return found + list(_rules(schema, value, _ABSENT if before is None else before, ""))
+
+
+def wrong_types(schema: Schema, value: Any) -> list[Cause]:
+    """What Go could not read."""
+    return list(_types(schema, value, ""))
+
+
+def _types(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    if value is None:
+        return
+    if wrong := _type_problem(schema, value, path):
+        yield wrong
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if (below := part_of(schema, name)) is not None:
+                yield from _types(followed(below), item, _below(path, name))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _types(items_of(schema), item, f"{path}[{number}]")
 
 
 def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
@@ -135,6 +155,8 @@ def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:
         yield invalid_value(path, str(value), f"{path} in body should be greater than or equal to {low}")
     if high is not None and value > high:
         yield invalid_value(path, str(value), f"{path} in body should be less than or equal to {high}")
+    if (factor := schema.get("multipleOf")) is not None and value % factor:
+        yield invalid_value(path, str(value), f"{path} in body should be a multiple of {factor}")
 
 
 def _size(schema: Schema, suffix: str, size: int, what: str, path: str, shown: str) -> Iterator[Cause]:
@@ -178,10 +200,14 @@ def _rules(schema: Schema, value: Any, before: Any, path: str) -> Iterator[Cause
 
 def _rule(schema: Schema, rule: Mapping[str, Any], value: Any, before: Any, path: str) -> Iterator[Cause]:
     text: str = rule["rule"]
-    compares = "oldSelf" in text
-    if compares and before is _ABSENT:
+    compares, may_be_new = "oldSelf" in text, rule.get("optionalOldSelf", False)
+    if compares and before is _ABSENT and not may_be_new:
         return
-    values = {"self": value} | ({"oldSelf": before} if compares else {})
+    values = {"self": value}
+    if compares and may_be_new:
+        values["oldSelf"] = NONE if before is _ABSENT else Optional(before)
+    elif compares:
+        values["oldSelf"] = before
     try:
         if expression(text, tuple(values)).evaluate(values) is True:
             return

@@ -20,7 +20,7 @@ from conformance.transcripts import needs_kubectl, parse
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import open_session
 from harness import toolchain
-from harness.api_servers import DEFINITIONS, EITHER, api_server, apply_kustomization
+from harness.api_servers import DEFINITIONS, EITHER, REAL, api_server, apply_kustomization
 
 CASES: Final = Path(__file__).parent / "cases"
 
@@ -68,7 +68,7 @@ async def test_both_answer_the_same(server: Server, case: str, tmp_path: Path) -
         cache=server.cache,
         programs=toolchain.build() if needs_kubectl(steps) else None,
     )
-    await asker.make_namespace()
+    await asker.make_namespace(with_controllers=server.which == REAL)
     write = os.environ.get("GPUSHARING_WRITE_CASES") == server.which
     directory = Path(os.environ.get("GPUSHARING_CASES_TO", CASES))
     written = []

@@ -33,10 +33,13 @@ class Asker:
     """The directory of kubectl; None where the case has no commands."""
     _answers: dict[str, Any] = field(default_factory=dict)
 
-    async def make_namespace(self) -> None:
+    async def make_namespace(self, *, with_controllers: bool) -> None:
         body = json.dumps({"metadata": {"name": self.namespace}}).encode()
         status, answered = await self._ask("POST", "/api/v1/namespaces", {"Content-Type": "application/json"}, body)
         assert status == 201, answered
+        if with_controllers:
+            # What they put into each namespace would come in between.
+            await self._until(200, "GET", f"/api/v1/namespaces/{self.namespace}/configmaps/kube-root-ca.crt", {}, None)
 
     async def answer(self, step: Step) -> str:
         return await (self._run(step) if step.is_command else self._request(step))
@@ -148,23 +151,25 @@ class Asker:
 
 
 def _shown(answered: Any, part: str) -> str:
-    """All, or what stands at these paths: of each item or event, where there are several."""
+    """All, or what stands at these paths: in a line for each event, and for each item where a path says `items.*`."""
     if isinstance(answered, str):
         return masked(answered)
     if not part:
         return masked(as_yaml(answered))
-    several = answered if isinstance(answered, list) else answered.get("items") if "items" in answered else None
+    if isinstance(answered, dict) and "items.*." in part:
+        part = part.replace("items.*.", "")
+        # An error has none.
+        answered = answered.get("items", answered)
     paths = [path.split(".") for path in part.split()]
-    if several is not None and paths[0][0] != "metadata":
-        return "".join(_row(one, paths) for one in several)
-    return _row(answered, paths)
+    rows = answered if isinstance(answered, list) else [answered]
+    return "".join(_row(row, paths) for row in rows)
 
 
 def _row(value: Any, paths: list[list[str]]) -> str:
     parts = [_part(value, path) for path in paths]
     if len(parts) == 1 and isinstance(parts[0], dict | list):
         return masked(yaml.safe_dump(parts[0], width=120))
-    return masked(" ".join(part if isinstance(part, str) else json.dumps(part) for part in parts))
+    return masked(" ".join(part if isinstance(part, str) else json.dumps(part, sort_keys=True) for part in parts))
 
 
 def _part(value: Any, path: list[str]) -> Any:

@@ -20,19 +20,18 @@ from conformance.transcripts import needs_kubectl, parse
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import open_session
 from harness import toolchain
-from harness.api_servers import DEFINITIONS, EMBEDDED, REAL, api_server, apply_kustomization
+from harness.api_servers import DEFINITIONS, EITHER, REAL, api_server, apply_kustomization
 
 CASES: Final = Path(__file__).parent / "cases"
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def _on_each_server() -> Iterator[Any]:
+def _cases() -> Iterator[Any]:
     for case in sorted(CASES.glob("*.txt")):
-        # kubectl is built with the real one.
-        commands = needs_kubectl(parse(case.read_text()))
-        yield pytest.param(EMBEDDED, case.stem, marks=[pytest.mark.cluster] if commands else [])
-        yield pytest.param(REAL, case.stem, marks=pytest.mark.cluster)
+        # kubectl is built with the real API server.
+        marks = [pytest.mark.cluster] if needs_kubectl(parse(case.read_text())) else []
+        yield pytest.param(case.stem, marks=marks)
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Server:
     session: aiohttp.ClientSession
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=EITHER)
 async def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
     """With our definitions."""
     async with AsyncExitStack() as stack:
@@ -57,7 +56,7 @@ async def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         yield Server(request.param, running.kubeconfig, cache, credentials.server.rstrip("/"), session)
 
 
-@pytest.mark.parametrize(("server", "case"), list(_on_each_server()), indirect=["server"])
+@pytest.mark.parametrize("case", list(_cases()))
 async def test_both_answer_the_same(server: Server, case: str, tmp_path: Path) -> None:
     file = CASES / f"{case}.txt"
     steps = parse(file.read_text())
@@ -69,8 +68,9 @@ async def test_both_answer_the_same(server: Server, case: str, tmp_path: Path) -
         cache=server.cache,
         programs=toolchain.build() if needs_kubectl(steps) else None,
     )
-    await asker.make_namespace()
-    write = bool(os.environ.get("GPUSHARING_WRITE_CASES")) and server.which == REAL
+    await asker.make_namespace(with_controllers=server.which == REAL)
+    write = os.environ.get("GPUSHARING_WRITE_CASES") == server.which
+    directory = Path(os.environ.get("GPUSHARING_CASES_TO", CASES))
     written = []
     for step in steps:
         try:
@@ -81,7 +81,7 @@ async def test_both_answer_the_same(server: Server, case: str, tmp_path: Path) -
         if not write:
             assert answer == step.answer, "".join(written)
     if write:
-        file.write_text("".join(written))
+        (directory / file.name).write_text("".join(written))
 
 
 def _in_namespace(kubeconfig: Path, namespace: str, directory: Path) -> Path:

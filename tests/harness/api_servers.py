@@ -1,8 +1,10 @@
 """An API server for tests that need neither scheduler nor kubelet: the embedded one, in a moment, or the real one."""
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +13,7 @@ import aiohttp
 import pytest
 import yaml
 
+from gpusharing.demo.apiserver import EmbeddedApiServer
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import open_session
 from harness.controlplane import ControlPlane
@@ -27,9 +30,9 @@ EITHER: Final = (EMBEDDED, pytest.param(REAL, marks=pytest.mark.cluster))
 
 @dataclass(frozen=True)
 class EmbeddedControlPlane:
-    """What tests ask of a control plane, as far as the embedded server has it. It knows no users: each may do all."""
+    """What tests ask of a control plane, as far as the embedded server has it. Each of its users may do everything."""
 
-    server: Any
+    server: EmbeddedApiServer
     directory: Path
     address: str = "127.0.0.1"
 
@@ -41,8 +44,14 @@ class EmbeddedControlPlane:
     def kubeconfig(self) -> Path:
         return self.server.kubeconfig
 
-    async def service_account_kubeconfig(self, _namespace: str, _name: str, *, node: str | None = None) -> Path:  # noqa: ARG002
-        return self.kubeconfig
+    async def service_account_kubeconfig(self, namespace: str, name: str, *, node: str | None = None) -> Path:
+        return self.server.add_user(
+            f"system:serviceaccount:{namespace}:{name}",
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{namespace}",
+            "system:authenticated",
+            extra={"authentication.kubernetes.io/node-name": (node,)} if node else None,
+        )
 
 
 AnyControlPlane = ControlPlane | EmbeddedControlPlane
@@ -54,11 +63,27 @@ async def api_server(which: str) -> AsyncIterator[AnyControlPlane]:
         async with ControlPlane() as control_plane:
             yield control_plane
         return
-    from gpusharing.demo.apiserver import EmbeddedApiServer  # noqa: PLC0415
-
-    with scratch_directory() as directory:
-        async with EmbeddedApiServer(directory) as server:
+    with scratch_directory() as directory, _loop_of_its_own() as loop:
+        server = EmbeddedApiServer(directory)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(server.__aenter__(), loop))
+        try:
             yield EmbeddedControlPlane(server, directory)
+        finally:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop))
+
+
+@contextmanager
+def _loop_of_its_own() -> Iterator[asyncio.AbstractEventLoop]:
+    """Each test has a loop of its own, and while it runs, that of its module stands still."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="embedded API server")
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 async def apply_manifests(control_plane: AnyControlPlane, directory: Path) -> None:

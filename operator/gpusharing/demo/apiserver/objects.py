@@ -245,7 +245,7 @@ class Objects:
         if kind.stored_as == NAMESPACES and place.name in _OF_THE_SYSTEM:
             raise forbidden(kind.resource, place.name, "this namespace may not be deleted")
         self._admitted(place, "DELETE", None, before, request)
-        if request.dry_run:
+        if request.dry_run or options.get("dryRun"):
             return before, True
         value = _deleted(kind, before, options)
         if not value["metadata"]["deletionGracePeriodSeconds"] and not _is_held(kind, value):

@@ -3,6 +3,8 @@
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpusharing.demo.apiserver import ownership
 from gpusharing.demo.apiserver.errors import StatusError
@@ -134,6 +136,37 @@ def test_an_update_takes_what_it_changes(world: World) -> None:
 def test_items_of_lists_keep_their_order(before: str, applied: str, expected: str) -> None:
     schema = SCHEMA["properties"]["spec"]["properties"]["set"]
     assert "".join(merged(schema, list(before), list(applied))) == expected
+
+
+SPECS: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        "a": st.integers(0, 2),
+        "b": st.integers(0, 2),
+        "whole": st.lists(st.integers(0, 2), max_size=2),
+        "set": st.lists(st.sampled_from("xyz"), max_size=3, unique=True),
+        "one": st.fixed_dictionaries({}, optional={"x": st.integers(0, 2), "y": st.integers(0, 2)}),
+        "map": st.lists(
+            st.fixed_dictionaries({"name": st.sampled_from("pqr")}, optional={"n": st.integers(0, 2)}),
+            max_size=3,
+            unique_by=lambda item: item["name"],
+        ),
+    },
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), SPECS), min_size=1, max_size=6))
+def test_whoever_applies_gets_what_they_want_and_nothing_is_left_behind(steps: list[tuple[str, Any]]) -> None:
+    world = World()
+    for manager, spec in steps:
+        world.apply(manager, spec, force=True)
+        assert merged(SCHEMA["properties"]["spec"], world.value["spec"], spec) == world.value["spec"]
+        before = world.value
+        world.apply(manager, spec)
+        assert world.value == before
+    for manager, _ in steps:
+        world.apply(manager, {}, force=True)
+    assert not any(world.value["spec"].values())
 
 
 def test_fields_are_read_as_they_are_written() -> None:

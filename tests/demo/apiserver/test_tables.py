@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from gpusharing.demo.apiserver.cells import duration
 from gpusharing.demo.apiserver.kinds import Kinds
-from gpusharing.demo.apiserver.tables import duration, json_path, table
+from gpusharing.demo.apiserver.tables import json_path, table
 
 KINDS = {kind.resource: kind for kind in Kinds()}
 

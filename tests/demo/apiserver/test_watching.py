@@ -57,7 +57,7 @@ def test_a_list_is_what_there_was_at_a_version() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=40))
 def test_any_version_is_remembered_as_it_was(steps: list[tuple[str, bool]]) -> None:
     kept = Store()
-    seen = {}
+    seen: dict[int, list[Any]] = {}
     for name, stays in steps:
         if stays:
             put(kept, name, step=str(len(seen)))

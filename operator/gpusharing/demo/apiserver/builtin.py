@@ -1,11 +1,10 @@
 """What Kubernetes itself adds to objects of its own kinds, as far as people and programs of the demo look at it."""
 
 import base64
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
+from gpusharing.demo.apiserver.errors import Cause, as_go, invalid_value, required
 from gpusharing.demo.apiserver.kinds import EVENTS, Kind, followed, items_of, part_of
 
 Json = dict[str, Any]
@@ -204,7 +203,7 @@ def problems(kind: Kind, value: Mapping[str, Any], before: Mapping[str, Any] | N
         if namespace != value["metadata"]["namespace"] and before is None:
             field = "regarding" if kind.group == EVENTS else "involvedObject"
             yield invalid_value(
-                f"{field}.namespace", json.dumps(about.get("namespace", "")), "does not match event.namespace"
+                f"{field}.namespace", as_go(about.get("namespace", "")), "does not match event.namespace"
             )
 
 
@@ -225,7 +224,7 @@ def _missing(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause
 
 def _claim_problems(spec: Json, before: Mapping[str, Any] | None, *, is_template: bool) -> Iterator[Cause]:
     if before is not None and spec != before:
-        yield invalid_value("spec", json.dumps(spec, separators=(",", ":")), "field is immutable")
+        yield invalid_value("spec", as_go(spec), "field is immutable")
     path = "spec.spec" if is_template else "spec"
     devices = (spec.get("spec") or {} if is_template else spec).get("devices") or {}
     for number, request in enumerate(devices.get("requests") or ()):

@@ -1,5 +1,6 @@
 """Refusals in the words of kube-apiserver: Status objects, which clients read."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,6 +37,11 @@ class Cause:
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
+
+
+def as_go(value: Any) -> str:
+    """A value as messages show it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def required(field: str, detail: str = "") -> Cause:

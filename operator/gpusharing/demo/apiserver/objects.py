@@ -169,7 +169,7 @@ class Objects:
         config = bodies.read(kind, place.namespace, place.name, body)
         if config["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
-        config, warnings = bodies.cleaned(kind, config, request.field_validation)
+        config, warnings = bodies.cleaned(kind, _at_door(place, config), request.field_validation)
         before = self._find(place)
         if before is None and place.subresource:
             raise not_found(kind.resource, place.name)
@@ -285,6 +285,15 @@ class Objects:
     def _serve(self, definition: Json, kinds: tuple[Kind, ...]) -> None:
         spec = definition["spec"]
         self.kinds.replace_custom(spec["group"], spec["names"]["plural"], kinds)
+
+
+def _at_door(place: Place, config: Json) -> Json:
+    """What of an applied object this door takes: the status has one of its own."""
+    if place.subresource == "status":
+        return {name: part for name, part in config.items() if name in {"apiVersion", "kind", "metadata", "status"}}
+    if "status" in place.kind.subresources:
+        return {name: part for name, part in config.items() if name != "status"}
+    return config
 
 
 def _with_what_stays(place: Place, before: Json, value: Json, *, keeps_managers: bool) -> Json:

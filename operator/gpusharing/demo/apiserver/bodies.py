@@ -41,6 +41,17 @@ def _metadata(given: Any) -> Json:
     return {name: part for name, part in (given or {}).items() if part not in (None, "", [], {})}
 
 
+def check_applied(kind: Kind, value: Json) -> None:
+    """Whoever applies must name known fields, whatever they say of validation. Raises StatusError."""
+    _, unknown = schemas.pruned(kind.schema, value)
+    if unknown:
+        about = value["metadata"]
+        where = f"{about.get('namespace', '')}/{about.get('name', '')}; {kind.group}/{kind.version}, Kind={kind.kind}"
+        faults = [f".{path}: field not declared in schema" for path in unknown]
+        shown = faults[0] if len(faults) == 1 else "errors:" + "".join(f"\n  {one}" for one in faults)
+        raise StatusError(500, f"failed to create typed patch object ({where}): {shown}", reason="")
+
+
 def cleaned(kind: Kind, value: Json, field_validation: str) -> tuple[Json, list[str]]:
     """As it is stored, without unknown fields, and the warnings about these. Raises StatusError."""
     value, unknown = schemas.pruned(kind.schema, value)

@@ -13,10 +13,12 @@ _REASONS: Final = {
 
 
 class StatusError(Exception):
-    def __init__(self, code: int, message: str, *, reason: str = "", details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, code: int, message: str, *, reason: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
-        self.reason = reason or _REASONS[code]
+        self.reason = _REASONS[code] if reason is None else reason
         self.message = message
         self.details = details
 

@@ -169,6 +169,7 @@ class Objects:
         config = bodies.read(kind, place.namespace, place.name, body)
         if config["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
+        bodies.check_applied(kind, config)
         config, warnings = bodies.cleaned(kind, _at_door(place, config), request.field_validation)
         before = self._find(place)
         if before is None and place.subresource:
@@ -308,7 +309,8 @@ def _with_what_stays(place: Place, before: Json, value: Json, *, keeps_managers:
         mine = {"managedFields"} if kind.is_custom else {"managedFields", "labels", "annotations"}
         kept = {name: part for name, part in old.items() if name not in mine}
         about = kept | {name: about[name] for name in mine if name in about}
-        return {**before, "status": value.get("status", {}), "metadata": about}
+        status = {"status": value["status"]} if "status" in value else {}
+        return {name: part for name, part in before.items() if name != "status"} | {"metadata": about} | status
     value = {**value, "metadata": about}
     if "status" in kind.subresources:
         value.pop("status", None)

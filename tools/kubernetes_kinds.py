@@ -162,7 +162,8 @@ def _lines(release: str, content: Mapping[str, Mapping[str, Any]]) -> str:
         + "}"
         for part, values in content.items()
     ]
-    return f'{{"version":{json.dumps(release)},\n' + ",\n".join(parts) + "}\n"
+    head = f'{{"version":{json.dumps(release)},"license":"Apache-2.0, Copyright The Kubernetes Authors",\n'
+    return head + ",\n".join(parts) + "}\n"
 
 
 def _compact(value: Any) -> str:

@@ -1,6 +1,7 @@
 """ValidatingAdmissionPolicies, evaluated by our CEL engine."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ POLICIES: Final = ("admissionregistration.k8s.io", "validatingadmissionpolicies"
 BINDINGS: Final = ("admissionregistration.k8s.io", "validatingadmissionpolicybindings")
 
 _VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "variables")
+_AUTHORIZER: Final = re.compile(r"\bauthorizer\b")
 _REASONS: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
 
 
@@ -22,6 +24,10 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] | None = None
+
+    def info(self) -> dict[str, Any]:
+        extra = {name: list(values) for name, values in (self.extra or {}).items()}
+        return {"username": self.name, "groups": list(self.groups), **({"extra": extra} if extra else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +48,16 @@ class Review:
     def request(self) -> dict[str, Any]:
         kind = {"group": self.kind.group, "version": self.kind.version, "kind": self.kind.kind}
         resource = {"group": self.kind.group, "version": self.kind.version, "resource": self.kind.plural}
-        user = {"username": self.user.name, "groups": list(self.user.groups)}
-        if self.user.extra:
-            user["extra"] = {name: list(values) for name, values in self.user.extra.items()}
         return {
             "kind": kind, "resource": resource, "subResource": self.subresource, "requestKind": kind,
             "requestResource": resource, "requestSubResource": self.subresource, "name": self.name,
-            "namespace": self.namespace, "operation": self.operation, "userInfo": user, "dryRun": self.dry_run,
+            "namespace": self.namespace, "operation": self.operation, "userInfo": self.user.info(),
+            "dryRun": self.dry_run,
         }  # fmt: skip
 
 
 def admit(
-    review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: tuple[Mapping[str, Any], ...]
+    review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """Warnings. Raises StatusError for what is denied."""
     warnings: list[str] = []
@@ -97,9 +101,9 @@ def _matches(rules: Mapping[str, Any], review: Review, *, always: bool = False) 
         return False
     if not always and not any(_matches_rule(rule, review) for rule in rules.get("resourceRules") or ()):
         return False
-    if (selector := rules.get("namespaceSelector")) and (about := _namespace(review)) is not None:
-        if not selects(selector, about["metadata"].get("labels") or {}):
-            return False
+    about = _namespace(review)
+    if about is not None and not selects(rules.get("namespaceSelector") or {}, about["metadata"].get("labels") or {}):
+        return False
     if selector := rules.get("objectSelector"):
         values = [value for value in (review.value, review.before) if value is not None]
         return any(selects(selector, value["metadata"].get("labels") or {}) for value in values)
@@ -187,6 +191,8 @@ def problems(policy: Mapping[str, Any]) -> Iterator[Cause]:
     for field in ("matchConditions", "variables", "validations"):
         for number, one in enumerate(spec.get(field) or ()):
             for name in ("expression", "messageExpression"):
+                if _AUTHORIZER.search(one.get(name) or ""):
+                    raise not_implemented("authorizer in a ValidatingAdmissionPolicy")
                 try:
                     if one.get(name):
                         expression(one[name], _VARIABLES)

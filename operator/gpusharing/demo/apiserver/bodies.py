@@ -41,6 +41,17 @@ def _metadata(given: Any) -> Json:
     return {name: part for name, part in (given or {}).items() if part not in (None, "", [], {})}
 
 
+def check_applied(kind: Kind, value: Json) -> None:
+    """Whoever applies must name known fields, whatever they say of validation. Raises StatusError."""
+    _, unknown = schemas.pruned(kind.schema, value)
+    if unknown:
+        about = value["metadata"]
+        where = f"{about.get('namespace', '')}/{about.get('name', '')}; {kind.group}/{kind.version}, Kind={kind.kind}"
+        faults = [f".{path}: field not declared in schema" for path in unknown]
+        shown = faults[0] if len(faults) == 1 else "errors:" + "".join(f"\n  {one}" for one in faults)
+        raise StatusError(500, f"failed to create typed patch object ({where}): {shown}", reason="")
+
+
 def cleaned(kind: Kind, value: Json, field_validation: str) -> tuple[Json, list[str]]:
     """As it is stored, without unknown fields, and the warnings about these. Raises StatusError."""
     value, unknown = schemas.pruned(kind.schema, value)
@@ -50,8 +61,8 @@ def cleaned(kind: Kind, value: Json, field_validation: str) -> tuple[Json, list[
     if not kind.is_custom:
         for wrong in validation.wrong_types(kind.schema, value):
             raise _unreadable(kind, f"{wrong.field}: {wrong.message}")
-    elif isinstance(wrong_about := value["metadata"], dict):
-        for wrong in validation.wrong_types(kind.schema["properties"]["metadata"], wrong_about):
+    else:
+        for wrong in validation.wrong_types(definitions.METADATA, value["metadata"]):
             raise _unreadable(kind, f"metadata.{wrong.field}: {wrong.message}")
     return builtin.stored(kind, value), complaints if field_validation == "Warn" else []
 
@@ -75,7 +86,8 @@ def of_new(kind: Kind, value: Json, uid: str, now: str) -> Json:
 
 def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
     if kind.is_custom:
-        return schemas.with_defaults(kind.schema, value)
+        filled: Json = schemas.with_defaults(kind.schema, value)
+        return filled
     if kind.stored_as == definitions.CRDS:
         return definitions.established(definitions.with_defaults(value), value["metadata"]["creationTimestamp"])
     return builtin.with_defaults(kind, value, is_new=is_new)

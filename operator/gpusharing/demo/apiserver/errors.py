@@ -1,5 +1,6 @@
 """Refusals in the words of kube-apiserver: Status objects, which clients read."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,10 +13,12 @@ _REASONS: Final = {
 
 
 class StatusError(Exception):
-    def __init__(self, code: int, message: str, *, reason: str = "", details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, code: int, message: str, *, reason: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
-        self.reason = reason or _REASONS[code]
+        self.reason = _REASONS[code] if reason is None else reason
         self.message = message
         self.details = details
 
@@ -36,6 +39,11 @@ class Cause:
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
+
+
+def as_go(value: Any) -> str:
+    """A value as messages show it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def required(field: str, detail: str = "") -> Cause:
@@ -79,7 +87,7 @@ def modified(resource: str, name: str) -> StatusError:
     return conflict(resource, name, why)
 
 
-def forbidden(resource: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+def forbidden(resource: str, name: str, why: str) -> StatusError:
     details = _details(resource, name)
     return StatusError(403, f'{resource} "{name}" is forbidden: {why}', details=details)
 

@@ -192,3 +192,8 @@ def part_of(schema: Schema, name: str) -> Schema | None:
 
 def items_of(schema: Schema) -> Schema:
     return followed(schema.get("items") or {})
+
+
+def below_path(path: str, name: str) -> str:
+    """Of a field, as messages name it."""
+    return f"{path}.{name}" if path else name

@@ -1,11 +1,10 @@
 """Names, labels and what else metadata may say, in the words of kube-apiserver."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
+from gpusharing.demo.apiserver.errors import Cause, as_go, invalid_value, required
 from gpusharing.demo.apiserver.kinds import Kind
 
 _LABEL: Final = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -39,18 +38,11 @@ def problems(kind: Kind, metadata: Mapping[str, Any], before: Mapping[str, Any] 
     if not name:
         yield required("metadata.name", "name or generateName is required")
     elif before is None and (wrong := _name_problem(kind, name)):
-        yield invalid_value("metadata.name", _quoted(name), wrong)
-    for key, value in (metadata.get("labels") or {}).items():
-        if wrong := _key_problem(key):
-            yield invalid_value("metadata.labels", _quoted(key), wrong)
-        if value and (wrong := _value_problem(value)):
-            yield invalid_value("metadata.labels", _quoted(value), wrong)
-    for key in metadata.get("annotations") or {}:
-        if wrong := _key_problem(key.lower()):
-            yield invalid_value("metadata.annotations", _quoted(key), wrong)
-    for finalizer in metadata.get("finalizers") or ():
-        if wrong := _key_problem(finalizer):
-            yield invalid_value("metadata.finalizers", _quoted(finalizer), wrong)
+        yield invalid_value("metadata.name", as_go(name), wrong)
+    yield from _wrong("metadata.labels", metadata.get("labels") or (), _key_problem)
+    yield from _wrong("metadata.labels", (metadata.get("labels") or {}).values(), _value_problem)
+    yield from _wrong("metadata.annotations", metadata.get("annotations") or (), lambda key: _key_problem(key.lower()))
+    yield from _wrong("metadata.finalizers", metadata.get("finalizers") or (), _key_problem)
     for number, owner in enumerate(metadata.get("ownerReferences") or ()):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
@@ -58,9 +50,15 @@ def problems(kind: Kind, metadata: Mapping[str, Any], before: Mapping[str, Any] 
     if before is not None and "deletionTimestamp" in before:
         known = before.get("finalizers") or ()
         if added := sorted(set(metadata.get("finalizers") or ()) - set(known)):
-            shown = ", ".join(_quoted(one) for one in added)
+            shown = ", ".join(as_go(one) for one in added)
             why = "no new finalizers can be added if the object is being deleted, found new finalizers"
             yield Cause("metadata.finalizers", "FieldValueForbidden", f"Forbidden: {why} []string{{{shown}}}")
+
+
+def _wrong(field: str, texts: Iterable[str], problem: Callable[[str], str | None]) -> Iterator[Cause]:
+    for text in texts:
+        if why := problem(text):
+            yield invalid_value(field, as_go(text), why)
 
 
 def _name_problem(kind: Kind, name: str) -> str | None:
@@ -87,8 +85,4 @@ def _key_problem(key: str) -> str | None:
 def _value_problem(value: str) -> str | None:
     if len(value) > 63:
         return _TOO_LONG.format(63)
-    return None if _NAME_PART.fullmatch(value) else _NOT_LABEL_VALUE
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return None if not value or _NAME_PART.fullmatch(value) else _NOT_LABEL_VALUE

@@ -98,10 +98,12 @@ class Objects:
         about.pop("managedFields", None)
         value, warnings = bodies.cleaned(kind, value, request.field_validation)
         manager = Manager(request.manager, UPDATE, kind.group_version)
-        return self._create(Place(kind, namespace, about.get("name", "")), value, request, warnings, manager)
+        return self._create(
+            Place(kind, namespace, about.get("name", "")), value, request, warnings=warnings, manager=manager
+        )
 
     def _create(
-        self, place: Place, value: Json, request: Request, warnings: list[str], manager: Manager | None
+        self, place: Place, value: Json, request: Request, *, warnings: list[str], manager: Manager | None
     ) -> Written:
         """`manager`: None: the fields are managed already."""
         kind, now = place.kind, _now()
@@ -160,14 +162,15 @@ class Objects:
     def _changed(self, place: Place, before: Json, value: Json, request: Request) -> Written:
         value, warnings = bodies.cleaned(place.kind, value, request.field_validation)
         manager = Manager(request.manager, UPDATE, place.kind.group_version, place.subresource)
-        return self._update(place, before, value, request, warnings, manager)
+        return self._update(place, before, value, request, warnings=warnings, manager=manager)
 
     def _apply(self, place: Place, body: Json, request: Request) -> Written:
         kind = place.kind
         config = bodies.read(kind, place.namespace, place.name, body)
         if config["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
-        config, warnings = bodies.cleaned(kind, config, request.field_validation)
+        bodies.check_applied(kind, config)
+        config, warnings = bodies.cleaned(kind, _at_door(place, config), request.field_validation)
         before = self._find(place)
         if before is None and place.subresource:
             raise not_found(kind.resource, place.name)
@@ -176,8 +179,8 @@ class Objects:
         manager = Manager(request.manager, APPLY, kind.group_version, place.subresource)
         value = ownership.applied(kind.schema, before, config, manager, _now(), force=request.force)
         if before is None:
-            return self._create(place, value, request, warnings, None)
-        return self._update(place, before, value, request, warnings, None)
+            return self._create(place, value, request, warnings=warnings, manager=None)
+        return self._update(place, before, value, request, warnings=warnings, manager=None)
 
     def _check_identity(self, place: Place, before: Json, value: Json) -> None:
         """What the writer takes it to be."""
@@ -189,7 +192,7 @@ class Objects:
             raise conflict(place.kind.resource, place.name, why)
 
     def _update(
-        self, place: Place, before: Json, value: Json, request: Request, warnings: list[str], manager: Manager | None
+        self, place: Place, before: Json, value: Json, request: Request, *, warnings: list[str], manager: Manager | None
     ) -> Written:
         """`manager`: None: the fields are managed already."""
         kind = place.kind
@@ -285,6 +288,15 @@ class Objects:
         self.kinds.replace_custom(spec["group"], spec["names"]["plural"], kinds)
 
 
+def _at_door(place: Place, config: Json) -> Json:
+    """What of an applied object this door takes: the status has one of its own."""
+    if place.subresource == "status":
+        return {name: part for name, part in config.items() if name in {"apiVersion", "kind", "metadata", "status"}}
+    if "status" in place.kind.subresources:
+        return {name: part for name, part in config.items() if name != "status"}
+    return config
+
+
 def _with_what_stays(place: Place, before: Json, value: Json, *, keeps_managers: bool) -> Json:
     """Of an object that is written: what the writer, or this door to it, does not change."""
     kind, old = place.kind, before["metadata"]
@@ -297,7 +309,8 @@ def _with_what_stays(place: Place, before: Json, value: Json, *, keeps_managers:
         mine = {"managedFields"} if kind.is_custom else {"managedFields", "labels", "annotations"}
         kept = {name: part for name, part in old.items() if name not in mine}
         about = kept | {name: about[name] for name in mine if name in about}
-        return {**before, "status": value.get("status", {}), "metadata": about}
+        status = {"status": value["status"]} if "status" in value else {}
+        return {name: part for name, part in before.items() if name != "status"} | {"metadata": about} | status
     value = {**value, "metadata": about}
     if "status" in kind.subresources:
         value.pop("status", None)

@@ -18,9 +18,9 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 def decoded(data: bytes) -> Json:
     """With apiVersion and kind. Raises StatusError."""
+    if not data.startswith(_MAGIC):
+        raise bad_request("the object provided is unrecognized: no envelope")
     try:
-        if not data.startswith(_MAGIC):
-            raise ValueError("no envelope")
         envelope = dict(_fields(data[len(_MAGIC) :]))
         about = {number: bytes(value).decode() for number, value in _fields(envelope[1])}
         api_version, kind = about.get(1, ""), about.get(2, "")
@@ -32,11 +32,10 @@ def decoded(data: bytes) -> Json:
 def _name_of(api_version: str, kind: str) -> str:
     group, _, version = api_version.rpartition("/")
     wanted = {"group": group, "version": version, "kind": kind}
-    return next(
-        name
-        for name, schema in definitions().schemas.items()
-        if wanted in schema.get("x-kubernetes-group-version-kind", ())
-    )
+    for name, schema in definitions().schemas.items():
+        if wanted in schema.get("x-kubernetes-group-version-kind", ()):
+            return name
+    raise ValueError(f"no kind {kind} in version {api_version}")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -12,11 +12,12 @@ from gpusharing.demo.apiserver import builtin
 from gpusharing.demo.apiserver.errors import Cause, StatusError, bad_request, invalid
 from gpusharing.demo.apiserver.kinds import Kind
 from gpusharing.demo.apiserver.selectors import Test, field_test, label_test
-from gpusharing.demo.apiserver.store import Change, Store, last_state
+from gpusharing.demo.apiserver.store import Change, Store, last_state, place_of
 
 Json = dict[str, Any]
 
 _BOOKMARK_EVERY: Final = 55.0
+_LONGEST: Final = 3600
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -59,10 +60,10 @@ def listed(store: Store, selection: Selection, query: Mapping[str, str]) -> Page
     elif asked > version:
         raise StatusError(504, f"Too large resource version: {asked}, current: {version}", reason="Timeout")
     values = store.all(collection) if version == store.version else store.all_at(collection, version)
-    found = [value for value in values if selection.matches(value) and _place(value) > after]
+    found = [value for value in values if selection.matches(value) and place_of(value) > after]
     metadata: Json = {"resourceVersion": str(version)}
     if limit and len(found) > limit:
-        metadata["continue"] = _token(version, _place(found[limit - 1]))
+        metadata["continue"] = _token(version, place_of(found[limit - 1]))
         if "labelSelector" not in query and "fieldSelector" not in query:
             metadata["remainingItemCount"] = len(found) - limit
         found = found[:limit]
@@ -111,10 +112,6 @@ def _refuse(field: str, causes: list[str], more: Sequence[Cause] = ()) -> None:
         raise invalid("meta.k8s.io", "ListOptions", "", found)
 
 
-def _place(value: Mapping[str, Any]) -> str:
-    return f"{value['metadata'].get('namespace', '')}/{value['metadata']['name']}"
-
-
 def _token(version: int, place: str) -> str:
     content = {"v": "meta.k8s.io/v1", "rv": version, "start": place}
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
@@ -140,44 +137,47 @@ class Event(NamedTuple):
     value: Json
 
 
-async def watched(store: Store, selection: Selection, query: Mapping[str, str]) -> AsyncIterator[Event]:
-    """Until the time is over that the client has asked for, or an ERROR. Raises StatusError before the first event."""
-    wants_bookmarks = query.get("allowWatchBookmarks") in {"1", "true"}
-    version = _number(query, "resourceVersion")
-    loop = asyncio.get_running_loop()
-    seconds = _number(query, "timeoutSeconds") or 3600
-    end = loop.time() + seconds
+async def watched(store: Store, selection: Selection, query: Mapping[str, str]) -> AsyncGenerator[Event]:
+    """Until the time is over that the client has asked for, or an ERROR."""
     collection = selection.kind.stored_as
-    wants_initial = query.get("sendInitialEvents") == "true"
-    if wants_initial or not version:
-        # From what there is on.
-        for value in store.all(collection):
+    wants_bookmarks = query.get("allowWatchBookmarks") in {"1", "true"}
+    loop = asyncio.get_running_loop()
+    end = loop.time() + (_number(query, "timeoutSeconds") or _LONGEST)
+    version = _number(query, "resourceVersion")
+    if not version or query.get("sendInitialEvents") == "true":
+        version, initial = store.version, store.all(collection)
+        for value in initial:
             if selection.matches(value):
                 yield Event("ADDED", builtin.served(selection.kind, value))
-        version = store.version
-        if wants_initial and wants_bookmarks:
+        if query.get("sendInitialEvents") == "true" and wants_bookmarks:
             yield _bookmark(selection.kind, version, {_INITIAL_END: "true"})
-    while True:
+    while (left := end - loop.time()) > 0:
         changed = store.next_change(collection)
-        try:
-            changes = store.changes_after(collection, version)
-        except StatusError as error:
-            yield Event("ERROR", error.body())
-            return
-        for change in changes:
-            version = change.version
-            if event := _event(selection, change):
-                yield event
-        left = end - loop.time()
-        if left <= 0:
-            return
+        now = store.version
+        for event in _events(store, selection, version):
+            yield event
+            if event.type == "ERROR":
+                return
+        version = now
         try:
             async with asyncio.timeout(min(left, _BOOKMARK_EVERY)):
                 await changed.wait()
         except TimeoutError:
-            if wants_bookmarks:
-                version = max(version, store.version)
+            if wants_bookmarks and not changed.is_set():
+                version = store.version
                 yield _bookmark(selection.kind, version, {})
+
+
+def _events(store: Store, selection: Selection, version: int) -> Iterator[Event]:
+    """What has happened after a version."""
+    try:
+        changes = store.changes_after(selection.kind.stored_as, version)
+    except StatusError as error:
+        yield Event("ERROR", error.body())
+        return
+    for change in changes:
+        if event := _event(selection, change):
+            yield event
 
 
 def _event(selection: Selection, change: Change) -> Event | None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import socket
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, Final, Self
 from aiohttp import web
 
 from gpusharing.demo.apiserver.admission import User
+from gpusharing.demo.apiserver.certificate import certificate_and_key
 from gpusharing.demo.apiserver.http import Server
 from gpusharing.demo.apiserver.kinds import Kinds
 from gpusharing.demo.apiserver.objects import SYSTEM, Objects
@@ -39,6 +41,7 @@ class EmbeddedApiServer:
         self._port = port
         self._users = Users()
         self._runner: web.AppRunner | None = None
+        self._certificate = ""
         self.url = ""
         self.kubeconfig = directory / "kubeconfig"
         """Of an administrator."""
@@ -53,10 +56,11 @@ class EmbeddedApiServer:
             listener = socket.create_server((_HOST, self._port))
             port = listener.getsockname()[1]
             server.hosts = frozenset({f"{_HOST}:{port}", f"localhost:{port}"})
-            self.url = f"http://{_HOST}:{port}"
+            self.url = f"https://{_HOST}:{port}"
             _fill(objects)
-            await web.SockSite(runner, listener).start()
             self._directory.mkdir(parents=True, exist_ok=True)
+            self._certificate, key = certificate_and_key()
+            await web.SockSite(runner, listener, ssl_context=_tls(self._directory, self._certificate, key)).start()
             self.add_user(_ADMIN.name, *_ADMIN.groups, path=self.kubeconfig)
         except BaseException:
             await runner.cleanup()
@@ -80,7 +84,18 @@ class EmbeddedApiServer:
         user = User(name, groups, extra)
         token = self._users.add(user)
         target = path or self._directory / f"{re.sub('[^A-Za-z0-9.-]', '-', name)}.kubeconfig"
-        return write_kubeconfig(target, url=self.url, token=token, user=user)
+        return write_kubeconfig(target, url=self.url, certificate=self._certificate, token=token, user=user)
+
+
+def _tls(directory: Path, certificate: str, key: str) -> ssl.SSLContext:
+    """Python reads certificates and keys from files only."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    file = directory / "apiserver.pem"
+    file.touch(mode=0o600)
+    file.write_text(certificate + key)
+    context.load_cert_chain(file)
+    file.unlink()
+    return context
 
 
 def _fill(objects: Objects) -> None:

@@ -51,7 +51,7 @@ class Store:
         return self._of(collection).values.get((namespace, name))
 
     def all(self, collection: Collection) -> list[Json]:
-        """Sorted by namespace and name."""
+        """Sorted by their places."""
         return _sorted(self._of(collection).values)
 
     def all_at(self, collection: Collection, version: int) -> list[Json]:
@@ -122,7 +122,12 @@ def last_state(value: Json, version: int) -> Json:
 
 
 def _sorted(values: Mapping[Key, Json]) -> list[Json]:
-    return [values[key] for key in sorted(values)]
+    return sorted(values.values(), key=place_of)
+
+
+def place_of(value: Mapping[str, Any]) -> str:
+    """In the order of lists, as etcd has it."""
+    return "/".join(_key(value))
 
 
 def _key(value: Mapping[str, Any]) -> Key:

@@ -13,7 +13,7 @@ from grpc_tools import protoc
 
 from chart import CHART, write_chart
 from dashboard import gpu_sharing
-from gpusharing.api import crd
+from gpusharing.api import crd, names
 from gpusharing.core.cluster.guards import allocation, claims, closing, in_use, namespaces, pods
 from gpusharing.findings import document
 from pictures import modes, objects
@@ -80,7 +80,7 @@ def write_dashboard(directory: Path) -> None:
         # By which the sidecar of Grafana's chart finds it.
         "labels": {"grafana_dashboard": "1"},
         "name": "gpusharing-dashboard",
-        "namespace": "gpusharing-system",
+        "namespace": names.NAMESPACE,
     }
     data = {"gpusharing.json": gpu_sharing.text()}
     dashboard = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

@@ -18,6 +18,7 @@ from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import client as client_module
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.cluster import Ask, decode_list, read, read_minor
+from gpusharing.cli.reading.examination import read_cluster, read_installation
 from gpusharing.cli.reading.installed import installed_in
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.together import find, get
@@ -238,6 +239,13 @@ def test_where_it_is_installed_is_what_administrators_wrote(
 def test_who_may_not_read_where_it_is_installed(server: Server, client: Client) -> None:
     server.refused[BINDING] = 403
     assert installed_in(client) == "gpusharing-system"
+
+
+def test_doctor_asks_but_once_where_it_is_installed(server: Server, client: Client) -> None:
+    server.single[BINDING] = binding(("ServiceAccount", "gpus"))
+    installed = read_installation(client, read_cluster(client))
+    assert installed.namespace == "gpus"
+    assert server.asked.count(BINDING) == 1
 
 
 def agent(name: str, namespace: str) -> dict[str, Any]:

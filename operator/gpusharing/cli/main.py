@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "test": ("gpusharing.cli.test", "test policies without a cluster"),
     "top": ("gpusharing.cli.top.command", "show which pods are on which GPU, and which wait"),
     "ui": ("gpusharing.cli.ui.command", "show which pods are on which GPU, as a page in the browser"),
+    "ui-server": ("gpusharing.cli.ui_server.command", "serve the page of `ui` in a cluster"),
     "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }

@@ -78,7 +78,14 @@ def running(server: Server) -> Iterator[Server]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            status, value = server.answer(self.path)
+            self._send(*server.answer(self.path))
+
+        def do_POST(self) -> None:
+            # Of a connection that is closed before the body was read, nobody gets the answer.
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._send(403, {"message": "nobody may write here"})
+
+        def _send(self, status: int, value: Any) -> None:
             data = json.dumps(value, separators=(",", ":")).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))

@@ -95,7 +95,11 @@ def running(server: Server) -> Iterator[Server]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+    class Http(ThreadingHTTPServer):
+        # Doctor asks many things at once.
+        request_queue_size = 128
+
+    with Http(("127.0.0.1", 0), Handler) as http:
         thread = threading.Thread(target=http.serve_forever, args=[0.01])
         thread.start()
         server.url = f"http://127.0.0.1:{http.server_port}"

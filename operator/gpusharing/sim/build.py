@@ -46,9 +46,7 @@ class Program:
 
 # The tool takes the library beside it even when LD_LIBRARY_PATH names another one, hence the old kind of rpath.
 PROGRAMS = {
-    TOOL: Program(
-        ("nvidia-smi",), ("-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib", "-Wl,--wrap=__libc_start_main")
-    ),
+    TOOL: Program(("nvidia-smi",), ("-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib", "-Wl,--wrap=__libc_start_main")),
     # Static, because containers run them.
     "nvidia-cuda-mps-control": Program(("mps/control", "mps", "program", "driver"), ("-static",)),
     "nvidia-cuda-mps-server": Program(("mps/server", "mps", "cuda", "program", "driver"), ("-static",)),

@@ -1,6 +1,8 @@
 """Reasons of conditions, from which docs/reference/conditions.md is generated."""
 
+import re
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +43,10 @@ def test_the_heaviest_reason_of_a_gpu_decides_whether_it_is_healthy() -> None:
     """A condition has one reason, and its status from it."""
     of_gpu = [reason.is_true for reason in gpu_status.Reason]
     assert of_gpu == sorted(of_gpu)
+
+
+def test_the_page_of_health_has_all_with_their_effect() -> None:
+    page = (Path(__file__).parent.parent / "docs/health.md").read_text()
+    rows = re.findall(r"^\| (`.+?) \| .+ \| (.*\bwithheld|reported)[^|]* \| [^|]+ \|$", page, re.MULTILINE)
+    described = {reason: effect == "reported" for names, effect in rows for reason in re.findall(r"`(\w+)`", names)}
+    assert described == {reason.value: reason.is_true for reason in gpu_status.Reason}

@@ -10,8 +10,7 @@ from markdown_it import MarkdownIt
 ROOT: Final = Path(__file__).parents[2]
 _MARKDOWN: Final = MarkdownIt("commonmark")
 _MARKER: Final = re.compile(r"<!-- of: (\S+) -->\s*")
-_NOT_OURS: Final = {".venv", ".cluster", "dist", "node_modules"}
-"""Directories below which nothing is of the repository."""
+_WITH_PAGES: Final = ("charts", "contrib", "docs", "manifests", "operator", "tests", "tools")
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Block:
 
 
 def pages() -> list[str]:
-    found = (path.relative_to(ROOT) for path in ROOT.rglob("*.md"))
-    return sorted(path.as_posix() for path in found if not _NOT_OURS & set(path.parts) and path.parts[0] != ".git")
+    found = [*ROOT.glob("*.md"), *(path for directory in _WITH_PAGES for path in (ROOT / directory).rglob("*.md"))]
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
 def blocks_of(page: str, text: str) -> list[Block]:

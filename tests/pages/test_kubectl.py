@@ -19,9 +19,10 @@ def shown() -> list[list[str]]:
 
 def refusal(toolchain: Path, arguments: list[str]) -> str:
     """It reads all flags before it shows its help, and asks no server for that."""
-    done = subprocess.run(
-        [toolchain / "kubectl", *arguments, "--help"], capture_output=True, text=True, check=False, timeout=60
-    )
+    # What comes after `--` is not for kubectl.
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    command = [str(toolchain / "kubectl"), *own, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     # For a command that it does not know, it shows the help of its own.
     is_unknown = done.stdout.startswith("kubectl controls")
     return done.stderr or ("no such command" if is_unknown else "")

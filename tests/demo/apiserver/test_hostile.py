@@ -29,16 +29,15 @@ ME = Request(user=User("me"), manager="test")
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 300) | st.floats(allow_nan=False, width=16) | st.text(max_size=5)
 # Names that mean something somewhere, so that what is below them is looked at.
-NAMES = st.sampled_from(
-    """
+WORDS = """
     metadata name namespace labels annotations finalizers ownerReferences managedFields spec status containers
     image ports devices requests exactly firstAvailable offers classes timeSlicing tenants matchConstraints
     resourceRules validations expression names versions schema openAPIV3Schema properties
     x-kubernetes-validations group data stringData conditions fieldsV1 f:spec $patch $setElementOrder/containers
     op path value template resources limits tolerations regarding involvedObject conversion taint uid kind
     apiVersion
-    """.split()
-)
+"""
+NAMES = st.sampled_from(WORDS.split())
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=12
 )

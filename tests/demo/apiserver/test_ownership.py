@@ -1,5 +1,6 @@
 """Server-side apply and the managers of fields, on a small schema."""
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -107,6 +108,19 @@ def test_conflicts_name_fields_and_managers(world: World, theirs: Any, mine: Any
     assert world.owners().get("one", {}) == (
         {"f:map": {'k:{"name":"p"}': {".": {}, "f:name": {}}}} if "map" in mine else {}
     )
+
+
+def test_kubectl_takes_over_what_it_has_applied_the_other_way(world: World) -> None:
+    world.apply("other", {"b": 1})
+    last = json.dumps({"metadata": {"name": "x"}, "spec": {"a": 1}})
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": last}
+    world.value = {**world.value, "metadata": {**world.value["metadata"], "annotations": annotations}}
+    world.update("kubectl-client-side-apply", {"a": 1, "b": 1})
+    with pytest.raises(StatusError):
+        world.apply("someone", {"a": 2})
+    with pytest.raises(StatusError, match=r"\.spec\.b$"):
+        world.apply("kubectl", {"a": 2, "b": 2})
+    assert world.apply("kubectl", {"a": 2}) == {"a": 2, "b": 1}
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,8 @@ class Asker:
         return "200\n" + _shown(events, part)
 
     def _headers_and_body(self, lines: tuple[str, ...], verb: str) -> tuple[dict[str, str], bytes | None]:
-        headers, text = {}, []
+        headers: dict[str, str] = {}
+        text: list[str] = []
         for line in lines:
             header = re.match(r"^([A-Z][a-z]+(?:-[A-Z][a-z]+)*): (.*)$", line)
             if header and not text:

@@ -20,7 +20,7 @@ from conformance.transcripts import needs_kubectl, parse
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import open_session
 from harness import toolchain
-from harness.api_servers import DEFINITIONS, EITHER, REAL, api_server, apply_kustomization
+from harness.api_servers import CRDS, EITHER, REAL, api_server, apply_kustomization
 
 CASES: Final = Path(__file__).parent / "cases"
 
@@ -49,7 +49,7 @@ async def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     """With our definitions."""
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(api_server(request.param))
-        await apply_kustomization(running.kubeconfig, DEFINITIONS)
+        await apply_kustomization(running.kubeconfig, CRDS)
         credentials = await client_credentials.load(running.kubeconfig)
         session = await stack.enter_async_context(open_session(credentials))
         cache = tmp_path_factory.mktemp("cache")

@@ -48,12 +48,12 @@ class Gadgeteer:
         self.settings = kopf.OperatorSettings()
         self.settings.peering.standalone = True
         self.settings.posting.enabled = True
-        on, where = kopf.on, {"registry": self.registry}
-        on.login(**where)(kopf.login_with_kubeconfig)
-        on.create("gadgets.kopf.test", id="created", **where)(self.created)
-        on.update("gadgets.kopf.test", id="updated", field="spec", **where)(self.updated)
-        on.resume("gadgets.kopf.test", id="resumed", **where)(self.resumed)
-        on.delete("gadgets.kopf.test", id="deleted", **where)(self.deleted)
+        on, registry = kopf.on, self.registry
+        on.login(registry=registry)(kopf.login_with_kubeconfig)
+        on.create("gadgets.kopf.test", id="created", registry=registry)(self.created)
+        on.update("gadgets.kopf.test", id="updated", field="spec", registry=registry)(self.updated)
+        on.resume("gadgets.kopf.test", id="resumed", registry=registry)(self.resumed)
+        on.delete("gadgets.kopf.test", id="deleted", registry=registry)(self.deleted)
 
     async def created(self, *, name: str, body: kopf.Body, retry: int, patch: kopf.Patch, **_: Any) -> dict[str, Any]:
         if retry == 0:

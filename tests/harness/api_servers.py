@@ -20,7 +20,7 @@ from harness.controlplane import ControlPlane
 from harness.eventually import eventually
 from harness.scratch import scratch_directory
 
-DEFINITIONS: Final = Path(__file__).parents[2] / "crds"
+CRDS: Final = Path(__file__).parents[2] / "crds"
 
 EMBEDDED: Final = "embedded"
 REAL: Final = "real"

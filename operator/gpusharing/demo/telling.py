@@ -1,0 +1,86 @@
+"""How the story is told: steps with what was seen, and facts that are waited for."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from gpusharing.demo.stage import Stage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+    is_quoted: bool = False
+    """Somebody else's words: a manifest, a message, the output of a command."""
+
+
+@dataclass
+class Step:
+    title: str
+    lines: list[Line] = field(default_factory=list)
+    is_done: bool = False
+
+
+class StoryError(Exception):
+    """A fact that did not come true. The message says of which object, which one, and what to do."""
+
+
+class Audience(Protocol):
+    async def begin(self, step: Step) -> None: ...
+
+    async def hear(self, step: Step) -> None:
+        """Its last line is new."""
+
+    async def end(self, step: Step) -> None:
+        """Returns when people have read it."""
+
+
+class Narrator:
+    def __init__(self, stage: Stage, audience: Audience, *, patience: float) -> None:
+        """`patience`: seconds that a fact may take."""
+        self.stage = stage
+        self._audience = audience
+        self._patience = patience
+        self.took = 0.0
+        """Seconds that passed until the last fact was true."""
+        self._step = Step("")
+
+    async def begin(self, title: str) -> None:
+        self._step = Step(title)
+        await self._audience.begin(self._step)
+
+    async def say(self, text: str) -> None:
+        self._step.lines.append(Line(text))
+        await self._audience.hear(self._step)
+
+    async def quote(self, text: str) -> None:
+        self._step.lines += [Line(one, is_quoted=True) for one in text.splitlines()]
+        await self._audience.hear(self._step)
+
+    async def end(self) -> None:
+        self._step.is_done = True
+        await self._audience.end(self._step)
+
+    async def fact(
+        self, about: str, what: str, check: Callable[[], T | None], *, remedy: str, otherwise: Callable[[], str] = str
+    ) -> T:
+        """What `check` finds once it finds something. `what` is said of `about`; `otherwise` says what is instead."""
+        began = time.monotonic()
+
+        def looked() -> T | None:
+            if ended := self.stage.ended_program():
+                raise StoryError(
+                    f"{ended.name}: it has ended ({ended.last_words()}). Read {ended.log}, and start the demo again."
+                )
+            return check()
+
+        try:
+            found = await self.stage.cluster.until(looked, within=self._patience)
+        except TimeoutError:
+            instead = f" ({text})" if (text := otherwise()) else ""
+            raise StoryError(f"{about}: {what} did not come true in {self._patience:g} s{instead}. {remedy}") from None
+        self.took = time.monotonic() - began
+        return found

@@ -55,17 +55,19 @@ def fleet(world: World, usage: Usage) -> Fleet:
     return of_scene.fleet_of(scene, sharings, usage, waiting=explained)
 
 
-class Measured:
-    """Use of GPUs, by the agents' own metrics."""
+class Picture:
+    """With the use of GPUs by the agents' own metrics."""
 
-    def __init__(self, nodes: Sequence[DemoNode]) -> None:
+    def __init__(self, cluster: Cluster, nodes: Sequence[DemoNode], *, minor: int) -> None:
+        self._cluster = cluster
         self._nodes = nodes
-        self.usage = Usage()
+        self._minor = minor
 
-    async def look(self) -> None:
+    async def now(self) -> Fleet:
         async with aiohttp.ClientSession(timeout=_PATIENCE) as session:
             pages = await asyncio.gather(*(_page(session, node.metrics) for node in self._nodes))
-        self.usage = usage_of(sample for page in pages for sample in page)
+        usage = usage_of(sample for page in pages for sample in page)
+        return fleet(world_of(self._cluster, minor=self._minor), usage)
 
 
 async def _page(session: aiohttp.ClientSession, url: str) -> list[Sample]:

@@ -57,8 +57,9 @@ class Narrator:
         await self._audience.hear(self._step)
 
     async def quote(self, text: str) -> None:
-        self._step.lines += [Line(one, is_quoted=True) for one in text.splitlines()]
-        await self._audience.hear(self._step)
+        for one in text.splitlines():
+            self._step.lines.append(Line(one, is_quoted=True))
+            await self._audience.hear(self._step)
 
     async def end(self) -> None:
         self._step.is_done = True
@@ -73,7 +74,7 @@ class Narrator:
         def looked() -> T | None:
             if ended := self.stage.ended_program():
                 raise StoryError(
-                    f"{ended.name}: it has ended ({ended.last_words()}). Read {ended.log}, and start the demo again."
+                    f"{ended.name}: it has ended ({ended.last_words()}). Start the demo again, and report it if that repeats."
                 )
             return check()
 

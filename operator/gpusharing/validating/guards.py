@@ -6,9 +6,11 @@ The guards' own expressions are evaluated, with the literals that the operator w
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from gpusharing import cel
 from gpusharing.api.core import ValidatingAdmissionPolicy
 from gpusharing.api.meta import ObjectMeta
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.cel.expressions import expression
 from gpusharing.core.cluster.device_classes import plan_classes
 from gpusharing.core.cluster.guards import claims, pods
 from gpusharing.core.cluster.guards.form import GENERATED
@@ -17,11 +19,12 @@ from gpusharing.core.cluster.guards.upkeep import update_guards
 from gpusharing.core.intents import Patch
 from gpusharing.core.policies.policy import examine
 from gpusharing.findings import validating
-from gpusharing.validating.evaluation import Spec, refusals
 from gpusharing.validating.problems import Path, Problem
 
 Labels = Mapping[str, str]
+Spec = Mapping[str, Any]
 
+_VARIABLES: Final = ("object", "namespaceObject", "request", "variables")
 _REQUEST: Final = {"operation": "CREATE", "resource": {"resource": "none of a probe"}}
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _REMEDIES: Final = {
@@ -58,7 +61,7 @@ class Guards:
             # Nobody knows whose tenant the namespace is: only what every tenant is refused.
             spec = _without_tenants(spec)
         about = {"metadata": {"name": namespace or "", "labels": labels or {}}}
-        for message in refusals(spec, {"object": value, "namespaceObject": about, "request": _REQUEST}):
+        for message in _evaluated(spec, {"object": value, "namespaceObject": about, "request": _REQUEST}):
             yield Problem(validating.REFUSED_BY_GUARD, path, message, _REMEDIES[guard], guard=guard)
 
 
@@ -83,6 +86,40 @@ def _without_tenants(spec: Spec) -> Spec:
             {**one, "expression": EMPTY} if one["name"] == GENERATED.tenants else one for one in spec["variables"]
         ],
     }
+
+
+def _evaluated(spec: Spec, values: Mapping[str, Any]) -> Iterator[str]:
+    """The messages of the validations that fail."""
+    variables: dict[str, Any] = {}
+    given = {**values, "variables": variables}
+    try:
+        if not all(_value(one["expression"], given) is True for one in spec.get("matchConditions") or ()):
+            return
+    except cel.EvaluationError as error:
+        yield from _failed(spec, error)
+        return
+    for one in spec["variables"]:
+        try:
+            variables[one["name"]] = _value(one["expression"], given)
+        except cel.EvaluationError:
+            # The API server evaluates those that are used: who reads it fails.
+            continue
+    for validation in spec["validations"]:
+        try:
+            if _value(validation["expression"], given) is not True:
+                message = validation.get("message") or _value(validation["messageExpression"], given)
+                yield str(message).removesuffix(".")
+        except cel.EvaluationError as error:
+            yield from _failed(spec, error)
+
+
+def _failed(spec: Spec, error: cel.EvaluationError) -> Iterator[str]:
+    if spec["failurePolicy"] == "Fail":
+        yield f"it cannot be evaluated: {error}"
+
+
+def _value(text: str, given: Mapping[str, Any]) -> Any:
+    return expression(text, _VARIABLES).evaluate(given)
 
 
 def labels_of(namespace: Mapping[str, Any]) -> Labels:

@@ -37,7 +37,9 @@ class ClaimController:
                 made.append({"name": entry["name"], "resourceClaimName": await self._made(pod, entry["name"], found)})
         if made:
             await _unless_gone(
-                self._cluster.patch(PODS, pod, {"status": {"resourceClaimStatuses": statuses + made}}, subresource="status")
+                self._cluster.patch(
+                    PODS, pod, {"status": {"resourceClaimStatuses": statuses + made}}, subresource="status"
+                )
             )
 
     async def _made(self, pod: Json, entry: str, template: Json) -> str:

@@ -39,9 +39,7 @@ TAINT_RULES: Final = _kind(_DRA, "DeviceTaintRule", "devicetaintrules")
 POLICIES: Final = _kind(_OURS, "SharingPolicy", "sharingpolicies")
 NODE_SHARINGS: Final = _kind(_OURS, "NodeSharing", "nodesharings")
 CRDS: Final = _kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
-GUARDS: Final = _kind(
-    "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"
-)
+GUARDS: Final = _kind("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
 BINDINGS: Final = _kind(
     "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
 )
@@ -49,9 +47,7 @@ BINDINGS: Final = _kind(
 _TOLD_WITHIN: Final = 10.0
 """Seconds."""
 _FOLLOWED: Final = (NODES, PODS, CLAIMS, TEMPLATES, SLICES, CLASSES, TAINT_RULES, POLICIES, NODE_SHARINGS)
-_APPLIED: Final = {
-    one.kind: one for one in (*_FOLLOWED, NAMESPACES, CRDS, GUARDS, BINDINGS)
-}
+_APPLIED: Final = {one.kind: one for one in (*_FOLLOWED, NAMESPACES, CRDS, GUARDS, BINDINGS)}
 
 
 class Cluster:
@@ -114,9 +110,7 @@ class Cluster:
         metadata = of["metadata"]
         namespace = metadata.get("namespace", "")
         name = metadata["name"]
-        self._put(
-            kind, await self._api.merge_patch(kind, name, patch, namespace=namespace, subresource=subresource)
-        )
+        self._put(kind, await self._api.merge_patch(kind, name, patch, namespace=namespace, subresource=subresource))
 
     async def delete(self, kind: Kind[Any], *objects: Json) -> None:
         for one in objects:
@@ -222,7 +216,11 @@ async def following(kubeconfig: Path, kinds: Sequence[Kind[Any]] = _FOLLOWED) ->
 async def running_beside() -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]]:
     """Begins tasks without end. They end with what is inside, and if one of them fails, so does that."""
     began: list[asyncio.Task[None]] = []
-    async with asyncio.TaskGroup() as tasks:
-        yield lambda work: began.append(tasks.create_task(work))
-        for task in began:
-            task.cancel()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            yield lambda work: began.append(tasks.create_task(work))
+            for task in began:
+                task.cancel()
+    except BaseExceptionGroup as group:
+        # The others were cancelled for it.
+        raise group.exceptions[0] from None

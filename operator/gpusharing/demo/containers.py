@@ -100,9 +100,11 @@ class Container:
 
     async def ended(self) -> str:
         """Waits for it. What it said of its end; empty: nothing."""
-        assert self._process and self._process.stderr  # noqa: S101 (for mypy)
-        said = await self._process.stderr.read()
-        await self._process.wait()
+        process = self._process
+        assert process is not None  # noqa: S101 (for mypy)
+        assert process.stderr is not None  # noqa: S101 (likewise)
+        said = await process.stderr.read()
+        await process.wait()
         return said.decode(errors="replace").strip()
 
     @property

@@ -48,9 +48,10 @@ class Eviction:
     def _users(self, claim: Json) -> Iterator[Json]:
         for user in (claim.get("status") or {}).get("reservedFor") or ():
             pod = self._cluster.get(PODS, user["name"], claim["metadata"]["namespace"])
-            if pod and pod["metadata"]["uid"] == user["uid"] and not pod["metadata"].get("deletionTimestamp"):
-                if not has_ended(pod):
-                    yield pod
+            if pod is None or pod["metadata"]["uid"] != user["uid"]:
+                continue
+            if not pod["metadata"].get("deletionTimestamp") and not has_ended(pod):
+                yield pod
 
 
 def _tolerates(toleration: Json, taint: Json) -> bool:

@@ -1,7 +1,7 @@
 """Leaves nothing behind, however the demo ends, also by `kill -9`.
 
-The guard is a process of its own. It waits for the end of a pipe that only the demo holds. Then it ends the programs that
-the demo has started, of which MPS daemons outlive their agents on purpose, and removes the demo's directory.
+The guard is a process of its own. It waits for the end of a pipe that only the demo holds. Then it ends the programs
+that the demo has started, of which MPS daemons outlive their agents on purpose, and removes the demo's directory.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _PATIENCE: Final = 10.0
 @contextlib.contextmanager
 def guarded_directory() -> Iterator[Path]:
     """A new directory. Its name is short: sockets of agents below it have at most 107 bytes."""
-    directory = Path(tempfile.mkdtemp(prefix="gpus-", dir="/tmp")).resolve()  # noqa: S108
+    directory = Path(tempfile.mkdtemp(prefix="gpus-", dir="/tmp")).resolve()
     os.environ[MARK] = str(directory)
     # Ctrl-C ends all of a terminal's programs, and the guard has work to do then.
     with subprocess.Popen(
@@ -45,9 +45,8 @@ def programs_of(directory: Path) -> list[int]:
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             # It may be gone by now, or be of somebody else.
             with contextlib.suppress(OSError):
-                if (entry / "exe").readlink().is_relative_to(directory):
-                    found.append(int(entry.name))
-                elif mark in (entry / "environ").read_bytes().split(b"\0"):
+                is_there = (entry / "exe").readlink().is_relative_to(directory)
+                if is_there or mark in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
     return found
 

@@ -100,7 +100,9 @@ class Kubelet:
             statuses = pod["status"].get("containerStatuses") or ()
             told = self._resources_status(pod)
             if any(one.get("allocatedResourcesStatus") != told for one in statuses):
-                await self._write(pod, containerStatuses=[{**one, "allocatedResourcesStatus": told} for one in statuses])
+                await self._write(
+                    pod, containerStatuses=[{**one, "allocatedResourcesStatus": told} for one in statuses]
+                )
 
     def _resources_status(self, pod: Json) -> list[Json]:
         found = []
@@ -146,7 +148,11 @@ class Kubelet:
                         devices[entry] = await dra.prepare(self._endpoint, claim)
                 return {
                     one["name"]: edits_of(
-                        [device for asked in (one.get("resources") or {}).get("claims") or () for device in devices[asked["name"]]],
+                        [
+                            device
+                            for asked in (one.get("resources") or {}).get("claims") or ()
+                            for device in devices[asked["name"]]
+                        ],
                         self._cdi,
                     )
                     for one in pod["spec"]["containers"]
@@ -172,9 +178,7 @@ class Kubelet:
         states: dict[str, Json] = {}
         self._running[uid] = []
         for one in pod["spec"]["containers"]:
-            container = Container(
-                self._node, self._containers / uid / one["name"], is_isolated=self._is_isolated
-            )
+            container = Container(self._node, self._containers / uid / one["name"], is_isolated=self._is_isolated)
             self._running[uid].append(container)
             try:
                 await container.start(_options(one), edits[one["name"]])
@@ -211,9 +215,7 @@ class Kubelet:
 
     def _claims(self, pod: Json) -> list[tuple[str, Json]]:
         """As the pod calls them."""
-        made = {
-            one["name"]: one.get("resourceClaimName") for one in (pod["status"].get("resourceClaimStatuses") or ())
-        }
+        made = {one["name"]: one.get("resourceClaimName") for one in (pod["status"].get("resourceClaimStatuses") or ())}
         found = []
         for entry in pod["spec"].get("resourceClaims") or ():
             name = entry.get("resourceClaimName") or made.get(entry["name"])
@@ -246,7 +248,12 @@ class Kubelet:
             }
             for one in pod["spec"]["containers"]
         ]
-        await self._write(known, phase=_phase(states), containerStatuses=containers, startTime=known["status"].get("startTime") or now())
+        await self._write(
+            known,
+            phase=_phase(states),
+            containerStatuses=containers,
+            startTime=known["status"].get("startTime") or now(),
+        )
 
     async def _write(self, pod: Json, **status: Any) -> None:
         is_ready = status.get("phase", pod["status"].get("phase")) == "Running"

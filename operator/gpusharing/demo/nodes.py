@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusharing.demo import programs
-from gpusharing.demo.cluster import NODES, Cluster
+from gpusharing.demo.cluster import Cluster
 from gpusharing.demo.kubelet import Kubelet
 from gpusharing.demo.programs import Program
 from gpusharing.sim import node as sim
@@ -31,9 +31,7 @@ class DemoNode:
         self.agent.start()
 
 
-def make(
-    name: str, gpus: str, directory: Path, kubeconfig: Path, cluster: Cluster, *, is_isolated: bool
-) -> DemoNode:
+def make(name: str, gpus: str, directory: Path, kubeconfig: Path, cluster: Cluster, *, is_isolated: bool) -> DemoNode:
     """Nothing of it runs yet. `kubeconfig`: its agent's."""
     node = sim.create(directory / "gpus", gpus, seed=name)
     listen = programs.free_address()

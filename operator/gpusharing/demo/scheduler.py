@@ -5,7 +5,7 @@ What other plugins of the scheduler look at, such as CPU and affinity between po
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from gpusharing.api.dra import DeviceClass
 from gpusharing.core.allocate.extended_resources import ExtendedResources, NotProvidedError

@@ -68,9 +68,7 @@ def _beside(left: Sequence[Text], right: Sequence[Text], height: int) -> Iterato
         yield line
 
 
-def _wrapped(
-    text: str, style: str, width: int, first: tuple[str, str], others: tuple[str, str]
-) -> Iterator[Text]:
+def _wrapped(text: str, style: str, width: int, first: tuple[str, str], others: tuple[str, str]) -> Iterator[Text]:
     """`first` and `others` stand before the first line and before the others."""
     parts = textwrap.wrap(printable(text), width - len(first[0]), break_on_hyphens=False) or [""]
     for number, part in enumerate(parts):

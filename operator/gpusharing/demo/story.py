@@ -1,4 +1,4 @@
-"""The story: what a platform team and its tenants do, and what comes of it. Each sentence is asserted before it is told."""
+"""The story: what a platform team and its tenants do, and what comes of it. What is told was asserted before."""
 
 import asyncio
 import subprocess
@@ -10,7 +10,7 @@ import yaml
 
 from gpusharing.api import names
 from gpusharing.core.text import counted
-from gpusharing.demo.cluster import CLAIMS, NAMESPACES, NODE_SHARINGS, PODS, POLICIES, SLICES, TEMPLATES, Json
+from gpusharing.demo.cluster import CLAIMS, PODS, POLICIES, SLICES, Json
 from gpusharing.demo.manifests import MIG_PROFILE, namespace, pod, policy, template
 from gpusharing.demo.nodes import GPUS
 from gpusharing.demo.picture import fleet, world_of
@@ -36,9 +36,7 @@ class Story:
         self._narrator = narrator
         self._stage: Stage = narrator.stage
         self._cluster = self._stage.cluster
-        self._modes = {
-            name: offer for name, offer in _OFFERS.items() if self._stage.is_isolated or name != "mps"
-        }
+        self._modes = {name: offer for name, offer in _OFFERS.items() if self._stage.is_isolated or name != "mps"}
         self._found: Mapping[str, Sequence[Any]] = {}
 
     @property
@@ -106,7 +104,9 @@ class Story:
         )
         total = sum(gpu.memory_total for node in self._stage.nodes for gpu in node.gpus.gpus()) // 1024**3
         used = 2 * (_NOTEBOOKS - 1)
-        await tell.say(f"{_NOTEBOOKS - 1} run, and use {used} of {total} GiB. One waits. `gpusharing explain` says why:")
+        await tell.say(
+            f"{_NOTEBOOKS - 1} run, and use {used} of {total} GiB. One waits. `gpusharing explain` says why:"
+        )
         if waits.finding:
             await tell.quote(f"{waits.finding.code} {waits.finding.entry.title}")
         await tell.end()
@@ -152,7 +152,7 @@ class Story:
         [daemon] = await tell.fact(
             "Node ampere",
             "one MPS daemon serves them",
-            lambda: self._stage.node("ampere").gpus.mps_daemons(),
+            self._stage.node("ampere").gpus.mps_daemons,
             remedy=_AGENTS,
         )
         await tell.say(f"{len(_servers())} run on one GPU, with one MPS daemon (process {daemon.pid}).")
@@ -181,7 +181,9 @@ class Story:
         made = [one for gpu in self._stage.node("hopper").gpus.gpus() for one in gpu.gpu_instances]
         if len(made) != len(_trainings()):
             raise AssertionError(made)
-        await tell.say(f"The agent turned on MIG mode and cut {len(made)} instances. The jobs ran after {tell.took:.1f} s.")
+        await tell.say(
+            f"The agent turned on MIG mode and cut {len(made)} instances. The jobs ran after {tell.took:.1f} s."
+        )
         await tell.say("Each has its own memory and its own compute units: nobody disturbs it.")
         await tell.end()
 
@@ -234,14 +236,12 @@ class Story:
         await tell.begin("The first L4 falls off the bus.")
         ada.gpus.inject(GpuLost(gpu=lost))
         told = await tell.fact(
-            "Node ada", "its pods are told that their GPU is ill", lambda: self._ill_pods(RESEARCH), remedy=_AGENTS
+            "Node ada", "the status of its pods says that their GPU is unhealthy", lambda: self._ill_pods(RESEARCH), remedy=_AGENTS
         )
         message = next(iter(told.values()))
         await tell.say(f"After {tell.took:.1f} s, {counted(len(told), 'pod')} have it in their status:")
         await tell.quote(message)
-        await tell.fact(
-            "Node ada", "the lost GPU has a taint", lambda: self._tainted(), remedy=_AGENTS
-        )
+        await tell.fact("Node ada", "the lost GPU has a taint", self._tainted, remedy=_AGENTS)
         await self._start(RESEARCH, "share", "notebook-8", memory="2G", utilization=8, node="ada")
         await self._are_running(RESEARCH, "notebook-8", 1)
         await tell.say("A new notebook gets the other L4.")
@@ -249,7 +249,7 @@ class Story:
 
     async def a_change_is_planned(self) -> None:
         tell = self._narrator
-        await tell.begin("The team wants to offer no time-slicing any more. What would that do?")
+        await tell.begin("Nobody should get a time-slice any more. What would that do?")
         offers = {name: offer for name, offer in self._modes.items() if name != "timeSlicing"}
         changed = policy("all-modes", offers=offers, rollout={"disruption": "Evict"})
         answer = await asyncio.to_thread(self._plan, changed)
@@ -259,7 +259,9 @@ class Story:
 
     async def everything_goes_back(self) -> None:
         tell = self._narrator
-        await tell.begin("Everything goes back: pods and policies are deleted, and the node with the lost GPU is rebooted.")
+        await tell.begin(
+            "Everything goes back: pods and policies are deleted, and the node with the lost GPU is rebooted."
+        )
         for name in (RESEARCH, SERVING):
             await self._end_all(name)
         await self._cluster.delete(POLICIES, *self._cluster.all(POLICIES))
@@ -304,12 +306,14 @@ class Story:
         )
 
     async def _end_all(self, namespace: str) -> None:
-        names = [one["metadata"]["name"] for one in self._cluster.all(PODS) if one["metadata"]["namespace"] == namespace]
+        names = [
+            one["metadata"]["name"] for one in self._cluster.all(PODS) if one["metadata"]["namespace"] == namespace
+        ]
         await self._delete(namespace, *names)
 
     def _left(self, namespace: str, names: Sequence[str]) -> list[str]:
         return [
-            f"{one['kind'] if 'kind' in one else 'object'} {one['metadata']['name']}"
+            f"{kind.kind} {one['metadata']['name']}"
             for kind in (PODS, CLAIMS)
             for one in self._cluster.all(kind)
             if one["metadata"]["namespace"] == namespace and one["metadata"]["name"].startswith(tuple(names))

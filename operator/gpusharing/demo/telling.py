@@ -74,7 +74,7 @@ class Narrator:
         def looked() -> T | None:
             if ended := self.stage.ended_program():
                 raise StoryError(
-                    f"{ended.name}: it has ended ({ended.last_words()}). Start the demo again, and report it if that repeats."
+                    f"The {ended.name} has ended ({ended.last_words()}). Start the demo again; report it if it repeats."
                 )
             return check()
 

@@ -51,7 +51,10 @@ def story(steps: Sequence[Step], width: int) -> list[Text]:
 
 
 def _picture(fleet: Fleet | None, width: int) -> Sequence[Text]:
-    return drawn(fleet, GPU, Screen(width, has_colours=True)) if fleet else ()
+    found = drawn(fleet, GPU, Screen(width, has_colours=True)) if fleet else []
+    for line in found:
+        line.truncate(width)
+    return found
 
 
 def _last(told: list[Text], count: int) -> list[Text]:

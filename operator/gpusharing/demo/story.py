@@ -321,6 +321,7 @@ class Story:
 
     def _plan(self, changed: Json) -> str:
         command = [sys.executable, "-m", "gpusharing", "plan", "-f", "-", "--kubeconfig", str(self._stage.kubeconfig)]
+        command += ["--full-menus", "2"]
         done = subprocess.run(command, input=yaml.safe_dump(changed), capture_output=True, text=True, check=False)
         if done.returncode:
             raise AssertionError(done.stderr)

@@ -1,0 +1,145 @@
+"""Who manages which fields: metadata.managedFields, kept at each write, and server-side apply, which goes by them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from gpusharing.demo.apiserver import fields
+from gpusharing.demo.apiserver.errors import StatusError
+from gpusharing.demo.apiserver.fields import Paths
+from gpusharing.demo.apiserver.kinds import Schema
+
+Json = dict[str, Any]
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+# Nobody manages what the API server itself writes.
+_UNMANAGED: Final = frozenset(
+    {"f:name", "f:namespace", "f:creationTimestamp", "f:selfLink", "f:uid", "f:generation", "f:managedFields",
+     "f:resourceVersion", "f:deletionTimestamp", "f:deletionGracePeriodSeconds"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    name: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        return f'"{self.name}"' + (f' with subresource "{self.subresource}"' if self.subresource else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    time: str
+    paths: Paths
+
+
+Managers: TypeAlias = dict[Manager, Managed]
+
+
+def read(value: Mapping[str, Any]) -> Managers:
+    return {
+        Manager(
+            one.get("manager", ""), one.get("operation", ""), one.get("apiVersion", ""), one.get("subresource", "")
+        ): Managed(one.get("time", ""), frozenset(fields.from_fields_v1(one.get("fieldsV1") or {})))
+        for one in value["metadata"].get("managedFields") or ()
+    }
+
+
+def written(value: Json, managers: Managers) -> Json:
+    """The object with these managers."""
+    entries = [
+        {
+            "manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version,
+            "time": managed.time, "fieldsType": "FieldsV1", "fieldsV1": fields.as_fields_v1(managed.paths),
+            **({"subresource": manager.subresource} if manager.subresource else {}),
+        }
+        for manager, managed in sorted(managers.items(), key=_order)
+        if managed.paths
+    ]  # fmt: skip
+    metadata = {name: part for name, part in value["metadata"].items() if name != "managedFields"}
+    return {**value, "metadata": metadata | ({"managedFields": entries} if entries else {})}
+
+
+def _order(entry: tuple[Manager, Managed]) -> tuple[bool, str, str]:
+    """Those that apply come first, then by time."""
+    manager, managed = entry
+    return manager.operation != APPLY, managed.time, manager.name
+
+
+def updated(schema: Schema, before: Json | None, after: Json, manager: Manager, now: str) -> Json:
+    """What an ordinary write makes: who changes a field manages it, and nobody else does any more."""
+    managers = read(after)
+    before = before or {"metadata": {}}
+    changed, removed = _without_unmanaged(fields.difference(schema, before, after))
+    for other, managed in list(managers.items()):
+        if other != manager:
+            managers[other] = replace(managed, paths=managed.paths - changed - removed)
+    mine = managers.get(manager, Managed(now, frozenset()))
+    paths = (mine.paths | changed) - removed
+    if changed or paths != mine.paths:
+        managers[manager] = Managed(now, paths)
+    return written(after, managers)
+
+
+def applied(
+    schema: Schema, before: Json | None, config: Json, manager: Manager, now: str, *, force: bool
+) -> Json:
+    """What an apply makes of an object. Raises StatusError (409) for fields of others."""
+    live = before or {"metadata": {}}
+    managers = read(live)
+    config = {**config, "metadata": {k: v for k, v in config["metadata"].items() if k != "managedFields"}}
+    wanted = _manageable(fields.paths_of(schema, config))
+    last = managers.get(manager)
+    after = fields.merged(schema, live, config)
+    others = {one: managed for one, managed in managers.items() if one != manager}
+    changed = _without_unmanaged(fields.difference(schema, live, after)).changed
+    conflicts = {one: found for one, managed in others.items() if (found := managed.paths & changed)}
+    if conflicts and not force:
+        raise _conflict(conflicts)
+    for one, found in conflicts.items():
+        others[one] = replace(others[one], paths=others[one].paths - found)
+    if last is not None:
+        kept = fields.prefixes(wanted).union(*(fields.prefixes(managed.paths) for managed in others.values()))
+        after = fields.without(schema, after, fields.prefixes(last.paths) - kept)
+    is_same = last is not None and last.paths == wanted
+    others[manager] = last if is_same and last else Managed(now, wanted)
+    return written(after, others)
+
+
+def _without_unmanaged(found: fields.Difference) -> fields.Difference:
+    return fields.Difference(_manageable(found.changed), _manageable(found.removed))
+
+
+def _manageable(paths: Paths) -> Paths:
+    return frozenset(
+        path
+        for path in paths
+        if path[0] not in {"f:apiVersion", "f:kind"}
+        and path != ("f:metadata",)
+        and not (path[0] == "f:metadata" and path[1] in _UNMANAGED)
+    )
+
+
+def _conflict(conflicts: Mapping[Manager, Paths]) -> StatusError:
+    causes = []
+    texts = []
+    for manager, paths in sorted(conflicts.items(), key=lambda one: one[0].name):
+        how = f'conflict with "{manager.name}"'
+        if manager.subresource:
+            how += f' with subresource "{manager.subresource}"'
+        if manager.operation == UPDATE:
+            how += f" using {manager.api_version}"
+        shown = [fields.shown(path) for path in sorted(paths)]
+        causes += [{"reason": "FieldManagerConflict", "message": how, "field": one} for one in shown]
+        texts.append(f"{how}: {shown[0]}" if len(shown) == 1 else f"{how}:\n- " + "\n- ".join(shown))
+    count = sum(len(paths) for paths in conflicts.values())
+    noun = "conflict" if count == 1 else "conflicts"
+    message = f"Apply failed with {count} {noun}: " + (
+        texts[0] if len(texts) == 1 else "conflicts" + json.dumps(texts)
+    )
+    return StatusError(409, message, details={"causes": causes})

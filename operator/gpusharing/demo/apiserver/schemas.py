@@ -1,0 +1,56 @@
+"""What a schema makes of an object before it is checked: unknown fields go, and defaults come."""
+
+from copy import deepcopy
+from typing import Any, Final
+
+from gpusharing.demo.apiserver.kinds import Schema, followed, items_of, part_of
+
+_KEEPS_ALL: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+def pruned(schema: Schema, value: Any, path: str = "") -> tuple[Any, list[str]]:
+    """The value without fields that are not in the schema, and the paths of these. Nulls stand for absent fields."""
+    unknown: list[str] = []
+    return _pruned(schema, value, path, unknown), unknown
+
+
+def _pruned(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, list):
+        below = items_of(schema)
+        return [_pruned(below, item, f"{path}[{number}]", unknown) for number, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    is_open = schema.get(_KEEPS_ALL) or ("properties" not in schema and "additionalProperties" not in schema)
+    kept: dict[str, Any] = {}
+    for name, part in value.items():
+        below = part_of(schema, name)
+        where = f"{path}.{name}" if path else name
+        if below is None:
+            if is_open or schema.get("additionalProperties") is True:
+                kept[name] = part
+            else:
+                unknown.append(where)
+        elif part is None and not below.get("nullable") and "default" not in below and "type" in below:
+            continue
+        else:
+            kept[name] = _pruned(followed(below), part, where, unknown)
+    return kept
+
+
+def with_defaults(schema: Schema, value: Any) -> Any:
+    """Of a CRD's schema."""
+    if isinstance(value, list):
+        below = items_of(schema)
+        return [with_defaults(below, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    filled = dict(value)
+    for name, part in schema.get("properties", {}).items():
+        if "default" in part and (name not in filled or (filled[name] is None and not part.get("nullable"))):
+            filled[name] = deepcopy(part["default"])
+    for name, item in filled.items():
+        below = part_of(schema, name)
+        # The metadata is of Kubernetes' own making: what its schema says of defaults are zero values of Go.
+        if below is not None and "x-kubernetes-group-version-kind" not in below and name != "metadata":
+            filled[name] = with_defaults(below, item)
+    return filled

@@ -1,0 +1,251 @@
+"""Whether a custom resource is as its CRD says, in the words of kube-apiserver."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from gpusharing import cel
+from gpusharing.cel.expressions import expression
+from gpusharing.cel.values import durations, timestamps
+from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
+from gpusharing.demo.apiserver.fields import element_of
+from gpusharing.demo.apiserver.kinds import Schema, items_of, part_of
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "object": (dict,), "array": (list,), "string": (str,), "integer": (int,), "number": (int, float),
+    "boolean": (bool,),
+}  # fmt: skip
+_ABSENT: Final = object()
+# After these, rules are not looked at: they could meet values of other types than they expect.
+_BLOCKING: Final = frozenset({"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
+_NOT_CHECKED: Final = Cause(
+    "<nil>",
+    "FieldValueInvalid",
+    'Invalid value: "null": some validation rules were not checked because the object was invalid; correct the '
+    "existing errors to complete validation",
+)
+
+
+def causes(schema: Schema, value: Any, before: Any = None) -> list[Cause]:
+    """All that is wrong. `before`: the object that it replaces."""
+    found = list(_structure(schema, value, ""))
+    if any(cause.reason in _BLOCKING for cause in found):
+        return [*found, _NOT_CHECKED] if _has_rules(schema) else found
+    return found + list(_rules(schema, value, _ABSENT if before is None else before, ""))
+
+
+def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    if value is None and schema.get("nullable"):
+        return
+    if wrong := _type_problem(schema, value, path):
+        yield wrong
+        return
+    yield from _of_any_type(schema, value, path)
+    if isinstance(value, dict):
+        yield from _of_object(schema, value, path)
+    elif isinstance(value, list):
+        yield from _of_list(schema, value, path)
+    elif isinstance(value, str):
+        yield from _of_text(schema, value, path)
+    elif not isinstance(value, bool) and value is not None:
+        yield from _of_number(schema, value, path)
+
+
+def _type_problem(schema: Schema, value: Any, path: str) -> Cause | None:
+    kind = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string"):
+        names, fits = ("integer,string"), isinstance(value, int | str) and not isinstance(value, bool)
+    elif kind is None:
+        return None
+    else:
+        is_whole = isinstance(value, float) and kind == "integer" and value.is_integer()
+        fits = is_whole or (isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool)))
+        names = kind
+    if fits:
+        return None
+    is_now = _type_name(value)
+    message = f'Invalid value: "{is_now}": {path} in body must be of type {names}: "{is_now}"'
+    return Cause(path, "FieldValueTypeInvalid", message)
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    for name in ("boolean", "object", "array", "string", "integer", "number"):
+        if isinstance(value, _TYPES[name]):
+            return name
+    raise TypeError(value)
+
+
+def _of_any_type(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    if "enum" in schema and value not in schema["enum"]:
+        known = ", ".join(_quoted(one if isinstance(one, str) else json.dumps(one)) for one in schema["enum"])
+        yield Cause(path, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {known}")
+    for part in schema.get("allOf") or ():
+        yield from _structure(part, value, path)
+    for word in ("anyOf", "oneOf"):
+        parts = schema.get(word)
+        if parts and not any(not list(_structure(part, value, path)) for part in parts):
+            yield invalid_value(path, '""', f'"{path}" must validate at least one schema ({word})')
+    if "not" in schema and not list(_structure(schema["not"], value, path)):
+        yield invalid_value(path, '""', f'"{path}" must not validate the schema (not)')
+
+
+def _of_object(schema: Schema, value: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    for name in schema.get("required") or ():
+        if name not in value:
+            yield required(_below(path, name))
+    yield from _size(schema, "Properties", len(value), "properties", path, "")
+    for name, item in value.items():
+        below = part_of(schema, name)
+        if below is not None and not (name == "metadata" and not path):
+            yield from _structure(below, item, _below(path, name))
+
+
+def _of_list(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
+    yield from _size(schema, "Items", len(value), "items", path, str(len(value)))
+    below = items_of(schema)
+    seen = set()
+    for number, item in enumerate(value):
+        where = f"{path}[{number}]"
+        yield from _structure(below, item, where)
+        element = element_of(schema, item)
+        if element in seen:
+            shown = element.partition(":")[2]  # type: ignore[union-attr]
+            yield Cause(where, "FieldValueDuplicate", f"Duplicate value: {shown}")
+        elif element is not None:
+            seen.add(element)
+
+
+def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
+    yield from _size(schema, "Length", len(value), "chars long", path, _quoted(value))
+    pattern = schema.get("pattern")
+    if pattern and not _compiled(pattern).search(value):
+        yield invalid_value(path, _quoted(value), f"{path} in body should match '{pattern}'")
+    name = schema.get("format")
+    if name in _FORMATS and not _FORMATS[name](value):
+        yield invalid_value(path, _quoted(value), f'{path} in body must be of type {name}: "{value}"')
+
+
+def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and value < low:
+        yield invalid_value(path, str(value), f"{path} in body should be greater than or equal to {low}")
+    if high is not None and value > high:
+        yield invalid_value(path, str(value), f"{path} in body should be less than or equal to {high}")
+
+
+def _size(schema: Schema, suffix: str, size: int, what: str, path: str, shown: str) -> Iterator[Cause]:
+    low, high = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
+    if low is not None and size < low:
+        yield invalid_value(path, shown or str(size), f"{path} in body should {_BE[suffix]} at least {low} {what}")
+    if high is None or size <= high:
+        return
+    if suffix == "Length":
+        message = f"Too long: may not be more than {high} byte{'' if high == 1 else 's'}"
+        yield Cause(path, "FieldValueTooLong", message)
+    else:
+        message = f"Too many: {size}: must have at most {high} item{'' if high == 1 else 's'}"
+        yield Cause(path, "FieldValueTooMany", message)
+
+
+_BE: Final = {"Length": "be", "Items": "have", "Properties": "have"}
+
+
+def _rules(schema: Schema, value: Any, before: Any, path: str) -> Iterator[Cause]:
+    """`before`: the value that this one replaces, or _ABSENT."""
+    if value is None:
+        return
+    for rule in schema.get("x-kubernetes-validations") or ():
+        yield from _rule(schema, rule, value, before, path)
+    if isinstance(value, dict):
+        for name, item in value.items():
+            below = part_of(schema, name)
+            if below is not None and not (name == "metadata" and not path):
+                old = before.get(name, _ABSENT) if isinstance(before, dict) else _ABSENT
+                yield from _rules(below, item, old, _below(path, name))
+    elif isinstance(value, list):
+        below = items_of(schema)
+        # Items of other lists have no identity: none is known to replace another.
+        old_items = {element_of(schema, one): one for one in before} if isinstance(before, list) else {}
+        for number, item in enumerate(value):
+            element = element_of(schema, item)
+            old = old_items.get(element, _ABSENT) if element is not None else _ABSENT
+            yield from _rules(below, item, old, f"{path}[{number}]")
+
+
+def _rule(schema: Schema, rule: Mapping[str, Any], value: Any, before: Any, path: str) -> Iterator[Cause]:
+    text: str = rule["rule"]
+    compares = "oldSelf" in text
+    if compares and before is _ABSENT:
+        return
+    values = {"self": value} | ({"oldSelf": before} if compares else {})
+    try:
+        if expression(text, tuple(values)).evaluate(values) is True:
+            return
+        message = _message(rule, values)
+    except cel.EvaluationError as error:
+        yield invalid_value(path, f'"{schema.get("type", "")}"', f"{error} evaluating rule: {_default(rule)}")
+        return
+    where = path + rule["fieldPath"] if "fieldPath" in rule else path
+    where = where.removeprefix(".") or "<nil>"
+    match rule.get("reason"):
+        case "FieldValueForbidden":
+            yield Cause(where, "FieldValueForbidden", f"Forbidden: {message}")
+        case "FieldValueRequired":
+            yield required(where, message)
+        case "FieldValueDuplicate":
+            yield Cause(where, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
+        case _:
+            shown = "" if isinstance(value, dict | list) else f" {_shown(value)}:"
+            yield Cause(where, "FieldValueInvalid", f"Invalid value:{shown} {message}")
+
+
+def _message(rule: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    if "messageExpression" in rule:
+        try:
+            return str(expression(rule["messageExpression"], tuple(values)).evaluate(values))
+        except cel.EvaluationError:
+            pass
+    return rule.get("message") or f"failed rule: {_default(rule)}"
+
+
+def _default(rule: Mapping[str, Any]) -> str:
+    return str(rule.get("message") or rule["rule"]).strip()
+
+
+def _has_rules(schema: Schema) -> bool:
+    return "x-kubernetes-validations" in json.dumps(schema)
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+@lru_cache(256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
+
+
+def _parses(parse: Any) -> Any:
+    def test(value: str) -> bool:
+        try:
+            parse(value)
+        except (cel.CelError, ValueError):
+            return False
+        return True
+
+    return test
+
+
+_FORMATS: Final = {"date-time": _parses(timestamps.parse), "duration": _parses(durations.parse)}

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from gpusharing.api import crd
 from gpusharing.core.cluster.guards import in_use
 from gpusharing.demo import nodes, programs
+from gpusharing.demo.apiserver import EmbeddedApiServer
 from gpusharing.demo.claims import ClaimController
 from gpusharing.demo.cluster import CRDS, Cluster, Json, following, running_beside
 from gpusharing.demo.eviction import Eviction
@@ -21,18 +22,6 @@ NAMESPACE: Final = "gpusharing-system"
 MINOR: Final = 37
 """Of the Kubernetes that is played."""
 _ESTABLISHED_WITHIN: Final = 30.0
-
-
-class Server(Protocol):
-    """The API server, real or embedded."""
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Of an administrator, with a token."""
-
-    async def agent_kubeconfig(self, node: str) -> Path: ...
-
-    async def operator_kubeconfig(self) -> Path: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +42,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(directory: Path, server: Server, *, is_isolated: bool) -> AsyncIterator[Stage]:
+async def stage(directory: Path, server: EmbeddedApiServer, *, is_isolated: bool) -> AsyncIterator[Stage]:
     """Nobody is waited for: the story sees who comes when."""
     await install(server.kubeconfig)
     async with AsyncExitStack() as stack:
@@ -61,13 +50,13 @@ async def stage(directory: Path, server: Server, *, is_isolated: bool) -> AsyncI
         begin = await stack.enter_async_context(running_beside())
         for part in (ClaimController(cluster), Scheduler(cluster, minor=MINOR), Eviction(cluster)):
             begin(part.run())
-        operator = programs.operator(await server.operator_kubeconfig(), directory)
+        operator = programs.operator(_kubeconfig(server, "gpusharing-operator"), directory)
         stack.push_async_callback(operator.stop)
         operator.start()
         made = []
         for name, gpus in nodes.GPUS.items():
             await cluster.apply(nodes.as_object(name))
-            kubeconfig = await server.agent_kubeconfig(name)
+            kubeconfig = _kubeconfig(server, "gpusharing-agent", node=name)
             node = nodes.make(name, gpus, directory / name, kubeconfig, cluster, is_isolated=is_isolated)
             stack.push_async_callback(node.agent.stop)
             node.agent.start()
@@ -81,6 +70,17 @@ async def stage(directory: Path, server: Server, *, is_isolated: bool) -> AsyncI
             nodes=made,
             is_isolated=is_isolated,
         )
+
+
+def _kubeconfig(server: EmbeddedApiServer, account: str, *, node: str = "") -> Path:
+    """As a pod of the ServiceAccount has it, on this node."""
+    return server.add_user(
+        f"system:serviceaccount:{NAMESPACE}:{account}",
+        "system:serviceaccounts",
+        f"system:serviceaccounts:{NAMESPACE}",
+        "system:authenticated",
+        extra={"authentication.kubernetes.io/node-name": (node,)} if node else None,
+    )
 
 
 async def install(kubeconfig: Path) -> None:

@@ -102,7 +102,7 @@ class Story:
             lambda: next(iter(fleet(world_of(self._cluster, minor=MINOR), Usage()).waiting), None),
             remedy="Look at its conditions.",
         )
-        total = sum(gpu.memory_total for node in self._stage.nodes for gpu in node.gpus.gpus()) // 1024**3
+        total = sum(gpu.memory for node in self._stage.nodes for gpu in node.gpus.gpus()) // 1024**3
         used = 2 * (_NOTEBOOKS - 1)
         await tell.say(
             f"{_NOTEBOOKS - 1} run, and use {used} of {total} GiB. One waits. `gpusharing explain` says why:"
@@ -114,7 +114,7 @@ class Story:
     async def a_policy_is_applied(self) -> None:
         tell = self._narrator
         await self._end_all(RESEARCH)
-        await tell.begin(f"The notebooks end, and a policy offers each GPU in {_WORDS[len(self._modes)]} modes.")
+        await tell.begin(f"The notebooks end, and one policy offers the GPUs in {_WORDS[len(self._modes)]} modes.")
         made = policy("all-modes", offers=self._modes)
         before = len(self._devices())
         await self._cluster.apply(made)
@@ -127,6 +127,7 @@ class Story:
             f"It is in force after {took:.1f} s: {len(self._devices())} devices in place of {before}, "
             f"for up to {clients} clients."
         )
+        await tell.say("Only the H100s have MIG as well: L4s do not know it, and A100s would have to be reset for it.")
         if not self._stage.is_isolated:
             await tell.say("MPS is left out: this system gives no user namespaces, which its daemons need here.")
         await tell.end()
@@ -355,16 +356,22 @@ class Story:
         """All modes on idle GPUs."""
         wanted = {names.Sharing.TIME_SLICING, names.Sharing.EXCLUSIVE, names.Sharing.MIG}
 
-        def offered() -> bool:
+        def missing() -> list[str]:
             found = {(one[0], names.sharing_of_device(one[1])) for one in self._devices()}
-            return all(
-                (each.name, mode) in found
+            return [
+                f"{mode} on {each.name}"
                 for each in self._stage.nodes
-                for mode in wanted - ({names.Sharing.MIG} if each.name == "ada" else set())
-                if node in {"", each.name}
-            )
+                for mode in wanted - ({names.Sharing.MIG} if each.name != "hopper" else set())
+                if node in {"", each.name} and (each.name, mode) not in found
+            ]
 
-        await self._narrator.fact("ResourceSlices", "all modes are published", offered, remedy=_AGENTS)
+        await self._narrator.fact(
+            "ResourceSlices",
+            "all modes are published",
+            lambda: not missing(),
+            remedy=_AGENTS,
+            otherwise=lambda: f"missing: {', '.join(missing())}",
+        )
 
     def _pods(self, namespace: str, prefix: str) -> list[dict[str, Any]]:
         return [

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -44,6 +44,7 @@ BINDINGS: Final = _kind(
     "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
 )
 
+_LOOK_EVERY: Final = 0.1
 _TOLD_WITHIN: Final = 10.0
 """Seconds."""
 _FOLLOWED: Final = (NODES, PODS, CLAIMS, TEMPLATES, SLICES, CLASSES, TAINT_RULES, POLICIES, NODE_SHARINGS)
@@ -73,7 +74,7 @@ class Cluster:
     def claims(self) -> Mapping[Key, dict[str, Any]]:
         return self._objects[CLAIMS.kind]
 
-    def has_changed(self) -> Awaitable[Any]:
+    def has_changed(self) -> asyncio.Future[Any]:
         """Ends when anything is not any more as it was at the call."""
         return asyncio.ensure_future(self._changed.wait())
 
@@ -82,8 +83,7 @@ class Cluster:
         async with asyncio.timeout(within):
             while not (found := fact()):
                 # Also what is no object of the API may be asked for, such as a setting of a GPU.
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.has_changed(), 0.1)
+                await asyncio.wait({self.has_changed()}, timeout=_LOOK_EVERY)
         return found
 
     # ------------------------------------------------------------------------------------------------------- writing

@@ -12,6 +12,7 @@ from gpusharing.api import names
 from gpusharing.demo import dra
 from gpusharing.demo.claims import has_ended
 from gpusharing.demo.cluster import CLAIMS, PODS, Cluster, Json
+from gpusharing.demo.container_status import ContainerStatus, phase
 from gpusharing.demo.containers import Container, ContainerError, Edits, edits_of
 from gpusharing.kube.clock import now
 from gpusharing.kube.transport import ApiError
@@ -20,6 +21,7 @@ from gpusharing.sim.node import SimNode
 
 _AGAIN: Final = 1.0
 """Seconds after which it tries again what failed."""
+_SELDOM: Final = 8.0
 _LOOK_EVERY: Final = 0.2
 _LOST: Final = (OSError, GRPCError, StreamTerminatedError, TimeoutError, AttributeError)
 """What a call meets whose agent ends."""
@@ -48,8 +50,8 @@ class Kubelet:
         self._is_isolated = is_isolated
         self._endpoint: Path | None = None
         self._pods: dict[str, asyncio.Task[None]] = {}
-        self._running: dict[str, list[Container]] = {}
-        """By the uid of the pod."""
+        self._running: dict[str, dict[str, Container]] = {}
+        """By the uid of the pod, and their names."""
         self._health: Mapping[tuple[str, str], tuple[str, str]] = {}
         """Health and message of devices in use, by pool and device."""
 
@@ -93,7 +95,7 @@ class Kubelet:
             await asyncio.sleep(_LOOK_EVERY)
 
     async def _report_health(self) -> None:
-        for uid in self._running:
+        for uid in list(self._running):
             pod = self._pod(uid)
             if pod is None or has_ended(pod):
                 continue
@@ -127,7 +129,7 @@ class Kubelet:
             if edits is not None:
                 await self._run(pod, edits)
         finally:
-            for container in self._running.pop(uid, ()):
+            for container in self._running.pop(uid, {}).values():
                 await container.stop()
         await self._unprepare(prepared)
         if (left := self._pod(uid)) is not None and self._is_to_end(uid):
@@ -172,35 +174,50 @@ class Kubelet:
                 await asyncio.sleep(_AGAIN)
 
     async def _run(self, pod: Json, edits: Mapping[str, Edits]) -> None:
-        """Until its containers have ended, or it is to end."""
+        """Until its containers have ended for good, or it is to end."""
         uid = pod["metadata"]["uid"]
-        started: dict[str, Container] = {}
-        states: dict[str, Json] = {}
-        self._running[uid] = []
-        for one in pod["spec"]["containers"]:
-            container = Container(self._node, self._containers / uid / one["name"], is_isolated=self._is_isolated)
-            self._running[uid].append(container)
-            try:
-                await container.start(_options(one), edits[one["name"]])
-            except ContainerError as error:
-                states[one["name"]] = _terminated(container.exit_code or 1, str(error))
-            else:
-                started[one["name"]] = container
-                states[one["name"]] = {"running": {"startedAt": now()}}
-        await self._report(pod, states)
-        waits = {asyncio.create_task(container.ended()): name for name, container in started.items()}
+        self._running[uid] = {}
+        together = asyncio.create_task(self._run_containers(pod, edits))
         ending = asyncio.create_task(self._until_to_end(uid))
         try:
-            while waits and not ending.done():
-                done, _ = await asyncio.wait({*waits, ending}, return_when=asyncio.FIRST_COMPLETED)
-                for task in done - {ending}:
-                    name = waits.pop(task)  # type: ignore[arg-type]
-                    states[name] = _terminated(started[name].exit_code or 0, task.result() or "")
-                if not ending.done():
-                    await self._report(pod, states)
+            await asyncio.wait({together, ending}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (ending, *waits):
-                task.cancel()
+            together.cancel()
+            ending.cancel()
+        with suppress(asyncio.CancelledError):
+            await together
+
+    async def _run_containers(self, pod: Json, edits: Mapping[str, Edits]) -> None:
+        statuses = {one["name"]: ContainerStatus(one["name"], one["image"]) for one in pod["spec"]["containers"]}
+        async with asyncio.TaskGroup() as tasks:
+            for one in pod["spec"]["containers"]:
+                tasks.create_task(self._run_container(pod, one, edits[one["name"]], statuses))
+
+    async def _run_container(
+        self, pod: Json, spec: Json, edits: Edits, statuses: Mapping[str, ContainerStatus]
+    ) -> None:
+        uid, status = pod["metadata"]["uid"], statuses[spec["name"]]
+        delay = _AGAIN
+        while True:
+            container = Container(self._node, self._containers / uid / spec["name"], is_isolated=self._is_isolated)
+            self._running[uid][spec["name"]] = container
+            try:
+                await container.start(_options(spec), edits)
+                status.runs()
+                await self._report(pod, statuses)
+                said = await container.ended()
+            except ContainerError as error:
+                said = str(error)
+            await container.stop()
+            status.has_ended(container.exit_code or 0, said)
+            if not _starts_again(pod, container.exit_code or 0):
+                await self._report(pod, statuses)
+                return
+            status.waits("CrashLoopBackOff", f"back-off {delay:g}s restarting container {spec['name']}")
+            await self._report(pod, statuses)
+            await asyncio.sleep(delay)
+            status.restarts += 1
+            delay = min(delay * 2, _SELDOM)
 
     async def _until_to_end(self, uid: str) -> None:
         while not self._is_to_end(uid):
@@ -227,31 +244,20 @@ class Kubelet:
     # -------------------------------------------------------------------------------------------------------- statuses
 
     async def _waits(self, pod: Json, reason: str, message: str) -> None:
-        state = {"waiting": {"reason": reason, "message": message}}
-        await self._report(pod, {one["name"]: state for one in pod["spec"]["containers"]})
+        statuses = {one["name"]: ContainerStatus(one["name"], one["image"]) for one in pod["spec"]["containers"]}
+        for one in statuses.values():
+            one.waits(reason, message)
+        await self._report(pod, statuses)
 
-    async def _report(self, pod: Json, states: Mapping[str, Json]) -> None:
+    async def _report(self, pod: Json, statuses: Mapping[str, ContainerStatus]) -> None:
         known = self._pod(pod["metadata"]["uid"])
         if known is None:
             return
-        told = self._resources_status(known)
-        containers = [
-            {
-                "name": one["name"],
-                "image": one["image"],
-                "imageID": "",
-                "restartCount": 0,
-                "ready": "running" in states[one["name"]],
-                "started": "running" in states[one["name"]],
-                "state": states[one["name"]],
-                **({"allocatedResourcesStatus": told} if told else {}),
-            }
-            for one in pod["spec"]["containers"]
-        ]
+        resources = self._resources_status(known)
         await self._write(
             known,
-            phase=_phase(states),
-            containerStatuses=containers,
+            phase=phase(statuses.values()),
+            containerStatuses=[one.as_json(resources) for one in statuses.values()],
             startTime=known["status"].get("startTime") or now(),
         )
 
@@ -276,13 +282,6 @@ def _options(container: Json) -> list[str]:
     return [str(word) for word in words[1:]] if words[:1] == [cuda.PROGRAM] else ["--memory=64M"]
 
 
-def _terminated(code: int, message: str) -> Json:
-    reason = "Completed" if code == 0 else "Error"
-    return {"terminated": {"exitCode": code, "reason": reason, "message": message, "finishedAt": now()}}
-
-
-def _phase(states: Mapping[str, Json]) -> str:
-    ended = [one["terminated"]["exitCode"] for one in states.values() if "terminated" in one]
-    if len(ended) == len(states):
-        return "Failed" if any(ended) else "Succeeded"
-    return "Running" if any("running" in one for one in states.values()) else "Pending"
+def _starts_again(pod: Json, code: int) -> bool:
+    policy = pod["spec"].get("restartPolicy", "Always")
+    return policy == "Always" or (policy == "OnFailure" and code != 0)

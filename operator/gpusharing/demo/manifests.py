@@ -1,6 +1,5 @@
 """The objects of the story, as people write them."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from gpusharing.demo.cluster import Json
@@ -38,15 +37,16 @@ def pod(
     memory: str,
     utilization: int = 0,
     node: str = "",
-    labels: Mapping[str, str] | None = None,
+    once: bool = False,
 ) -> Json:
     """It takes that much memory of its GPU, and keeps so many percent of it busy."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels or {})},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "terminationGracePeriodSeconds": 5,
+            "restartPolicy": "Never" if once else "Always",
             **({"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}),
             "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
             "containers": [

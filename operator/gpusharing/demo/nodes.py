@@ -55,3 +55,14 @@ def make(name: str, gpus: str, directory: Path, kubeconfig: Path, cluster: Clust
 def as_object(name: str) -> dict[str, Any]:
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.present": "true"}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def ready() -> dict[str, Any]:
+    """The status that a kubelet reports."""
+    return {
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+            "capacity": {"pods": "110"},
+            "allocatable": {"pods": "110"},
+        }
+    }

@@ -11,7 +11,7 @@ from gpusharing.core.cluster.guards import in_use
 from gpusharing.demo import nodes, programs
 from gpusharing.demo.apiserver import EmbeddedApiServer
 from gpusharing.demo.claims import ClaimController
-from gpusharing.demo.cluster import CRDS, Cluster, Json, following, running_beside
+from gpusharing.demo.cluster import CRDS, NODES, Cluster, Json, following, running_beside
 from gpusharing.demo.eviction import Eviction
 from gpusharing.demo.nodes import DemoNode
 from gpusharing.demo.programs import Program
@@ -55,7 +55,7 @@ async def stage(directory: Path, server: EmbeddedApiServer, *, is_isolated: bool
         operator.start()
         made = []
         for name, gpus in nodes.GPUS.items():
-            await cluster.apply(nodes.as_object(name))
+            await cluster.patch(NODES, await cluster.create(NODES, nodes.as_object(name)), nodes.ready(), subresource="status")
             kubeconfig = _kubeconfig(server, "gpusharing-agent", node=name)
             node = nodes.make(name, gpus, directory / name, kubeconfig, cluster, is_isolated=is_isolated)
             stack.push_async_callback(node.agent.stop)

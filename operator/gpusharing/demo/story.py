@@ -164,7 +164,7 @@ class Story:
             return
         tell = self._narrator
         await tell.begin("One more server has a claim for 16 GiB, and takes 30.")
-        await self._start(SERVING, "mps-16gi", "greedy", memory="30G", node="ampere")
+        await self._start(SERVING, "mps-16gi", "greedy", memory="30G", node="ampere", once=True)
         ended = await tell.fact(
             f"Pod {SERVING}/greedy", "it fails", lambda: self._error(SERVING, "greedy"), remedy=_AGENTS
         )
@@ -289,10 +289,13 @@ class Story:
     # ----------------------------------------------------------------------------------------------------- what they do
 
     async def _start(
-        self, namespace: str, template: str, *names: str, memory: str, utilization: int = 0, node: str = ""
+        self, namespace: str, template: str, *names: str, memory: str, utilization: int = 0, node: str = "", once: bool = False
     ) -> None:
         await self._cluster.apply(
-            *(pod(one, namespace, template, memory=memory, utilization=utilization, node=node) for one in names)
+            *(
+                pod(one, namespace, template, memory=memory, utilization=utilization, node=node, once=once)
+                for one in names
+            )
         )
 
     async def _delete(self, namespace: str, *names: str) -> None:

@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _show(arguments: argparse.Namespace, directory: Path, *, is_isolated: bool, is_terminal: bool) -> int:
     _end_by_signal()
+    print("The API server, the operator and the agents of three nodes start.\n", flush=True)
     async with (
         EmbeddedApiServer(directory / "api") as server,
         stage(directory, server, is_isolated=is_isolated) as made,

@@ -10,7 +10,7 @@ import yaml
 
 from gpusharing.api import names
 from gpusharing.core.text import counted
-from gpusharing.demo.cluster import CLAIMS, PODS, POLICIES, SLICES, Json
+from gpusharing.demo.cluster import CLAIMS, NODE_SHARINGS, PODS, POLICIES, SLICES, Json
 from gpusharing.demo.manifests import MIG_PROFILE, namespace, pod, policy, template
 from gpusharing.demo.nodes import GPUS
 from gpusharing.demo.picture import fleet, world_of
@@ -19,6 +19,7 @@ from gpusharing.demo.telling import Narrator
 from gpusharing.kube.transport import ApiError
 from gpusharing.occupancy.usage import Usage
 from gpusharing.sim.faults import GpuLost
+from gpusharing.sim.state import Timeslice
 
 RESEARCH, SERVING, LAB = "research", "serving", "lab"
 _NOTEBOOKS: Final = 7
@@ -117,14 +118,15 @@ class Story:
         await tell.begin(f"The notebooks end, and one policy offers the GPUs in {_WORDS[len(self._modes)]} modes.")
         made = policy("all-modes", offers=self._modes)
         before = len(self._devices())
-        await self._cluster.apply(made)
         await tell.quote(_as_yaml(made["spec"]))
+        tell.acts()
+        await self._cluster.apply(made)
         await self._is_ready("all-modes")
-        took = tell.took
         await self._offers_everything()
+        took = tell.took
         clients = self._policy("all-modes")["status"]["clients"]["max"]
         await tell.say(
-            f"It is in force after {took:.1f} s: {len(self._devices())} devices in place of {before}, "
+            f"It is in force after {took}: {len(self._devices())} devices in place of {before}, "
             f"for up to {clients} clients."
         )
         await tell.say("Only the H100s have MIG as well: L4s do not know it, and A100s would have to be reset for it.")
@@ -139,8 +141,9 @@ class Story:
         await self._are_running(RESEARCH, "notebook", _NOTEBOOKS)
         taken = {one["device"] for one in self._allocated(RESEARCH)}
         await tell.say(f"All run, on {counted(len(taken), 'GPU')} in place of {_NOTEBOOKS}.")
-        intervals = {str(gpu.timeslice) for gpu in self._stage.node("ada").gpus.gpus()}
-        await tell.say(f"The driver's time slice is {', '.join(sorted(intervals)).title()}, as the policy wants it.")
+        if any(gpu.timeslice is not Timeslice.SHORT for gpu in self._stage.node("ada").gpus.gpus()):
+            raise AssertionError("time slices are not those of the policy")
+        await tell.say("The driver's time slices are Short, as the policy says.")
         await tell.end()
 
     async def servers_share(self) -> None:
@@ -177,13 +180,14 @@ class Story:
     async def mig_is_cut(self) -> None:
         tell = self._narrator
         await tell.begin(f"Training jobs ask for MIG instances of {MIG_PROFILE}.")
+        tell.acts()
         await self._start(RESEARCH, "instance", *_trainings(), memory="8G", utilization=0, node="hopper")
         await self._are_running(RESEARCH, "training", len(_trainings()))
         made = [one for gpu in self._stage.node("hopper").gpus.gpus() for one in gpu.gpu_instances]
         if len(made) != len(_trainings()):
             raise AssertionError(made)
         await tell.say(
-            f"The agent turned on MIG mode and cut {len(made)} instances. The jobs ran after {tell.took:.1f} s."
+            f"The agent turned on MIG mode and cut {len(made)} instances. The jobs run after {tell.took}."
         )
         await tell.say("Each has its own memory and its own compute units: nobody disturbs it.")
         await tell.end()
@@ -191,6 +195,7 @@ class Story:
     async def mig_is_given_back(self) -> None:
         tell = self._narrator
         await tell.begin("The training jobs end.")
+        tell.acts()
         await self._delete(RESEARCH, *_trainings())
         hopper = self._stage.node("hopper")
         await tell.fact(
@@ -199,13 +204,14 @@ class Story:
             lambda: not any(gpu.gpu_instances for gpu in hopper.gpus.gpus()),
             remedy=_AGENTS,
         )
-        await tell.say(f"After {tell.took:.1f} s the instances are gone, and the GPU is offered in all modes again.")
         await self._offers_everything("hopper")
+        await tell.say(f"After {tell.took} the instances are gone, and the GPU is offered in all modes again.")
         await tell.end()
 
     async def others_are_denied(self) -> None:
         tell = self._narrator
         await tell.begin(f"A second policy reserves the H100s for the team {SERVING}.")
+        tell.acts()
         await self._cluster.apply(
             policy(
                 "for-serving",
@@ -216,7 +222,7 @@ class Story:
             )
         )
         await self._is_ready("for-serving")
-        await tell.say(f"It is in force after {tell.took:.1f} s. A pod of team {LAB} asks for one:")
+        await tell.say(f"It is in force after {tell.took}. Team {LAB} asks for one:")
         refused = template("reserved", LAB, "for-serving-exclusive")
         try:
             await self._cluster.apply(refused)
@@ -233,15 +239,19 @@ class Story:
     async def a_gpu_is_lost(self) -> None:
         tell = self._narrator
         ada = self._stage.node("ada")
-        lost = ada.gpus.gpus()[0].uuid
-        await tell.begin("The first L4 falls off the bus.")
+        lost = self._gpu_of(f"{RESEARCH}/notebook-1")
+        users = [name for name in _notebooks() if self._gpu_of(f"{RESEARCH}/{name}") == lost]
+        await tell.begin("The L4 of notebook-1 falls off the bus.")
+        tell.acts()
         ada.gpus.inject(GpuLost(gpu=lost))
-        told = await tell.fact(
-            "Node ada", "the status of its pods says that their GPU is unhealthy", lambda: self._ill_pods(RESEARCH), remedy=_AGENTS
+        messages = await tell.fact(
+            f"Pods {', '.join(users)}",
+            "their status says that the GPU is unhealthy",
+            lambda: [found[name] for name in users] if (found := self._ill_pods(RESEARCH)).keys() >= {*users} else None,
+            remedy=_AGENTS,
         )
-        message = next(iter(told.values()))
-        await tell.say(f"After {tell.took:.1f} s, {counted(len(told), 'pod')} have it in their status:")
-        await tell.quote(message)
+        await tell.say(f"After {tell.took} the status of its {len(users)} pods says so:")
+        await tell.quote(messages[0])
         await tell.fact("Node ada", "the lost GPU has a taint", self._tainted, remedy=_AGENTS)
         await self._start(RESEARCH, "share", "notebook-8", memory="2G", utilization=8, node="ada")
         await self._are_running(RESEARCH, "notebook-8", 1)
@@ -403,6 +413,18 @@ class Story:
         for claim in self._cluster.all(CLAIMS):
             if claim["metadata"]["namespace"] == namespace and (claim.get("status") or {}).get("allocation"):
                 yield from claim["status"]["allocation"]["devices"]["results"]
+
+    def _gpu_of(self, pod: str) -> str:
+        """Its uuid."""
+        [(node, gpu)] = [
+            (node, gpu)
+            for node in self._cluster.all(NODE_SHARINGS)
+            for claim in node["status"].get("claims") or ()
+            for gpu in node["status"]["gpus"]
+            if claim["claim"].startswith(f"{pod}-gpu-")
+            and any(names.slot_of_device(one["device"]) == gpu["slot"] for one in claim["settings"])
+        ]
+        return str(gpu["uuid"])
 
     def _policy(self, name: str) -> dict[str, Any]:
         return self._cluster.get(POLICIES, name) or {}

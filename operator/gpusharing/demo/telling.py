@@ -44,8 +44,7 @@ class Narrator:
         self.stage = stage
         self._audience = audience
         self._patience = patience
-        self.took = 0.0
-        """Seconds that passed until the last fact was true."""
+        self._began = 0.0
         self._step = Step("")
 
     async def begin(self, title: str) -> None:
@@ -69,7 +68,6 @@ class Narrator:
         self, about: str, what: str, check: Callable[[], T | None], *, remedy: str, otherwise: Callable[[], str] = str
     ) -> T:
         """What `check` finds once it finds something. `what` is said of `about`; `otherwise` says what is instead."""
-        began = time.monotonic()
 
         def looked() -> T | None:
             if ended := self.stage.ended_program():
@@ -83,5 +81,12 @@ class Narrator:
         except TimeoutError:
             instead = f" ({text})" if (text := otherwise()) else ""
             raise StoryError(f"{about}: {what} did not come true in {self._patience:g} s{instead}. {remedy}") from None
-        self.took = time.monotonic() - began
         return found
+
+    def acts(self) -> None:
+        """From now on the time counts."""
+        self._began = time.monotonic()
+
+    @property
+    def took(self) -> str:
+        return f"{time.monotonic() - self._began:.1f} s"

@@ -60,6 +60,8 @@ class Cluster:
         self._api = Api(session, server, user_agent=f"gpusharing-demo/{__version__}")
         self._objects: dict[str, dict[Key, dict[str, Any]]] = {kind.kind: {} for kind in kinds}
         self._read: set[str] = set()
+        self._gone: set[str] = set()
+        """By uid. The answer to a write may come later than the news that the object was deleted."""
         self._changed = asyncio.Event()
 
     # ------------------------------------------------------------------------------------------------------- reading
@@ -122,7 +124,7 @@ class Cluster:
         namespace, name = _key(pod)
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
         async with self._session.delete(f"{self._server}{PODS.path(name, namespace)}", json=body) as answer:
-            if answer.status not in {200, 202, 404, 409}:
+            if answer.status not in {200, 202, 404}:
                 raise ApiError("DELETE", name, answer.status, answer.reason or "", await answer.text())
 
     async def bind(self, pod: Json, node: str) -> None:
@@ -158,6 +160,7 @@ class Cluster:
 
         def takes_in(event: str, value: Any) -> None:
             if event == "DELETED":
+                self._gone.add(value["metadata"]["uid"])
                 self._objects[kind.kind].pop(_key(value), None)
                 self._tell()
             elif event != "BOOKMARK":
@@ -168,7 +171,7 @@ class Cluster:
     def _put(self, kind: Kind[Any], value: dict[str, Any]) -> None:
         """Also what a write of our own returned: nothing is decided on what it replaced."""
         objects = self._objects.get(kind.kind)
-        if objects is None:
+        if objects is None or value["metadata"]["uid"] in self._gone:
             return
         known = objects.get(_key(value))
         if known is None or _version(known) < _version(value):

@@ -239,8 +239,8 @@ class Story:
     async def a_gpu_is_lost(self) -> None:
         tell = self._narrator
         ada = self._stage.node("ada")
-        lost = self._gpu_of(f"{RESEARCH}/notebook-1")
-        users = [name for name in _notebooks() if self._gpu_of(f"{RESEARCH}/{name}") == lost]
+        lost = self._gpu_of(RESEARCH, "notebook-1")
+        users = [name for name in _notebooks() if self._gpu_of(RESEARCH, name) == lost]
         await tell.begin("The L4 of notebook-1 falls off the bus.")
         tell.acts()
         ada.gpus.inject(GpuLost(gpu=lost))
@@ -414,17 +414,18 @@ class Story:
             if claim["metadata"]["namespace"] == namespace and (claim.get("status") or {}).get("allocation"):
                 yield from claim["status"]["allocation"]["devices"]["results"]
 
-    def _gpu_of(self, pod: str) -> str:
+    def _gpu_of(self, namespace: str, pod: str) -> str:
         """Its uuid."""
-        [(node, gpu)] = [
-            (node, gpu)
-            for node in self._cluster.all(NODE_SHARINGS)
-            for claim in node["status"].get("claims") or ()
-            for gpu in node["status"]["gpus"]
-            if claim["claim"].startswith(f"{pod}-gpu-")
-            and any(names.slot_of_device(one["device"]) == gpu["slot"] for one in claim["settings"])
+        [result] = [
+            result
+            for claim in self._cluster.all(CLAIMS)
+            if any(one["name"] == pod for one in (claim.get("status") or {}).get("reservedFor") or ())
+            and claim["metadata"]["namespace"] == namespace
+            for result in claim["status"]["allocation"]["devices"]["results"]
         ]
-        return str(gpu["uuid"])
+        sharing = self._cluster.get(NODE_SHARINGS, names.node_of_pool(result["pool"])) or {}
+        slot = names.slot_of_device(result["device"])
+        return str(next(gpu["uuid"] for gpu in sharing["status"]["gpus"] if gpu["slot"] == slot))
 
     def _policy(self, name: str) -> dict[str, Any]:
         return self._cluster.get(POLICIES, name) or {}

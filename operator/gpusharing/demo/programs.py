@@ -22,10 +22,10 @@ _TAKEN_WAIT: Final = 1
 class Program:
     """Its output is in a log file."""
 
-    def __init__(self, name: str, arguments: Sequence[str | Path], *, log: Path) -> None:
+    def __init__(self, name: str, arguments: Sequence[str | Path], *, log: Path, module: str = "gpusharing") -> None:
         self.name = name
         self.log = log
-        self._arguments = [sys.executable, "-m", "gpusharing", *map(str, arguments)]
+        self._arguments = [sys.executable, "-m", module, *map(str, arguments)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -83,7 +83,9 @@ def agent(name: str, node: SimNode, kubeconfig: Path, directory: Path, *, listen
     }
     given = [f"--{flag}={value}" for flag, value in flags.items()]
     directories = [f"--cdi-dir={one}" for one in cdi_directories(node, directory)]
-    return Program(f"agent of {name}", ["agent", *given, *directories], log=directory / "agent.log")
+    # Where the simulation could make no device nodes, the agent cannot, either.
+    module = "gpusharing" if (node.dev / "nvidiactl").is_char_device() else "gpusharing.demo.device_files"
+    return Program(f"agent of {name}", ["agent", *given, *directories], log=directory / "agent.log", module=module)
 
 
 def cdi_directories(node: SimNode, directory: Path) -> Sequence[Path]:

@@ -87,7 +87,7 @@ class Story:
             otherwise=lambda: f"{counted(len(self._devices()), 'device')} are",
         )
         self._found = {node.name: _settings(node.gpus.gpus()) for node in self._stage.nodes}
-        models = ", ".join(gpus.replace(":", " x ") for gpus in GPUS.values())
+        models = ", ".join(f"{count} x {model}" for model, _, count in (gpus.partition(":") for gpus in GPUS.values()))
         await tell.say(f"Their agents found {count} GPUs ({models}).")
         await tell.say("There is no policy yet, so each GPU is offered whole, to one claim.")
         await tell.end()
@@ -153,13 +153,13 @@ class Story:
         await tell.begin("Inference servers ask for 16 GiB each, by MPS: their kernels run at the same time.")
         await self._start(SERVING, "mps-16gi", *_servers(), memory="9G", utilization=25, node="ampere")
         await self._are_running(SERVING, "server", len(_servers()))
-        [daemon] = await tell.fact(
+        await tell.fact(
             "Node ampere",
             "one MPS daemon serves them",
-            self._stage.node("ampere").gpus.mps_daemons,
+            lambda: len(self._stage.node("ampere").gpus.mps_daemons()) == 1,
             remedy=_AGENTS,
         )
-        await tell.say(f"{len(_servers())} run on one GPU, with one MPS daemon (process {daemon.pid}).")
+        await tell.say(f"{len(_servers())} run on one GPU, with one MPS daemon that limits the memory of each.")
         await tell.end()
 
     async def greed_meets_a_wall(self) -> None:

@@ -26,7 +26,7 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.kinds import RESOURCE_CLAIMS
 from gpusharing.kube.reading import lines
 from gpusharing.kube.transport import open_session
-from harness.controlplane import ControlPlane
+from harness.api_servers import AnyControlPlane, apply_manifests
 from harness.eventually import PATIENCE, eventually
 from harness.gpu_cluster import MANIFESTS, NAMESPACE
 from harness.processes import Process
@@ -36,6 +36,7 @@ from sim.mps_daemons import kill_programs_of
 
 DRIVER: Final = "gpu.nvidia.com"
 RESOURCE: Final = "/apis/resource.k8s.io/v1"
+ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 RAW: Final = "stands for the bytes that a test wants there"
 SHARINGS: Final = "/apis/gpusharing.dev/v1alpha1/nodesharings"
 
@@ -52,17 +53,17 @@ CUT_OFF: Final = (
 _numbers = itertools.count(1)
 
 
-async def install(control_plane: ControlPlane) -> None:
-    await control_plane.kubectl("apply", "--kustomize", str(MANIFESTS))
+async def install(control_plane: AnyControlPlane) -> None:
+    await apply_manifests(control_plane, MANIFESTS)
     # Whom GPUs are for, the operator tells this guard, and here there is none.
-    await control_plane.kubectl("delete", "validatingadmissionpolicybinding", "gpusharing-allocation")
-    await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    async with Admin(control_plane) as admin:
+        await admin.call("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/gpusharing-allocation")
 
 
 class Admin:
     """The cluster's admin. Bytes are sent as they are, so that a test may send JSON as nobody should write it."""
 
-    def __init__(self, control_plane: ControlPlane) -> None:
+    def __init__(self, control_plane: AnyControlPlane) -> None:
         self._control_plane = control_plane
         self._session: aiohttp.ClientSession
 
@@ -161,7 +162,7 @@ class Kubelet:
 class GpuNode:
     """A Node of the cluster with simulated GPUs and an agent. The node has a name of its own, as have its claims."""
 
-    def __init__(self, control_plane: ControlPlane, *, gpus: str = "H100-80GB:2", start: bool = True) -> None:
+    def __init__(self, control_plane: AnyControlPlane, *, gpus: str = "H100-80GB:2", start: bool = True) -> None:
         self._control_plane = control_plane
         self._gpus = gpus
         self._starts = start

@@ -27,19 +27,16 @@ from gpusharing.kube import client_credentials
 from gpusharing.kube.address import Address
 from gpusharing.kube.kinds import EVENTS, NODE_SHARINGS, NODES, RESOURCE_CLAIMS, SHARING_POLICIES, Kind
 from gpusharing.kube.transport import Api, open_session
-from harness.controlplane import ControlPlane
+from harness.api_servers import AnyControlPlane, apply_manifests
 from harness.eventually import PATIENCE
-from harness.gpu_cluster import CLOSING_GUARD, MANIFESTS, NAMESPACE
+from harness.gpu_cluster import MANIFESTS, NAMESPACE
 from harness.loopback import free_ports
 from harness.processes import Process
 from harness.readiness import answers
 
 
-async def install(control_plane: ControlPlane, *, closing_guard: bool = True) -> None:
-    await control_plane.kubectl("apply", "--kustomize", MANIFESTS)
-    if not closing_guard:
-        await control_plane.kubectl("delete", "--filename", CLOSING_GUARD)
-    await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+async def install(control_plane: AnyControlPlane) -> None:
+    await apply_manifests(control_plane, MANIFESTS)
 
 
 class Operator(Process):
@@ -66,7 +63,7 @@ class Operator(Process):
         )
 
     @classmethod
-    async def of(cls, control_plane: ControlPlane, *options: str, log: str = "operator") -> "Operator":
+    async def of(cls, control_plane: AnyControlPlane, *options: str, log: str = "operator") -> "Operator":
         kubeconfig = await control_plane.service_account_kubeconfig(NAMESPACE, "gpusharing-operator")
         return cls(
             *options,
@@ -275,7 +272,7 @@ async def operating(kubeconfig: Path) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def everybody(control_plane: ControlPlane) -> AsyncIterator[Everybody]:
+async def everybody(control_plane: AnyControlPlane) -> AsyncIterator[Everybody]:
     credentials = await client_credentials.load(control_plane.kubeconfig)
     async with open_session(credentials) as session:
         yield Everybody(Api(session, credentials.server, user_agent="test"))

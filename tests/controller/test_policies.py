@@ -38,6 +38,8 @@ from gpusharing.kube.transport import ApiError
 from harness.controlplane import ControlPlane
 from harness.gpu_cluster import NAMESPACE
 
+pytestmark = pytest.mark.cluster
+
 REASONS: Final = {
     (ConditionType.ACCEPTED, AcceptedReason),
     (ConditionType.READY, ReadyReason),
@@ -277,7 +279,6 @@ def test_each_reason_is_reached_by_a_situation() -> None:
     assert set(SITUATIONS) == {(type_, reason) for type_, reasons in REASONS for reason in reasons} - elsewhere
 
 
-@pytest.mark.cluster
 @pytest.mark.parametrize(("type_", "reason"), SITUATIONS, ids=str)
 async def test_each_condition_is_reached(
     cluster: ControlPlane, operator: Operator, they: Everybody, type_: ConditionType, reason: str
@@ -304,7 +305,6 @@ async def metrics_say_the_same(operator: Operator, they: Everybody) -> bool:
     )
 
 
-@pytest.mark.cluster
 async def test_claims_are_told_what_a_policy_does_not_give_them_any_more(operator: Operator, they: Everybody) -> None:
     await they.make_node("n1")
     await they.apply_policy("gives", offers=SHARED | {"exclusive": {}})
@@ -324,7 +324,6 @@ async def test_claims_are_told_what_a_policy_does_not_give_them_any_more(operato
     assert await operator.metrics_of("gives", "pending_claims") == reasons
 
 
-@pytest.mark.cluster
 async def test_claims_of_before_the_quota_count(operator: Operator, they: Everybody) -> None:
     """Kubernetes does not count them. On two nodes; the first to go makes room."""
     await they.api.merge_patch(NAMESPACES, "default", {"metadata": {"labels": {"team": "search"}}})
@@ -361,7 +360,6 @@ async def test_claims_of_before_the_quota_count(operator: Operator, they: Everyb
     assert await operator.metrics_of("few", "pending_claims") == {}
 
 
-@pytest.mark.cluster
 async def test_the_metrics_of_a_quota_are_what_kubernetes_counts(operator: Operator, they: Everybody) -> None:
     await they.api.merge_patch(NAMESPACES, "default", {"metadata": {"labels": {"team": "search"}}})
     await they.make_node("n1")
@@ -398,7 +396,6 @@ async def evict(they: Everybody, node: str) -> None:
     await they.agent_acts(node)
 
 
-@pytest.mark.cluster
 async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_that_is_killed(
     cluster: ControlPlane, operator: Operator, they: Everybody
 ) -> None:
@@ -470,7 +467,6 @@ async def test_a_rollout_over_twenty_nodes_one_of_which_fails_and_an_operator_th
     assert events.count("Warning NodesFailing") <= 2
 
 
-@pytest.mark.cluster
 async def test_a_plan_is_told_and_nothing_else_is_written(operator: Operator, they: Everybody) -> None:
     await in_use(they)
     before = {node: (await they.sharing(node)).metadata.resource_version for node in ("n1", "n2")}
@@ -504,7 +500,6 @@ async def test_a_plan_is_told_and_nothing_else_is_written(operator: Operator, th
     await eventually(lambda: they.evictions_planned("p"), None)
 
 
-@pytest.mark.cluster
 async def test_two_policies_fight(operator: Operator, they: Everybody) -> None:
     """Each edit of priorities moves the GPU once, and both say who has it."""
     await they.make_node("n1")
@@ -532,7 +527,6 @@ async def test_two_policies_fight(operator: Operator, they: Everybody) -> None:
 # ------------------------------------------------------------------------------------------- people and GitOps tools
 
 
-@pytest.mark.cluster
 async def test_kubectl_wait_and_columns(cluster: ControlPlane, operator: Operator, they: Everybody) -> None:
     await waiting(they)
     await eventually(lambda: they.winners("n1"), ["p"])
@@ -560,7 +554,6 @@ MANIFEST: Final[Mapping[str, Any]] = MappingProxyType(
 )
 
 
-@pytest.mark.cluster
 @pytest.mark.parametrize("manager", ["argocd-controller", "kustomize-controller"])
 async def test_tools_that_apply_on_the_server_see_no_drift(
     cluster: ControlPlane, operator: Operator, they: Everybody, manager: str
@@ -598,7 +591,6 @@ UNTYPED_POLICIES: Final[Kind[Any]] = Kind(
 # ------------------------------------------------------------------------------------- a mistake never opens the fleet
 
 
-@pytest.mark.cluster
 async def test_a_policy_that_cannot_be_read_keeps_what_it_has(
     cluster: ControlPlane, operator: Operator, they: Everybody
 ) -> None:
@@ -641,7 +633,6 @@ async def test_a_policy_that_cannot_be_read_keeps_what_it_has(
         await set_schema(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
-@pytest.mark.cluster
 async def test_nobody_holds_up_the_end_of_a_policy(cluster: ControlPlane, operator: Operator, they: Everybody) -> None:
     """A tenant knows its uid from the quota: an object that it owns is waited for by a deletion in the foreground."""
     await in_force(they)
@@ -669,7 +660,6 @@ async def test_nobody_holds_up_the_end_of_a_policy(cluster: ControlPlane, operat
         await cluster.kubectl("wait", "sharingpolicy/p", "--for=delete", "--timeout=60s")
 
 
-@pytest.mark.cluster
 async def test_a_gpu_that_is_not_reported_for_a_while_comes_back_as_it_was(operator: Operator, they: Everybody) -> None:
     await they.make_node("n1", gpus=2)
     await they.apply_policy("p")

@@ -41,6 +41,9 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     none (`conftest.py`).
     """
     fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    # Which fixtures a test has may be said by a parameter.
+    if any(item.get_closest_marker("cluster") for item in session.items):
+        fixtures.add("toolchain")
     if session.config.option.collectonly:
         return
     needed = dict(_PROGRAMS)

@@ -19,7 +19,7 @@ from controller.bed import install
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import Api, open_session
 from harness.eventually import eventually
-from harness.gpu_cluster import NAMESPACE
+from harness.gpu_cluster import CLOSING_GUARD, NAMESPACE
 from harness.late_scheduler import LateControlPlane, SchedulerProxy
 from harness.processes import Process
 from harness.ready_nodes import UNTAINTED, ready_node
@@ -116,7 +116,9 @@ class Bed:
             if self.control_plane.with_second_apiserver:
                 # On one host both have the same one.
                 await self.admin.call("POST", _LEASES, _LEASE_OF_SECOND)
-            await install(self.control_plane, closing_guard=self._closing_guard)
+            await install(self.control_plane)
+            if not self._closing_guard:
+                await self.control_plane.kubectl("delete", "--filename", CLOSING_GUARD)
             await stack.enter_async_context((await self._operator()).killed_at_end())
             credentials = await client_credentials.load(self.control_plane.kubeconfig)
             session = await stack.enter_async_context(open_session(credentials))

@@ -8,9 +8,10 @@ from typing import Final
 
 from gpusharing.demo.apiserver.server import EmbeddedApiServer
 
-_WHAT_IT_IS_NOT: Final = """It is for trying things out, on this machine alone: no RBAC (everybody with a kubeconfig may do everything), no
-scheduler, no controllers except garbage collection, and nothing is kept when it ends. What it does not implement, it
-answers with 501."""
+_WHAT_IT_IS_NOT: Final = """\
+It is for trying things out, on this machine alone. It has no RBAC: everybody with a kubeconfig may do everything. It
+has no scheduler and no controllers except garbage collection, and keeps nothing when it ends. What it does not
+implement, it answers with 501."""
 
 
 async def _serve(directory: Path, port: int) -> None:
@@ -19,7 +20,10 @@ async def _serve(directory: Path, port: int) -> None:
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, ended.set)
     async with EmbeddedApiServer(directory, port=port) as server:
-        print(f"Kubernetes API on {server.url}\n\n  export KUBECONFIG={server.kubeconfig}\n\n{_WHAT_IT_IS_NOT}", flush=True)
+        print(
+            f"Kubernetes API on {server.url}\n\n  export KUBECONFIG={server.kubeconfig}\n\n{_WHAT_IT_IS_NOT}",
+            flush=True,
+        )
         await ended.wait()
 
 

@@ -1,6 +1,7 @@
 """ValidatingAdmissionPolicies, evaluated by our CEL engine."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ POLICIES: Final = ("admissionregistration.k8s.io", "validatingadmissionpolicies"
 BINDINGS: Final = ("admissionregistration.k8s.io", "validatingadmissionpolicybindings")
 
 _VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "variables")
+_AUTHORIZER: Final = re.compile(r"\bauthorizer\b")
 _REASONS: Final = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
 
 
@@ -42,7 +44,7 @@ class Review:
     def request(self) -> dict[str, Any]:
         kind = {"group": self.kind.group, "version": self.kind.version, "kind": self.kind.kind}
         resource = {"group": self.kind.group, "version": self.kind.version, "resource": self.kind.plural}
-        user = {"username": self.user.name, "groups": list(self.user.groups)}
+        user: dict[str, Any] = {"username": self.user.name, "groups": list(self.user.groups)}
         if self.user.extra:
             user["extra"] = {name: list(values) for name, values in self.user.extra.items()}
         return {
@@ -52,7 +54,9 @@ class Review:
         }  # fmt: skip
 
 
-def admit(review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: tuple[Mapping[str, Any], ...]) -> list[str]:
+def admit(
+    review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """Warnings. Raises StatusError for what is denied."""
     warnings: list[str] = []
     for binding in bindings:
@@ -66,9 +70,15 @@ def admit(review: Review, policies: Mapping[str, Mapping[str, Any]], bindings: t
             name, bound = policy["metadata"]["name"], binding["metadata"]["name"]
             actions = binding["spec"].get("validationActions") or ()
             if "Deny" in actions:
-                raise _denied(review, f"ValidatingAdmissionPolicy '{name}' with binding '{bound}' denied request: {message}", reason)
+                raise _denied(
+                    review,
+                    f"ValidatingAdmissionPolicy '{name}' with binding '{bound}' denied request: {message}",
+                    reason,
+                )
             if "Warn" in actions:
-                warnings.append(f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{bound}': {message}")
+                warnings.append(
+                    f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{bound}': {message}"
+                )
     return warnings
 
 
@@ -77,7 +87,10 @@ def _denied(review: Review, message: str, reason: str) -> StatusError:
     details = {"name": review.name, **({"group": kind.group} if kind.group else {}), "kind": kind.plural}
     details["causes"] = [{"message": message}]  # type: ignore[assignment]
     return StatusError(
-        _REASONS.get(reason, 422), f'{kind.resource} "{review.name}" is forbidden: {message}', reason=reason, details=details
+        _REASONS.get(reason, 422),
+        f'{kind.resource} "{review.name}" is forbidden: {message}',
+        reason=reason,
+        details=details,
     )
 
 
@@ -86,9 +99,9 @@ def _matches(rules: Mapping[str, Any], review: Review, *, always: bool = False) 
         return False
     if not always and not any(_matches_rule(rule, review) for rule in rules.get("resourceRules") or ()):
         return False
-    if (selector := rules.get("namespaceSelector")) and (about := _namespace(review)) is not None:
-        if not selects(selector, about["metadata"].get("labels") or {}):
-            return False
+    about = _namespace(review)
+    if about is not None and not selects(rules.get("namespaceSelector") or {}, about["metadata"].get("labels") or {}):
+        return False
     if selector := rules.get("objectSelector"):
         values = [value for value in (review.value, review.before) if value is not None]
         return any(selects(selector, value["metadata"].get("labels") or {}) for value in values)
@@ -176,6 +189,8 @@ def problems(policy: Mapping[str, Any]) -> Iterator[Cause]:
     for field in ("matchConditions", "variables", "validations"):
         for number, one in enumerate(spec.get(field) or ()):
             for name in ("expression", "messageExpression"):
+                if _AUTHORIZER.search(one.get(name) or ""):
+                    raise not_implemented("authorizer in a ValidatingAdmissionPolicy")
                 try:
                     if one.get(name):
                         expression(one[name], _VARIABLES)

@@ -1,66 +1,44 @@
 """What Kubernetes itself adds to objects of its own kinds, as far as people and programs of the demo look at it."""
 
 import base64
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from gpusharing.demo.apiserver.errors import Cause, required
-from gpusharing.demo.apiserver.kinds import EVENTS, Kind
+from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
+from gpusharing.demo.apiserver.kinds import EVENTS, Kind, followed, items_of, part_of
 
 Json = dict[str, Any]
 
-_POD: Final = {
+_POD: Final[Json] = {
     "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
     "securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": True,
     "preemptionPolicy": "PreemptLowerPriority", "priority": 0,
 }  # fmt: skip
-_CONTAINER: Final = {
+_OF_PODS_ALONE: Final = frozenset({"enableServiceLinks", "preemptionPolicy", "priority"})
+_CONTAINER: Final[Json] = {
     "resources": {}, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
 }  # fmt: skip
-_NOT_READY: Final = [
+_NOT_READY: Final[list[Json]] = [
     {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for name in ("not-ready", "unreachable")
 ]
-_MATCHES: Final = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
-_ROLLING: Final = {"rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}, "type": "RollingUpdate"}
+_MATCHES: Final[Json] = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+_ROLLING: Final[Json] = {"rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}, "type": "RollingUpdate"}
 
 
 def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
-    spec: Json = dict(value.get("spec") or {})
-    match kind.resource:
-        case "pods":
-            spec = _pod(spec)
-            if is_new:
-                spec["serviceAccountName"] = spec.get("serviceAccountName") or "default"
-                spec["serviceAccount"] = spec["serviceAccountName"]
-                tolerations = spec.get("tolerations") or []
-                known = {one.get("key") for one in tolerations}
-                spec["tolerations"] = [*tolerations, *(one for one in _NOT_READY if one["key"] not in known)]
-        case "daemonsets.apps":
-            rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
-            spec = {"revisionHistoryLimit": 10, "updateStrategy": rolling} | spec | _template(spec)
-        case "deployments.apps":
-            usual = {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "strategy": _ROLLING}
-            spec = usual | spec | _template(spec)
-        case "namespaces":
-            name = value["metadata"]["name"]
-            labels = {**(value["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
-            value = {**value, "metadata": {**value["metadata"], "labels": labels}}
-            spec.setdefault("finalizers", ["kubernetes"])
-        case "secrets":
-            return _secret(value)
-        case "resourceclaims.resource.k8s.io" | "deviceclasses.resource.k8s.io":
-            spec = _claim(spec)
-        case "resourceclaimtemplates.resource.k8s.io":
-            spec = {**spec, "spec": _claim(spec.get("spec") or {})}
-        case "validatingadmissionpolicies.admissionregistration.k8s.io":
-            spec = {"failurePolicy": "Fail"} | spec
-            spec["matchConstraints"] = _matching(spec.get("matchConstraints") or {})
-        case "validatingadmissionpolicybindings.admissionregistration.k8s.io" if spec.get("matchResources"):
-            spec["matchResources"] = _matching(spec["matchResources"])
-    if "spec" in value or spec:
-        value = {**value, "spec": spec}
-    return value
+    if kind.resource == "secrets":
+        return _secret(value)
+    if kind.resource == "namespaces":
+        about = value["metadata"]
+        labels = {**(about.get("labels") or {}), "kubernetes.io/metadata.name": about["name"]}
+        value = {**value, "metadata": {**about, "labels": labels}}
+    fill = _SPECS.get(kind.resource)
+    if fill is None:
+        return value
+    spec = fill(dict(value.get("spec") or {}))
+    return {**value, "spec": _admitted_pod(spec) if is_new and kind.resource == "pods" else spec}
 
 
 def status_of_new(kind: Kind) -> Json | None:
@@ -88,6 +66,15 @@ def _pod(spec: Json) -> Json:
     return filled
 
 
+def _admitted_pod(spec: Json) -> Json:
+    """With what admission gives a new pod."""
+    account = spec.get("serviceAccountName") or "default"
+    tolerations = spec.get("tolerations") or []
+    known = {one.get("key") for one in tolerations}
+    usual = [one for one in _NOT_READY if one["key"] not in known]
+    return spec | {"serviceAccountName": account, "serviceAccount": account, "tolerations": [*tolerations, *usual]}
+
+
 def _container(container: Json) -> Json:
     image = str(container.get("image", "")).rpartition("/")[2]
     is_latest = "@" not in image and image.partition(":")[2] in {"", "latest"}
@@ -102,8 +89,9 @@ def _container(container: Json) -> Json:
 
 def _template(spec: Json) -> Json:
     template = spec.get("template") or {}
-    pod = {name: part for name, part in _pod(template.get("spec") or {}).items() if name not in {"preemptionPolicy", "priority", "enableServiceLinks"}}
-    return {"template": {**template, "spec": pod}}
+    pod = _pod(template.get("spec") or {})
+    kept = {name: part for name, part in pod.items() if name not in _OF_PODS_ALONE}
+    return {"template": {**template, "spec": kept}}
 
 
 def _secret(value: Json) -> Json:
@@ -119,16 +107,19 @@ def _claim(spec: Json) -> Json:
     devices = spec.get("devices")
     if not isinstance(devices, dict):
         return spec
-    requests = [
-        {**one, **({"exactly": _request(one["exactly"])} if one.get("exactly") else {}),
-         **({"firstAvailable": [_request(each) for each in one["firstAvailable"]]} if one.get("firstAvailable") else {})}
-        for one in devices.get("requests") or ()
-    ]  # fmt: skip
-    return {**spec, "devices": {**devices, **({"requests": requests} if requests else {})}}
+    requests = []
+    for one in devices.get("requests") or ():
+        filled = dict(one)
+        if one.get("exactly"):
+            filled["exactly"] = _request(one["exactly"])
+        if one.get("firstAvailable"):
+            filled["firstAvailable"] = [_request(each) for each in one["firstAvailable"]]
+        requests.append(filled)
+    return {**spec, "devices": {**devices, "requests": requests} if requests else devices}
 
 
 def _request(request: Json) -> Json:
-    filled = {"allocationMode": "ExactCount"} | request
+    filled: Json = {"allocationMode": "ExactCount"} | request
     if filled["allocationMode"] == "ExactCount":
         filled = {"count": 1} | filled
     if "tolerations" in filled:
@@ -144,6 +135,36 @@ def _matching(rules: Json) -> Json:
     return filled
 
 
+def _daemon_set(spec: Json) -> Json:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    return {"revisionHistoryLimit": 10, "updateStrategy": rolling} | spec | _template(spec)
+
+
+def _deployment(spec: Json) -> Json:
+    usual = {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "strategy": _ROLLING}
+    return usual | spec | _template(spec)
+
+
+def _policy(spec: Json) -> Json:
+    return {"failurePolicy": "Fail"} | spec | {"matchConstraints": _matching(spec.get("matchConstraints") or {})}
+
+
+def _binding(spec: Json) -> Json:
+    return spec | ({"matchResources": _matching(spec["matchResources"])} if spec.get("matchResources") else {})
+
+
+_SPECS: Final[Mapping[str, Callable[[Json], Json]]] = {
+    "daemonsets.apps": _daemon_set,
+    "deployments.apps": _deployment,
+    "namespaces": lambda spec: {"finalizers": ["kubernetes"]} | spec,
+    "pods": _pod,
+    "resourceclaims.resource.k8s.io": _claim,
+    "resourceclaimtemplates.resource.k8s.io": lambda spec: {**spec, "spec": _claim(spec.get("spec") or {})},
+    "validatingadmissionpolicies.admissionregistration.k8s.io": _policy,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": _binding,
+}
+
+
 # Of both groups, Events are one collection, as the first group writes them.
 _EVENT_FIELDS: Final = {
     "regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent",
@@ -156,7 +177,11 @@ _BACK: Final = {stored: name for name, stored in _EVENT_FIELDS.items()}
 def stored(kind: Kind, value: Json) -> Json:
     if kind.group != EVENTS:
         return value
-    return {"apiVersion": "v1", **{_EVENT_FIELDS.get(name, name): part for name, part in value.items()}, "kind": "Event"}
+    return {
+        "apiVersion": "v1",
+        **{_EVENT_FIELDS.get(name, name): part for name, part in value.items()},
+        "kind": "Event",
+    }
 
 
 def served(kind: Kind, value: Mapping[str, Any]) -> Json:
@@ -166,17 +191,28 @@ def served(kind: Kind, value: Mapping[str, Any]) -> Json:
     return {**value, "apiVersion": kind.group_version, "kind": kind.kind}
 
 
-def problems(kind: Kind, value: Mapping[str, Any]) -> Iterator[Cause]:
-    """Required fields of Kubernetes' own kinds, as the schema has them."""
-    yield from _missing(kind.schema, value, "", kind)
+def problems(kind: Kind, value: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[Cause]:
+    """Fields that are missing, or may not change; not all that kube-apiserver checks."""
+    yield from _missing(kind.schema, value, "")
+    if kind.plural in {"resourceclaims", "resourceclaimtemplates"}:
+        yield from _claim_problems(
+            value["spec"], before["spec"] if before else None, is_template=kind.plural != "resourceclaims"
+        )
+    elif kind.plural == "events":
+        about = value.get("involvedObject") or value.get("regarding") or {}
+        namespace = about.get("namespace") or "default"
+        if namespace != value["metadata"]["namespace"] and before is None:
+            field = "regarding" if kind.group == EVENTS else "involvedObject"
+            yield invalid_value(
+                f"{field}.namespace", json.dumps(about.get("namespace", "")), "does not match event.namespace"
+            )
 
 
-def _missing(schema: Mapping[str, Any], value: Any, path: str, kind: Kind) -> Iterator[Cause]:
-    from gpusharing.demo.apiserver.kinds import followed, items_of, part_of  # noqa: PLC0415
-
+def _missing(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
+    """Required fields. A number or a truth that is missing is zero to Go."""
     if isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _missing(items_of(schema), item, f"{path}[{number}]", kind)
+            yield from _missing(items_of(schema), item, f"{path}[{number}]")
     elif isinstance(value, dict):
         for name in schema.get("required") or ():
             if name not in value and schema["properties"][name].get("type") not in {"boolean", "integer"}:
@@ -184,4 +220,15 @@ def _missing(schema: Mapping[str, Any], value: Any, path: str, kind: Kind) -> It
         for name, part in value.items():
             below = part_of(schema, name)
             if below is not None and name not in {"metadata", "status"}:
-                yield from _missing(followed(below), part, f"{path}.{name}" if path else name, kind)
+                yield from _missing(followed(below), part, f"{path}.{name}" if path else name)
+
+
+def _claim_problems(spec: Json, before: Mapping[str, Any] | None, *, is_template: bool) -> Iterator[Cause]:
+    if before is not None and spec != before:
+        yield invalid_value("spec", json.dumps(spec, separators=(",", ":")), "field is immutable")
+    path = "spec.spec" if is_template else "spec"
+    devices = (spec.get("spec") or {} if is_template else spec).get("devices") or {}
+    for number, request in enumerate(devices.get("requests") or ()):
+        if not request.get("exactly") and not request.get("firstAvailable"):
+            why = "exactly one of `exactly` or `firstAvailable` is required"
+            yield required(f"{path}.devices.requests[{number}]", why)

@@ -6,15 +6,21 @@ from typing import Any, Final
 from gpusharing import cel
 from gpusharing.cel.expressions import expression
 from gpusharing.demo.apiserver.errors import Cause, invalid_value, not_implemented, required
+from gpusharing.demo.apiserver.garbage import CRDS
 from gpusharing.demo.apiserver.kinds import OBJECT_META, PREFIX, Kind
+from gpusharing.demo.apiserver.kinds import definitions as known
+
+__all__ = ["CRDS", "METADATA", "established", "kinds_of", "problems", "with_defaults"]
 
 Json = dict[str, Any]
-CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 _AGE: Final = {
     "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
     "description": "CreationTimestamp is a timestamp representing the server time when this object was created.",
 }  # fmt: skip
+
+
+METADATA: Final = {"$ref": PREFIX + OBJECT_META}
 
 
 def with_defaults(definition: Json) -> Json:
@@ -102,18 +108,11 @@ def kinds_of(definition: Mapping[str, Any]) -> tuple[Kind, ...]:
 
 def _complete(schema: Json, group: str, version: str, kind: str) -> Json:
     """With the fields that all objects have."""
-    properties = {
-        **(schema.get("properties") or {}),
-        "apiVersion": {"type": "string", "description": _API_VERSION},
-        "kind": {"type": "string", "description": _KIND},
-        "metadata": {
-            "allOf": [{"$ref": PREFIX + OBJECT_META}],
-            "description": "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",  # noqa: E501
-        },
-    }
+    common = known().schemas[_EXAMPLE]["properties"]
+    properties = {**(schema.get("properties") or {}), **{name: common[name] for name in _COMMON}}
     named = [{"group": group, "version": version, "kind": kind}]
     return {**schema, "properties": properties, "x-kubernetes-group-version-kind": named}
 
 
-_API_VERSION: Final = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"  # noqa: E501
-_KIND: Final = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"  # noqa: E501
+_COMMON: Final = ("apiVersion", "kind", "metadata")
+_EXAMPLE: Final = "io.k8s.api.core.v1.Namespace"

@@ -1,5 +1,6 @@
 """What is served, for clients that ask: groups, resources, versions, and OpenAPI documents of all kinds."""
 
+import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -16,10 +17,10 @@ def version() -> Json:
     git = definitions().version
     major, minor, _ = git.removeprefix("v").split(".", 2)
     return {
-        "major": major, "minor": minor, "emulationMajor": major, "emulationMinor": minor, "minCompatibilityMajor": major,
-        "minCompatibilityMinor": minor, "gitVersion": f"{git}+gpusharing-demo", "gitCommit": "", "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none: this is the embedded API server of gpusharing demo",
-        "compiler": "", "platform": "",
+        "major": major, "minor": minor, "emulationMajor": major, "emulationMinor": minor,
+        "minCompatibilityMajor": major, "minCompatibilityMinor": minor, "gitVersion": f"{git}+gpusharing-demo",
+        "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none: this is the embedded API server of gpusharing demo", "compiler": "", "platform": "",
     }  # fmt: skip
 
 
@@ -50,7 +51,7 @@ def resources(kinds: Iterable[Kind]) -> Json:
                 "verbs": list(kind.verbs),
                 **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
                 **({"categories": list(kind.categories)} if kind.categories else {}),
-                **({"storageVersionHash": _hash(kind.resource)} if "list" in kind.verbs else {}),
+                **({"storageVersionHash": _hash(kind)} if "list" in kind.verbs else {}),
             }
         )  # fmt: skip
         listed += [
@@ -90,8 +91,8 @@ def _aggregated(kind: Kind) -> Json:
         for one in kind.subresources
     ]
     return {
-        "resource": kind.plural, "responseKind": about(kind.kind), "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "singularResource": kind.singular, "verbs": list(kind.verbs),
+        "resource": kind.plural, "responseKind": about(kind.kind), "verbs": list(kind.verbs),
+        "scope": "Namespaced" if kind.namespaced else "Cluster", "singularResource": kind.singular,
         **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
         **({"categories": list(kind.categories)} if kind.categories else {}),
         **({"subresources": below} if below else {}),
@@ -106,9 +107,8 @@ def _verbs_below(subresource: str) -> tuple[str, ...]:
     return _SUBRESOURCE_VERBS.get(subresource, ("get", "patch", "update"))
 
 
-def _hash(text: str) -> str:
-    import base64  # noqa: PLC0415
-
+def _hash(kind: Kind) -> str:
+    text = f"{kind.group}/{kind.version}/{kind.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

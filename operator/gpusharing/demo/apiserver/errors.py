@@ -79,7 +79,7 @@ def modified(resource: str, name: str) -> StatusError:
     return conflict(resource, name, why)
 
 
-def forbidden(resource: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+def forbidden(resource: str, name: str, why: str) -> StatusError:
     details = _details(resource, name)
     return StatusError(403, f'{resource} "{name}" is forbidden: {why}', details=details)
 

@@ -14,6 +14,7 @@ Path = tuple[str, ...]
 Paths = frozenset[Path]
 
 _NONE: Final[Schema] = {}
+_LIST_TYPE: Final = "x-kubernetes-list-type"
 
 
 class Difference(NamedTuple):
@@ -34,9 +35,7 @@ def _paths(schema: Schema, value: Any, path: Path) -> Iterator[Path]:
             yield path
         return
     for element, below, part, _ in parts:
-        if is_named(element) and not _is_known_field(schema, element):
-            yield (*path, element)
-        elif not is_named(element):
+        if not _is_known_field(schema, element):
             yield (*path, element)
         yield from _paths(below, part, (*path, element))
 
@@ -58,7 +57,7 @@ def parts_of(schema: Schema, value: Any) -> Iterator[tuple[str, Schema, Any, Any
 
 def element_of(schema: Schema, item: Any) -> str | None:
     """None: items of this list have no names; it is one whole."""
-    match schema.get("x-kubernetes-list-type"):
+    match schema.get(_LIST_TYPE):
         case "set":
             return f"v:{_compact(item)}"
         case "map" if isinstance(item, dict):
@@ -76,36 +75,33 @@ def is_named(element: str) -> bool:
 
 
 def _is_known_field(schema: Schema, element: str) -> bool:
-    return element[2:] in schema.get("properties", _NONE)
+    return is_named(element) and element[2:] in schema.get("properties", _NONE)
 
 
 def difference(schema: Schema, before: Any, after: Any) -> Difference:
-    changed: list[Path] = []
-    removed: list[Path] = []
-    _compare(schema, before, after, (), changed, removed)
-    return Difference(frozenset(changed), frozenset(removed))
+    found = list(_differences(schema, before, after, ()))
+    return Difference(
+        frozenset(path for path, is_there in found if is_there),
+        frozenset(path for path, is_there in found if not is_there),
+    )
 
 
 _ABSENT: Final = object()
 
 
-def _compare(
-    schema: Schema, before: Any, after: Any, path: Path, changed: list[Path], removed: list[Path]
-) -> None:
+def _differences(schema: Schema, before: Any, after: Any, path: Path) -> Iterator[tuple[Path, bool]]:
+    """Paths, and whether something is there now."""
     if before == after and type(before) is type(after):
         return
     old = {element: (below, part) for element, below, part, _ in parts_of(schema, before)}
     new = {element: (below, part) for element, below, part, _ in parts_of(schema, after)}
     is_leaf = not old and not new
     if path and (is_leaf or before is _ABSENT or after is _ABSENT):
-        if after is _ABSENT:
-            removed.append(path)
-        else:
-            changed.append(path)
+        yield path, after is not _ABSENT
     for element in old.keys() | new.keys():
         below, was = old.get(element, (_NONE, _ABSENT))
         below, is_now = new.get(element, (below, _ABSENT))
-        _compare(below, was, is_now, (*path, element), changed, removed)
+        yield from _differences(below, was, is_now, (*path, element))
 
 
 def prefixes(paths: Iterable[Path]) -> set[Path]:
@@ -170,28 +166,32 @@ def merged(schema: Schema, value: Any, applied: Any) -> Any:
         for _, below, part, name in parts_of(schema, applied):
             result[name] = merged(below, value[name], part) if name in value else part
         return result
-    if isinstance(applied, list) and isinstance(value, list) and applied and element_of(schema, applied[0]):
+    if isinstance(applied, list) and isinstance(value, list) and schema.get(_LIST_TYPE) in {"set", "map"}:
         return _merged_list(schema, value, applied)
     return applied
 
 
 def _merged_list(schema: Schema, value: list[Any], applied: list[Any]) -> list[Any]:
-    """Those that are applied in their order; others stay behind what they stood behind."""
     new = {element: item for element, _, item, _ in parts_of(schema, applied)}
     old = {element: item for element, _, item, _ in parts_of(schema, value)}
-    order = list(new)
-    place = 0
-    for element in old:
-        if element in new:
-            place = order.index(element) + 1
-        else:
-            order.insert(place, element)
-            place += 1
     below = items_of(schema)
-    return [
-        (merged(below, old[element], new[element]) if element in old else new[element]) if element in new else old[element]
-        for element in order
-    ]
+    items = {
+        **old,
+        **new,
+        **{element: merged(below, old[element], new[element]) for element in old.keys() & new.keys()},
+    }
+    return [items[element] for element in _merged_order(list(old), list(new))]
+
+
+def _merged_order(old: list[str], new: list[str]) -> list[str]:
+    """What is in both stands as it is applied; the rest stays behind what it stood behind."""
+    order: list[str] = []
+    for element in old:
+        if element not in new:
+            order.append(element)
+        elif element == next((one for one in new[len(set(order) & set(new)) :] if one in old), None):
+            order += [one for one in new[: new.index(element) + 1] if one not in order]
+    return order + [one for one in new if one not in order]
 
 
 def _compact(value: Any) -> str:

@@ -5,10 +5,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import structlog
 import yaml
 from aiohttp import web
 
-from gpusharing.demo.apiserver import builtin, discovery, reading, tables
+from gpusharing.demo.apiserver import builtin, discovery, protobuf, reading, tables
 from gpusharing.demo.apiserver.admission import User
 from gpusharing.demo.apiserver.errors import StatusError, bad_request, no_such_path, not_implemented
 from gpusharing.demo.apiserver.kinds import Kind
@@ -17,8 +18,18 @@ from gpusharing.demo.apiserver.users import Users
 
 Json = dict[str, Any]
 
+log = structlog.get_logger(__name__)
+
 _JSON: Final = "application/json"
 _AGGREGATED: Final = f"{_JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_OPENAPI_V2: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+# Of Kubernetes, and not served here. Any other is not served anywhere.
+_SUBRESOURCES: Final = frozenset(
+    {
+        "attach", "ephemeralcontainers", "eviction", "exec", "finalize", "log", "portforward", "proxy", "resize",
+        "scale", "token",
+    }
+)  # fmt: skip
 _LARGEST_BODY: Final = 3 * 2**20
 _SUPPORTED: Final = "application/json, application/yaml"
 _REVIEWS: Final = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
@@ -47,17 +58,24 @@ class Server:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:
-            if request.host not in self.hosts:
-                raise StatusError(403, f"Host {request.host} is not the address of this server")
-            path, user = self._users.of_request(request.path, request.headers.get("Authorization", ""))
-            return await self._answer(request, path, user)
+            self._check_host(request.host)
+            user = self._users.of(request.headers.get("Authorization", ""))
+            return await self._answer(request, user)
         except StatusError as error:
             return _response(error.body(), error.code)
         except web.HTTPRequestEntityTooLarge:
             return _response(StatusError(413, "the request is larger than 3 MiB").body(), 413)
+        except Exception:
+            log.exception("request failed", method=request.method, path=request.path)
+            body = StatusError(500, "the embedded API server has a defect: see its log", reason="InternalError").body()
+            return _response(body, 500)
 
-    async def _answer(self, request: web.Request, path: str, user: User) -> web.StreamResponse:
-        parts = [part for part in path.split("/") if part]
+    def _check_host(self, host: str) -> None:
+        if host not in self.hosts:
+            raise StatusError(403, f"Host {host} is not the address of this server")
+
+    async def _answer(self, request: web.Request, user: User) -> web.StreamResponse:
+        parts = [part for part in request.path.split("/") if part]
         match parts:
             case ["version"]:
                 return _response(discovery.version())
@@ -66,9 +84,10 @@ class Server:
             case []:
                 return _response({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
             case ["openapi", "v3", *rest]:
-                return self._openapi(request, rest)
+                return self._openapi(rest)
             case ["openapi", "v2"]:
-                raise no_such_path()
+                # An empty document: kubectl looks here for kinds that it has not found in v3.
+                return web.Response(body=b"", headers={"Content-Type": _OPENAPI_V2})
             case ["api"] | ["apis"]:
                 return self._groups(request, is_core=parts == ["api"])
             case ["apis", group] if group in self._kinds.groups():
@@ -79,13 +98,9 @@ class Server:
                 return await self._of_version(request, group, version, rest, user)
         raise no_such_path()
 
-    def _openapi(self, request: web.Request, path: list[str]) -> web.Response:
+    def _openapi(self, path: list[str]) -> web.Response:
         if not path:
-            found = discovery.openapi_paths(self._kinds)
-            prefix = request.path.partition("/openapi/")[0]
-            for one in found["paths"].values():
-                one["serverRelativeURL"] = prefix + one["serverRelativeURL"]
-            return _response(found)
+            return _response(discovery.openapi_paths(self._kinds))
         group, version = ("", path[-1]) if path[0] == "api" else (path[1], path[-1])
         kinds = self._of_group_version(group, version)
         if not kinds:
@@ -116,17 +131,16 @@ class Server:
             raise no_such_path()
         if kind.plural in _REVIEWS:
             return _response(await self._review(request, kind, user), 201)
-        match path:
-            case [_]:
-                return await self._collection(request, kind, namespace, user)
-            case [_, name]:
-                return await self._object(request, Place(kind, namespace, name), user)
-            case [_, name, "binding"] if "binding" in kind.subresources:
-                return await self._bind(request, Place(kind, namespace, name, "binding"), user)
-            case [_, name, subresource] if subresource in kind.subresources:
-                return await self._object(request, Place(kind, namespace, name, subresource), user)
-            case [_, _, subresource]:
-                raise not_implemented(f"{kind.plural}/{subresource}")
+        if len(path) == 1:
+            return await self._collection(request, kind, namespace, user)
+        return await self._named(request, Place(kind, namespace, path[1], "/".join(path[2:])), user)
+
+    async def _named(self, request: web.Request, place: Place, user: User) -> web.StreamResponse:
+        if not place.subresource or place.subresource in place.kind.subresources:
+            answers = self._bind if place.subresource == "binding" else self._object
+            return await answers(request, place, user)
+        if place.subresource.partition("/")[0] in _SUBRESOURCES and not place.kind.is_custom:
+            raise not_implemented(f"{place.kind.plural}/{place.subresource}")
         raise no_such_path()
 
     async def _collection(self, request: web.Request, kind: Kind, namespace: str, user: User) -> web.StreamResponse:
@@ -146,7 +160,7 @@ class Server:
                 return self._written(request, kind, written)
             case "DELETE":
                 return await self._delete_collection(request, reading.Selection.of(kind, namespace, query), user)
-        raise _no_such_method(request)
+        raise _no_such_method()
 
     def _list(self, request: web.Request, selection: reading.Selection) -> web.Response:
         kind = selection.kind
@@ -164,11 +178,8 @@ class Server:
 
     async def _watch(self, request: web.Request, selection: reading.Selection) -> web.StreamResponse:
         form = _form(request)
-        try:
-            reading.check_version(self._store, selection.kind, request.query)
-        except StatusError as error:
-            line = json.dumps({"type": "ERROR", "object": error.body()})
-            return web.Response(text=f"{line}\n", content_type=_JSON)
+        if (error := reading.check_watch(self._store, selection.kind, request.query)) is not None:
+            return _response({"type": "ERROR", "object": error.body()})
         response = web.StreamResponse(headers={"Content-Type": _JSON})
         await response.prepare(request)
         task = asyncio.current_task()
@@ -185,7 +196,7 @@ class Server:
                     is_first = False
                 elif event.type == "BOOKMARK" and form == "Table":
                     value = tables.table(selection.kind, [], value["metadata"], "None")
-                await response.write(json.dumps({"type": event.type, "object": value}).encode() + b"\n")
+                await response.write(_json({"type": event.type, "object": value}))
         except ConnectionError:
             # The client has gone.
             pass
@@ -199,9 +210,9 @@ class Server:
         options = await _body(request) or {}
         page = reading.listed(self._store, selection, request.query)
         for value in page.items:
-            metadata = value["metadata"]
-            place = Place(selection.kind, metadata.get("namespace", ""), metadata["name"])
-            self._objects.delete(place, {**options, **_delete_options(request)}, _write(request, user))
+            self._objects.delete(
+                Place.of(selection.kind, value), {**options, **_delete_options(request)}, _write(request, user)
+            )
         about = {"kind": selection.kind.list_kind, "apiVersion": selection.kind.group_version}
         return _response({**about, "metadata": page.metadata, "items": page.items})
 
@@ -224,14 +235,14 @@ class Server:
             case "DELETE" if not place.subresource:
                 options = {**(await _body(request) or {}), **_delete_options(request)}
                 value, has_gone = self._objects.delete(place, options, _write(request, user))
-                if has_gone and place.kind.resource != "pods":
+                if has_gone and not place.kind.is_shown_when_deleted:
                     return _response(_deleted(place, value))
                 return _response(self._shown(request, place.kind, builtin.served(place.kind, value)))
-        raise _no_such_method(request)
+        raise _no_such_method()
 
     async def _bind(self, request: web.Request, place: Place, user: User) -> web.StreamResponse:
         if request.method != "POST":
-            raise _no_such_method(request)
+            raise _no_such_method()
         node = ((await _body(request)).get("target") or {}).get("name")
         if not node:
             raise bad_request("a Binding needs target.name")
@@ -241,7 +252,7 @@ class Server:
     async def _review(self, request: web.Request, kind: Kind, user: User) -> Json:
         """There is no RBAC: everybody may do everything."""
         if request.method != "POST":
-            raise _no_such_method(request)
+            raise _no_such_method()
         body = await _body(request)
         about = {"kind": kind.kind, "apiVersion": kind.group_version, "metadata": {"creationTimestamp": None}}
         spec = {"spec": body.get("spec") or {}}
@@ -281,7 +292,12 @@ class Server:
 
 
 def _response(value: Any, status: int = 200, content_type: str = _JSON) -> web.Response:
-    return web.Response(body=json.dumps(value).encode(), status=status, headers={"Content-Type": content_type})
+    return web.Response(body=_json(value), status=status, headers={"Content-Type": content_type})
+
+
+def _json(value: Any) -> bytes:
+    """As Go writes it: in one line, with an end."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def _form(request: web.Request) -> str:
@@ -293,13 +309,17 @@ def _form(request: web.Request) -> str:
             continue
         given = dict(part.split("=", 1) for part in parameters if "=" in part)
         form = given.get("as", "")
-        if not form or (form in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"} and given.get("v") == "v1"):
+        if not form or (
+            form in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"} and given.get("v") == "v1"
+        ):
             return form
     message = f"only the following media types are accepted: {_SUPPORTED}"
     raise StatusError(406, message)
 
 
 async def _body(request: web.Request) -> Any:
+    if request.content_type == protobuf.MEDIA_TYPE:
+        return protobuf.decoded(await request.read())
     if request.content_type not in _BODIES and request.body_exists:
         raise StatusError(
             415, f"the body of the request was in an unknown format - accepted media types include: {_SUPPORTED}"
@@ -329,7 +349,7 @@ def _write(request: web.Request, user: User) -> Request:
         user=user,
         manager=query.get("fieldManager") or agent or "unknown",
         dry_run=bool(dry_run),
-        validation=query.get("fieldValidation") or "Warn",
+        field_validation=query.get("fieldValidation") or "Warn",
         force=query.get("force") in {"1", "true"},
     )
 
@@ -351,7 +371,7 @@ def _deleted(place: Place, value: Json) -> Json:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-def _no_such_method(request: web.Request) -> StatusError:
+def _no_such_method() -> StatusError:
     return StatusError(405, "the server does not allow this method on the requested resource", details={})
 
 

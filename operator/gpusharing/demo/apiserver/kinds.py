@@ -19,6 +19,20 @@ EVENTS: Final = "events.k8s.io"
 _WITHOUT_GENERATION: Final = frozenset(
     {"namespaces", "nodes", "resourcequotas", "resourceclaims", "resourceclaimtemplates", "services", "leases"}
 )
+# Who replaces one must say which version of it.
+_WITH_VERSION: Final = frozenset(
+    {
+        "leases", "poddisruptionbudgets", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+        "customresourcedefinitions",
+    }
+)  # fmt: skip
+# What `kubectl delete` gets back is the object as it was, not that it succeeded.
+_SHOWN_WHEN_DELETED: Final = frozenset(
+    {
+        "namespaces", "pods", "resourcequotas", "services", "serviceaccounts", "deviceclasses", "devicetaintrules",
+        "resourceclaims", "resourceclaimtemplates", "resourceslices",
+    }
+)  # fmt: skip
 # Kubelets and such create them with a status.
 _STATUS_FROM_CREATOR: Final = frozenset({"nodes", "namespaces"})
 
@@ -40,7 +54,7 @@ class Kind:
     verbs: tuple[str, ...] = _STORED_VERBS
     subresources: tuple[str, ...] = ()
     columns: tuple[Mapping[str, Any], ...] = ()
-    """Of a CRD."""
+    """Of tables; of a custom kind as its definition says them."""
     is_custom: bool = False
     selectable: tuple[str, ...] = ()
     """Fields that a CRD allows field selectors to name."""
@@ -66,6 +80,14 @@ class Kind:
         return "spec" in self.schema.get("properties", {}) and self.plural not in _WITHOUT_GENERATION
 
     @property
+    def is_replaced_blindly(self) -> bool:
+        return not self.is_custom and self.plural not in _WITH_VERSION
+
+    @property
+    def is_shown_when_deleted(self) -> bool:
+        return not self.is_custom and self.plural in _SHOWN_WHEN_DELETED
+
+    @property
     def takes_status_at_creation(self) -> bool:
         return "status" not in self.subresources or (not self.is_custom and self.plural in _STATUS_FROM_CREATOR)
 
@@ -77,6 +99,8 @@ class Definitions:
     version: str
     kinds: tuple[Kind, ...]
     schemas: Mapping[str, Schema] = field(repr=False)
+    messages: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    """Of protobuf, by the names of schemas."""
 
 
 @lru_cache(1)
@@ -102,9 +126,10 @@ def definitions() -> Definitions:
                     group, version, one["kind"], one["name"], one["singularName"], one["namespaced"],
                     by_kind[group, version, one["kind"]], f"{one['kind']}List", tuple(one.get("shortNames", ())),
                     tuple(one.get("categories", ())), tuple(one["verbs"]), below,
+                    tuple(content["columns"].get(one["kind"], ())),
                 )
             )  # fmt: skip
-    return Definitions(content["version"], tuple(kinds), schemas)
+    return Definitions(content["version"], tuple(kinds), schemas, content["messages"])
 
 
 class Kinds:

@@ -28,9 +28,6 @@ class Manager:
     api_version: str
     subresource: str = ""
 
-    def __str__(self) -> str:
-        return f'"{self.name}"' + (f' with subresource "{self.subresource}"' if self.subresource else "")
-
 
 @dataclass(frozen=True, slots=True)
 class Managed:
@@ -86,9 +83,7 @@ def updated(schema: Schema, before: Json | None, after: Json, manager: Manager, 
     return written(after, managers)
 
 
-def applied(
-    schema: Schema, before: Json | None, config: Json, manager: Manager, now: str, *, force: bool
-) -> Json:
+def applied(schema: Schema, before: Json | None, config: Json, manager: Manager, now: str, *, force: bool) -> Json:
     """What an apply makes of an object. Raises StatusError (409) for fields of others."""
     live = before or {"metadata": {}}
     managers = read(live)
@@ -105,7 +100,7 @@ def applied(
         others[one] = replace(others[one], paths=others[one].paths - found)
     if last is not None:
         kept = fields.prefixes(wanted).union(*(fields.prefixes(managed.paths) for managed in others.values()))
-        after = fields.without(schema, after, fields.prefixes(last.paths) - kept)
+        after = fields.without(schema, after, fields.prefixes(last.paths) - kept - {("f:metadata",)})
     is_same = last is not None and last.paths == wanted
     others[manager] = last if is_same and last else Managed(now, wanted)
     return written(after, others)
@@ -126,20 +121,23 @@ def _manageable(paths: Paths) -> Paths:
 
 
 def _conflict(conflicts: Mapping[Manager, Paths]) -> StatusError:
-    causes = []
-    texts = []
-    for manager, paths in sorted(conflicts.items(), key=lambda one: one[0].name):
-        how = f'conflict with "{manager.name}"'
-        if manager.subresource:
-            how += f' with subresource "{manager.subresource}"'
-        if manager.operation == UPDATE:
-            how += f" using {manager.api_version}"
-        shown = [fields.shown(path) for path in sorted(paths)]
-        causes += [{"reason": "FieldManagerConflict", "message": how, "field": one} for one in shown]
-        texts.append(f"{how}: {shown[0]}" if len(shown) == 1 else f"{how}:\n- " + "\n- ".join(shown))
-    count = sum(len(paths) for paths in conflicts.values())
-    noun = "conflict" if count == 1 else "conflicts"
-    message = f"Apply failed with {count} {noun}: " + (
-        texts[0] if len(texts) == 1 else "conflicts" + json.dumps(texts)
-    )
+    found = sorted(((_shown(manager), fields.shown(path)) for manager, paths in conflicts.items() for path in paths))
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
+        for manager, path in found
+    ]
+    if len(found) == 1:
+        message = f"Apply failed with 1 conflict: conflict with {found[0][0]}: {found[0][1]}"
+    else:
+        lines = []
+        for manager in dict.fromkeys(manager for manager, _ in found):
+            lines += [f"conflicts with {manager}:", *(f"- {path}" for other, path in found if other == manager)]
+        message = f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
     return StatusError(409, message, details={"causes": causes})
+
+
+def _shown(manager: Manager) -> str:
+    text = json.dumps(manager.name)
+    if manager.subresource:
+        text += f" with subresource {json.dumps(manager.subresource)}"
+    return f"{text} using {manager.api_version}" if manager.operation == UPDATE else text

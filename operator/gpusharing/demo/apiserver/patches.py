@@ -12,6 +12,9 @@ _DELETE_FROM: Final = "$deleteFromPrimitiveList/"
 _ORDER: Final = "$setElementOrder/"
 
 
+_REJECTED: Final = "the server rejected our request due to an error in our request"
+
+
 class _PathError(Exception):
     pass
 
@@ -33,7 +36,7 @@ def _apply(value: Any, operation: Mapping[str, Any]) -> Any:
     match operation["op"]:
         case "test":
             if _look_up(value, path) != operation.get("value"):
-                raise _PathError("the server rejected our request due to an error in our request")
+                raise _PathError(_REJECTED)
             return value
         case "remove":
             _look_up(value, path)
@@ -60,7 +63,7 @@ def _look_up(value: Any, path: Sequence[str]) -> Any:
         try:
             value = value[int(token)] if isinstance(value, list) else value[token]
         except (KeyError, IndexError, ValueError, TypeError):
-            raise _PathError("the server rejected our request due to an error in our request") from None
+            raise _PathError(_REJECTED) from None
     return value
 
 
@@ -77,14 +80,14 @@ def _added(value: Any, path: Sequence[str], new: Any) -> Any:
         return new
     parent = _look_up(value, path[:-1])
     if isinstance(parent, list):
-        place = len(parent) if path[-1] == "-" else int(path[-1])
+        place = len(parent) if path[-1] == "-" else int(path[-1]) if path[-1].isdecimal() else -1
         if not 0 <= place <= len(parent):
-            raise _PathError("the server rejected our request due to an error in our request")
+            raise _PathError(_REJECTED)
         parent.insert(place, new)
     elif isinstance(parent, dict):
         parent[path[-1]] = new
     else:
-        raise _PathError("the server rejected our request due to an error in our request")
+        raise _PathError(_REJECTED)
     return value
 
 
@@ -122,11 +125,17 @@ def strategic_merge_patch(schema: Schema, value: Any, patch: Any) -> Any:
             below = part_of(schema, name) or {}
             order = patch.get(_ORDER + name)
             merged[name] = _merged_field(below, merged.get(name), part, order)
-    for name, order in patch.items():
-        field = name.removeprefix(_ORDER)
-        if field != name and field not in patch and isinstance(merged.get(field), list):
-            merged[field] = _ordered(merged[field], order, (part_of(schema, field) or {}).get(_KEY))
-    return merged
+    return merged | _reordered(schema, merged, patch)
+
+
+def _reordered(schema: Schema, merged: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists of which the patch says the order, and no more."""
+    orders = {name.removeprefix(_ORDER): order for name, order in patch.items() if name.startswith(_ORDER)}
+    return {
+        field: _ordered(merged[field], order, (part_of(schema, field) or {}).get(_KEY))
+        for field, order in orders.items()
+        if field not in patch and isinstance(merged.get(field), list)
+    }
 
 
 _KEY: Final = "x-kubernetes-patch-merge-key"

@@ -4,19 +4,20 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from gpusharing.demo.apiserver import builtin
-from gpusharing.demo.apiserver.errors import StatusError, bad_request
+from gpusharing.demo.apiserver.errors import Cause, StatusError, bad_request, invalid
 from gpusharing.demo.apiserver.kinds import Kind
 from gpusharing.demo.apiserver.selectors import Test, field_test, label_test
-from gpusharing.demo.apiserver.store import Change, Store
+from gpusharing.demo.apiserver.store import Change, Store, last_state, place_of
 
 Json = dict[str, Any]
 
 _BOOKMARK_EVERY: Final = 55.0
+_LONGEST: Final = 3600
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -46,33 +47,69 @@ class Page(NamedTuple):
 
 
 def listed(store: Store, selection: Selection, query: Mapping[str, str]) -> Page:
+    _check_list(query)
     collection = selection.kind.stored_as
-    limit = _number(query, "limit")
+    limit, asked = _number(query, "limit"), _number(query, "resourceVersion")
     version, after = store.version, ""
     if token := query.get("continue"):
+        if asked:
+            raise bad_request("specifying resource version is not allowed when using continue")
         version, after = _position(token)
-        values = store.kept_list(collection, version)
-    else:
-        values = store.all(collection)
-        asked = _number(query, "resourceVersion")
-        if asked > store.version:
-            raise StatusError(504, f"Too large resource version: {asked}, current: {store.version}", reason="Timeout")
-        if query.get("resourceVersionMatch") == "Exact" and asked != store.version:
-            values = store.kept_list(collection, asked)
-    found = [value for value in values if selection.matches(value) and _place(value) > after]
+    elif query.get("resourceVersionMatch") == "Exact":
+        version = asked
+    elif asked > version:
+        raise StatusError(504, f"Too large resource version: {asked}, current: {version}", reason="Timeout")
+    values = store.all(collection) if version == store.version else store.all_at(collection, version)
+    found = [value for value in values if selection.matches(value) and place_of(value) > after]
     metadata: Json = {"resourceVersion": str(version)}
     if limit and len(found) > limit:
-        if not after:
-            version = store.keep_list(collection, values)
-        metadata["continue"] = _token(version, _place(found[limit - 1]))
+        metadata["continue"] = _token(version, place_of(found[limit - 1]))
         if "labelSelector" not in query and "fieldSelector" not in query:
             metadata["remainingItemCount"] = len(found) - limit
         found = found[:limit]
     return Page([builtin.served(selection.kind, value) for value in found], metadata)
 
 
-def _place(value: Mapping[str, Any]) -> str:
-    return f"{value['metadata'].get('namespace', '')}/{value['metadata']['name']}"
+def _check_list(query: Mapping[str, str]) -> None:
+    """Raises StatusError."""
+    match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
+    causes = []
+    if match and not version:
+        causes.append("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if match and "continue" in query:
+        causes.append("resourceVersionMatch is forbidden when continue is provided")
+    if match == "Exact" and version == "0":
+        causes.append('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    _refuse("resourceVersionMatch", causes)
+    if "sendInitialEvents" in query:
+        _refuse("sendInitialEvents", ["sendInitialEvents is forbidden for list"])
+
+
+def check_watch(store: Store, kind: Kind, query: Mapping[str, str]) -> StatusError | None:
+    """What a watch begins and ends with, from a version that is forgotten. Raises StatusError."""
+    match, sends_initial = query.get("resourceVersionMatch", ""), "sendInitialEvents" in query
+    causes = []
+    if sends_initial and match != "NotOlderThan":
+        causes.append("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if match and not sends_initial:
+        causes.append("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+    more = []
+    if match not in {"", "NotOlderThan"}:
+        text = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
+        more.append(Cause("resourceVersionMatch", "FieldValueNotSupported", text))
+    _refuse("resourceVersionMatch", causes, more)
+    if version := _number(query, "resourceVersion"):
+        try:
+            store.changes_after(kind.stored_as, version)
+        except StatusError as error:
+            return error
+    return None
+
+
+def _refuse(field: str, causes: list[str], more: Sequence[Cause] = ()) -> None:
+    found = [*(Cause(field, "FieldValueForbidden", f"Forbidden: {cause}") for cause in causes), *more]
+    if found:
+        raise invalid("meta.k8s.io", "ListOptions", "", found)
 
 
 def _token(version: int, place: str) -> str:
@@ -100,62 +137,57 @@ class Event(NamedTuple):
     value: Json
 
 
-async def watched(store: Store, selection: Selection, query: Mapping[str, str]) -> AsyncIterator[Event]:
-    """Until the time is over that the client has asked for, or an ERROR. Raises StatusError before the first event."""
-    wants_bookmarks = query.get("allowWatchBookmarks") in {"1", "true"}
-    version = _number(query, "resourceVersion")
-    loop = asyncio.get_running_loop()
-    seconds = _number(query, "timeoutSeconds") or 3600
-    end = loop.time() + seconds
+async def watched(store: Store, selection: Selection, query: Mapping[str, str]) -> AsyncGenerator[Event]:
+    """Until the time is over that the client has asked for, or an ERROR."""
     collection = selection.kind.stored_as
-    wants_initial = query.get("sendInitialEvents") == "true"
-    if wants_initial or not version:
-        # From what there is on.
-        for value in store.all(collection):
+    wants_bookmarks = query.get("allowWatchBookmarks") in {"1", "true"}
+    loop = asyncio.get_running_loop()
+    end = loop.time() + (_number(query, "timeoutSeconds") or _LONGEST)
+    version = _number(query, "resourceVersion")
+    if not version or query.get("sendInitialEvents") == "true":
+        version, initial = store.version, store.all(collection)
+        for value in initial:
             if selection.matches(value):
                 yield Event("ADDED", builtin.served(selection.kind, value))
-        version = store.version
-        if wants_initial and wants_bookmarks:
+        if query.get("sendInitialEvents") == "true" and wants_bookmarks:
             yield _bookmark(selection.kind, version, {_INITIAL_END: "true"})
-    while True:
+    while (left := end - loop.time()) > 0:
         changed = store.next_change(collection)
-        try:
-            changes = store.changes_after(collection, version)
-        except StatusError as error:
-            yield Event("ERROR", error.body())
-            return
-        for change in changes:
-            if event := _event(selection, change):
-                yield event
-            version = change.version
-        left = end - loop.time()
-        if left <= 0:
-            return
+        now = store.version
+        for event in _events(store, selection, version):
+            yield event
+            if event.type == "ERROR":
+                return
+        version = now
         try:
             async with asyncio.timeout(min(left, _BOOKMARK_EVERY)):
                 await changed.wait()
         except TimeoutError:
-            if wants_bookmarks:
-                version = max(version, store.version)
+            if wants_bookmarks and not changed.is_set():
+                version = store.version
                 yield _bookmark(selection.kind, version, {})
 
 
-def check_version(store: Store, kind: Kind, query: Mapping[str, str]) -> None:
-    """Raises StatusError (410) for a watch from a version that is forgotten."""
-    if version := _number(query, "resourceVersion"):
-        store.changes_after(kind.stored_as, version)
+def _events(store: Store, selection: Selection, version: int) -> Iterator[Event]:
+    """What has happened after a version."""
+    try:
+        changes = store.changes_after(selection.kind.stored_as, version)
+    except StatusError as error:
+        yield Event("ERROR", error.body())
+        return
+    for change in changes:
+        if event := _event(selection, change):
+            yield event
 
 
 def _event(selection: Selection, change: Change) -> Event | None:
     """Who selects by labels hears of objects that begin to match, and of those that cease to."""
-    matched = change.before is not None and selection.matches(change.before)
-    if change.value is None:
-        return Event("DELETED", builtin.served(selection.kind, change.before or {})) if matched else None
-    if selection.matches(change.value):
-        return Event("MODIFIED" if matched else "ADDED", builtin.served(selection.kind, change.value))
-    if matched and change.before is not None:
-        metadata = {**change.before["metadata"], "resourceVersion": str(change.version)}
-        return Event("DELETED", builtin.served(selection.kind, {**change.before, "metadata": metadata}))
+    before, after = change.before, change.after
+    matched = before is not None and selection.matches(before)
+    if after is not None and selection.matches(after):
+        return Event("MODIFIED" if matched else "ADDED", builtin.served(selection.kind, after))
+    if matched and before is not None:
+        return Event("DELETED", builtin.served(selection.kind, last_state(before, change.version)))
     return None
 
 
@@ -164,5 +196,3 @@ def _bookmark(kind: Kind, version: int, annotations: Mapping[str, str]) -> Event
     if annotations:
         metadata["annotations"] = dict(annotations)
     return Event("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.group_version, "metadata": metadata})
-
-

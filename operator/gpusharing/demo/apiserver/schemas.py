@@ -16,8 +16,8 @@ def pruned(schema: Schema, value: Any, path: str = "") -> tuple[Any, list[str]]:
 
 def _pruned(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
     if isinstance(value, list):
-        below = items_of(schema)
-        return [_pruned(below, item, f"{path}[{number}]", unknown) for number, item in enumerate(value)]
+        items = items_of(schema)
+        return [_pruned(items, item, f"{path}[{number}]", unknown) for number, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     is_open = schema.get(_KEEPS_ALL) or ("properties" not in schema and "additionalProperties" not in schema)
@@ -40,8 +40,8 @@ def _pruned(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
 def with_defaults(schema: Schema, value: Any) -> Any:
     """Of a CRD's schema."""
     if isinstance(value, list):
-        below = items_of(schema)
-        return [with_defaults(below, item) for item in value]
+        items = items_of(schema)
+        return [with_defaults(items, item) for item in value]
     if not isinstance(value, dict):
         return value
     filled = dict(value)

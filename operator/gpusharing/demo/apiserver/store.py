@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from gpusharing.demo.apiserver.errors import StatusError, too_old
+from gpusharing.demo.apiserver.errors import too_old
 
 Json = dict[str, Any]
 Collection = tuple[str, str]
@@ -18,14 +18,15 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 _KEPT_CHANGES: Final = 2000
-_KEPT_LISTS: Final = 32
 
 
 class Change(NamedTuple):
     version: int
-    value: Json | None
-    """None: it has gone."""
+    key: Key
     before: Json | None
+    """None: it is new."""
+    after: Json | None
+    """None: it has gone."""
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class Store:
     def __init__(self) -> None:
         self.version = 1
         self._collections: dict[Collection, _Objects] = {}
-        self._lists: dict[tuple[Collection, int], tuple[Json, ...]] = {}
+        self._dependents: dict[str, set[tuple[Collection, Key]]] = {}
 
     def _of(self, collection: Collection) -> _Objects:
         return self._collections.setdefault(collection, _Objects())
@@ -49,36 +50,55 @@ class Store:
     def get(self, collection: Collection, name: str, namespace: str = "") -> Json | None:
         return self._of(collection).values.get((namespace, name))
 
-    def all(self, collection: Collection) -> tuple[Json, ...]:
-        """Sorted by namespace and name."""
-        values = self._of(collection).values
-        return tuple(values[key] for key in sorted(values))
+    def all(self, collection: Collection) -> list[Json]:
+        """Sorted by their places."""
+        return _sorted(self._of(collection).values)
 
-    def everything(self) -> Iterator[tuple[Collection, Json]]:
-        for collection, objects in list(self._collections.items()):
-            for value in list(objects.values.values()):
-                yield collection, value
+    def all_at(self, collection: Collection, version: int) -> list[Json]:
+        """As they were. Raises StatusError (410) if that is forgotten."""
+        values = dict(self._of(collection).values)
+        for change in reversed(self.changes_after(collection, version)):
+            values.pop(change.key, None)
+            if change.before is not None:
+                values[change.key] = change.before
+        return _sorted(values)
+
+    def inside(self, namespace: str) -> list[tuple[Collection, Json]]:
+        return [
+            (collection, value)
+            for collection, objects in self._collections.items()
+            for (where, _), value in objects.values.items()
+            if where == namespace
+        ]
+
+    def dependents(self, uid: str) -> list[tuple[Collection, Json]]:
+        """Those that name this owner."""
+        return [(where, self._of(where).values[key]) for where, key in sorted(self._dependents.get(uid, ()))]
 
     def put(self, collection: Collection, value: Json) -> Json:
         """Gives the object its version."""
-        self.version += 1
-        value["metadata"]["resourceVersion"] = str(self.version)
+        value = {**value, "metadata": {**value["metadata"], "resourceVersion": str(self.version + 1)}}
         self._record(collection, _key(value), value)
         return value
 
     def remove(self, collection: Collection, value: Json) -> Json:
-        """Gives the last state of it, with the version at which it has gone."""
-        self.version += 1
-        last = {**value, "metadata": {**value["metadata"], "resourceVersion": str(self.version)}}
-        self._record(collection, _key(value), None, last)
-        return last
+        """The last state of it, with the version at which it has gone."""
+        self._record(collection, _key(value), None)
+        return last_state(value, self.version)
 
-    def _record(self, collection: Collection, key: Key, value: Json | None, last: Json | None = None) -> None:
+    def _record(self, collection: Collection, key: Key, value: Json | None) -> None:
+        self.version += 1
         objects = self._of(collection)
         before = objects.values.pop(key, None)
+        for uid in _owners(before):
+            self._dependents[uid].discard((collection, key))
+            if not self._dependents[uid]:
+                del self._dependents[uid]
+        for uid in _owners(value):
+            self._dependents.setdefault(uid, set()).add((collection, key))
         if value is not None:
             objects.values[key] = value
-        objects.changes.append(Change(self.version, value, last or before))
+        objects.changes.append(Change(self.version, key, before, value))
         if len(objects.changes) > 2 * _KEPT_CHANGES:
             objects.forgotten = objects.changes[_KEPT_CHANGES - 1].version
             del objects.changes[:_KEPT_CHANGES]
@@ -96,26 +116,25 @@ class Store:
         """It is set at the next change."""
         return self._of(collection).changed
 
-    def keep_list(self, collection: Collection, values: tuple[Json, ...]) -> int:
-        """For the pages that follow; it is known by the version that this returns."""
-        self._lists[collection, self.version] = values
-        while len(self._lists) > _KEPT_LISTS:
-            del self._lists[next(iter(self._lists))]
-        return self.version
 
-    def kept_list(self, collection: Collection, version: int) -> tuple[Json, ...]:
-        values = self._lists.get((collection, version))
-        if values is None:
-            raise StatusError(410, _CONTINUE_EXPIRED)
-        return values
+def last_state(value: Json, version: int) -> Json:
+    return {**value, "metadata": {**value["metadata"], "resourceVersion": str(version)}}
 
 
-_CONTINUE_EXPIRED: Final = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter."
-)
+def _sorted(values: Mapping[Key, Json]) -> list[Json]:
+    return sorted(values.values(), key=place_of)
+
+
+def place_of(value: Mapping[str, Any]) -> str:
+    """In the order of lists, as etcd has it."""
+    return "/".join(_key(value))
 
 
 def _key(value: Mapping[str, Any]) -> Key:
     metadata = value["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+def _owners(value: Json | None) -> Iterator[str]:
+    for one in (value or {"metadata": {}})["metadata"].get("ownerReferences") or ():
+        yield one["uid"]

@@ -1,11 +1,12 @@
 """What `kubectl get` prints: tables, with the columns of kube-apiserver or of a CRD."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpusharing.demo.apiserver.kinds import Kind
+from gpusharing.demo.apiserver.kinds import OBJECT_META, Kind, definitions
 
 Json = dict[str, Any]
 Cells = Callable[[Mapping[str, Any]], Sequence[Any]]
@@ -39,25 +40,22 @@ def _columns(kind: Kind) -> tuple[list[Json], Cells]:
     if kind.is_custom:
         columns = [_NAME, *(_column_of_crd(one) for one in kind.columns)]
         paths = [(one["jsonPath"], one["type"]) for one in kind.columns]
-        return columns, lambda value: [value["metadata"]["name"], *(_cell_of_crd(value, *one) for one in paths)]
-    names, cells = _BUILT_IN.get(kind.resource, ("Name|Age", lambda value: [_name(value), _age(value)]))
-    columns = []
-    for name in names.split("|"):
-        is_wide, is_number = name.startswith("+"), name.endswith("#")
-        shown = name.strip("+#")
-        columns.append(
-            {**_NAME} if shown == "Name" and not is_wide else {
-                "name": shown, "type": "integer" if is_number else "string",
-                "format": "name" if shown == "Name" else "",
-                "description": "", "priority": int(is_wide),
-            }
-        )  # fmt: skip
-    return columns, cells
+        return columns, lambda value: [_name(value), *(_cell_of_crd(value, *one) for one in paths)]
+    cells = _CELLS.get(kind.kind)
+    if cells is None:
+        return [_NAME, _CREATED], lambda value: [_name(value), value["metadata"].get("creationTimestamp", "")]
+    return [dict(one) for one in kind.columns], cells
+
+
+def _described(field: str) -> str:
+    return str(definitions().schemas[OBJECT_META]["properties"][field]["description"])
 
 
 _NAME: Final[Json] = {
-    "name": "Name", "type": "string", "format": "name", "priority": 0,
-    "description": "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",  # noqa: E501
+    "name": "Name", "type": "string", "format": "name", "priority": 0, "description": _described("name"),
+}  # fmt: skip
+_CREATED: Final[Json] = {
+    "name": "Created At", "type": "date", "format": "", "priority": 0, "description": _described("creationTimestamp"),
 }  # fmt: skip
 
 
@@ -71,7 +69,9 @@ def _column_of_crd(column: Mapping[str, Any]) -> Json:
     }  # fmt: skip
 
 
-_STEP: Final = re.compile(r"\.?([\w-]+(?:\\\.[\w-]+)*)|\['([^']+)'\]|\[(\d+|\*)\]|\[\?\(@\.([\w.]+)\s*==\s*['\"]([^'\"]*)['\"]\)\]")
+_STEP: Final = re.compile(
+    r"\.?([\w-]+(?:\\\.[\w-]+)*)|\['([^']+)'\]|\[(\d+|\*)\]|\[\?\(@\.([\w.]+)\s*==\s*['\"]([^'\"]*)['\"]\)\]"
+)
 
 
 def json_path(value: Any, path: str) -> list[Any]:
@@ -118,8 +118,6 @@ def _cell_of_crd(value: Mapping[str, Any], path: str, type_: str) -> Any:
 
 
 def _text(found: Sequence[Any]) -> str:
-    import json  # noqa: PLC0415
-
     one = found[0]
     if isinstance(one, bool):
         return "true" if one else "false"
@@ -230,17 +228,24 @@ def _event(value: Mapping[str, Any]) -> Sequence[Any]:
 
 def _claim(value: Mapping[str, Any]) -> Sequence[Any]:
     status = value.get("status") or {}
+    is_deleted, is_allocated = "deletionTimestamp" in value["metadata"], "allocation" in status
     states = [
-        *(["deleted"] if "deletionTimestamp" in value["metadata"] else []),
-        *(["pending"] if "allocation" not in status else ["allocated"]),
-        *(["reserved"] if status.get("reservedFor") else []),
+        *(["deleted"] if is_deleted else []),
+        *(["allocated"] if is_allocated else [] if is_deleted else ["pending"]),
+        *(["reserved"] if is_allocated and status.get("reservedFor") else []),
     ]
     return [_name(value), ",".join(states), _age(value)]
 
 
 def _slice(value: Mapping[str, Any]) -> Sequence[Any]:
     spec = value["spec"]
-    return [_name(value), spec.get("nodeName", ""), spec["driver"], (spec.get("pool") or {}).get("name", ""), _age(value)]
+    return [
+        _name(value),
+        spec.get("nodeName", ""),
+        spec["driver"],
+        (spec.get("pool") or {}).get("name", ""),
+        _age(value),
+    ]
 
 
 def _of_template(value: Mapping[str, Any]) -> Sequence[Any]:
@@ -256,7 +261,13 @@ def _of_template(value: Mapping[str, Any]) -> Sequence[Any]:
 def _daemon_set(value: Mapping[str, Any]) -> Sequence[Any]:
     status = value.get("status") or {}
     chosen = value["spec"]["template"]["spec"].get("nodeSelector") or {}
-    counts = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable")
+    counts = (
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "updatedNumberScheduled",
+        "numberAvailable",
+    )
     return [
         _name(value), *(status.get(name, 0) for name in counts),
         ",".join(f"{key}={chosen[key]}" for key in sorted(chosen)) or _NONE, _age(value), *_of_template(value),
@@ -294,51 +305,55 @@ def _binding(value: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _role_binding(value: Mapping[str, Any]) -> Sequence[Any]:
-    return [_name(value), f"{value['roleRef']['kind']}/{value['roleRef']['name']}", _age(value)]
+    by_kind: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+    for one in value.get("subjects") or ():
+        is_account = one["kind"] == "ServiceAccount"
+        by_kind[one["kind"]].append(f"{one.get('namespace', '')}/{one['name']}" if is_account else one["name"])
+    role = f"{value['roleRef']['kind']}/{value['roleRef']['name']}"
+    return [_name(value), role, _age(value), *(", ".join(names) for names in by_kind.values())]
 
 
-def _created(value: Mapping[str, Any]) -> Sequence[Any]:
-    return [_name(value), value["metadata"].get("creationTimestamp", "")]
+def _disruption_budget(value: Mapping[str, Any]) -> Sequence[Any]:
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    bounds = (str(spec.get(name, "N/A")) for name in ("minAvailable", "maxUnavailable"))
+    return [_name(value), *bounds, status.get("disruptionsAllowed", 0), _age(value)]
 
 
-_BUILT_IN: Final[Mapping[str, tuple[str, Cells]]] = {
-    "pods": ("Name|Ready|Status|Restarts|Age|+IP|+Node|+Nominated Node|+Readiness Gates", _pod),
-    "nodes": (
-        "Name|Status|Roles|Age|Version|+Internal-IP|+External-IP|+OS-Image|+Kernel-Version|+Container-Runtime", _node,
-    ),
-    "events": (
-        "Last Seen|Type|Reason|Object|+Subobject|+Source|Message|+First Seen|+Count|+Name", _event,
-    ),
-    "events.events.k8s.io": (
-        "Last Seen|Type|Reason|Object|+Subobject|+Source|Message|+First Seen|+Count|+Name", _event,
-    ),
-    "namespaces": (
-        "Name|Status|Age", lambda value: [_name(value), (value.get("status") or {}).get("phase", ""), _age(value)],
-    ),
-    "configmaps": (
-        "Name|Data#|Age",
-        lambda value: [_name(value), len(value.get("data") or {}) + len(value.get("binaryData") or {}), _age(value)],
-    ),
-    "secrets": (
-        "Name|Type|Data#|Age",
-        lambda value: [_name(value), value.get("type", ""), len(value.get("data") or {}), _age(value)],
-    ),
-    "resourcequotas": ("Name|Request|Limit|Age", _quota),
-    "leases.coordination.k8s.io": (
-        "Name|Holder|Age", lambda value: [_name(value), value["spec"].get("holderIdentity", ""), _age(value)],
-    ),
-    "resourceclaims.resource.k8s.io": ("Name|State|Age", _claim),
-    "resourceslices.resource.k8s.io": ("Name|Node|Driver|Pool|Age", _slice),
-    "daemonsets.apps": (
-        "Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector|Age|+Containers|+Images|+Selector",
-        _daemon_set,
-    ),
-    "deployments.apps": ("Name|Ready|Up-to-date#|Available#|Age|+Containers|+Images|+Selector", _deployment),
-    "validatingadmissionpolicies.admissionregistration.k8s.io": ("Name|Validations#|ParamKind|Age", _policy),
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": ("Name|PolicyName|ParamRef|Age", _binding),
-    "clusterroles.rbac.authorization.k8s.io": ("Name|Created At", _created),
-    "roles.rbac.authorization.k8s.io": ("Name|Created At", _created),
-    "customresourcedefinitions.apiextensions.k8s.io": ("Name|Created At", _created),
-    "clusterrolebindings.rbac.authorization.k8s.io": ("Name|Role|Age", _role_binding),
-    "rolebindings.rbac.authorization.k8s.io": ("Name|Role|Age", _role_binding),
-}  # fmt: skip
+def _taint_rule(value: Mapping[str, Any]) -> Sequence[Any]:
+    taint = value["spec"]["taint"]
+    added = _since(taint["timeAdded"]) if "timeAdded" in taint else ""
+    return [_name(value), taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""), added, _age(value)]
+
+
+def _of(*parts: Callable[[Mapping[str, Any]], Any]) -> Cells:
+    return lambda value: [_name(value), *(part(value) for part in parts), _age(value)]
+
+
+def _count(*fields: str) -> Callable[[Mapping[str, Any]], int]:
+    return lambda value: sum(len(value.get(field) or ()) for field in fields)
+
+
+# In the order of the columns, which are kube-apiserver's. Kinds that are not here show when they were made.
+_CELLS: Final[Mapping[str, Cells]] = {
+    "ClusterRoleBinding": _role_binding,
+    "ConfigMap": _of(lambda value: str(_count("data", "binaryData")(value))),
+    "DaemonSet": _daemon_set,
+    "Deployment": _deployment,
+    "DeviceClass": _of(),
+    "DeviceTaintRule": _taint_rule,
+    "Event": _event,
+    "Lease": _of(lambda value: value["spec"].get("holderIdentity", "")),
+    "Namespace": _of(lambda value: (value.get("status") or {}).get("phase", "")),
+    "Node": _node,
+    "Pod": _pod,
+    "PodDisruptionBudget": _disruption_budget,
+    "ResourceClaim": _claim,
+    "ResourceClaimTemplate": _of(),
+    "ResourceQuota": _quota,
+    "ResourceSlice": _slice,
+    "RoleBinding": _role_binding,
+    "Secret": _of(lambda value: value.get("type", ""), lambda value: str(_count("data")(value))),
+    "ServiceAccount": _of(),
+    "ValidatingAdmissionPolicy": _policy,
+    "ValidatingAdmissionPolicyBinding": _binding,
+}

@@ -1,19 +1,16 @@
-"""Who may ask: people and programs for whom this server has written a kubeconfig. None of them is kept from anything."""
+"""Who may ask: those for whom this server has written a kubeconfig. None of them is kept from anything."""
 
+import base64
 import json
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from gpusharing.demo.apiserver.admission import User
 from gpusharing.demo.apiserver.errors import StatusError
 
-_PREFIX: Final = "/as/"
-
 
 class Users:
-    """A token says who asks. kubectl sends none over plain HTTP, so it stands in the address as well."""
+    """A token says who asks."""
 
     def __init__(self) -> None:
         self._by_token: dict[str, User] = {}
@@ -24,25 +21,24 @@ class Users:
         self._by_token[token] = user
         return token
 
-    def of_request(self, path: str, authorization: str) -> tuple[str, User]:
-        """The path in the API, and who asks. Raises StatusError."""
+    def of(self, authorization: str) -> User:
+        """Raises StatusError."""
         kind, _, token = authorization.partition(" ")
-        if path.startswith(_PREFIX):
-            in_path, slash, rest = path.removeprefix(_PREFIX).partition("/")
-            path = slash + rest
-            token = token if kind.lower() == "bearer" else in_path
-        user = self._by_token.get(token)
+        user = self._by_token.get(token) if kind.lower() == "bearer" else None
         if user is None:
             raise StatusError(401, "Unauthorized")
-        return path, user
+        return user
 
 
-def write_kubeconfig(path: Path, *, url: str, token: str, user: User) -> Path:
+def write_kubeconfig(path: Path, *, url: str, certificate: str, token: str, user: User) -> Path:
     """For kubectl, and for all who read kubeconfigs. Only its owner can read it."""
-    content: Mapping[str, object] = {
+    authority = base64.b64encode(certificate.encode()).decode()
+    content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "gpusharing-demo", "cluster": {"server": f"{url}{_PREFIX}{token}"}}],
+        "clusters": [
+            {"name": "gpusharing-demo", "cluster": {"server": url, "certificate-authority-data": authority}},
+        ],
         "users": [{"name": user.name, "user": {"token": token}}],
         "contexts": [{"name": "gpusharing-demo", "context": {"cluster": "gpusharing-demo", "user": user.name}}],
         "current-context": "gpusharing-demo",

@@ -9,9 +9,10 @@ from typing import Any, Final
 from gpusharing import cel
 from gpusharing.cel.expressions import expression
 from gpusharing.cel.values import durations, timestamps
+from gpusharing.cel.values.optional import NONE, Optional
 from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
 from gpusharing.demo.apiserver.fields import element_of
-from gpusharing.demo.apiserver.kinds import Schema, items_of, part_of
+from gpusharing.demo.apiserver.kinds import Schema, followed, items_of, part_of
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,), "array": (list,), "string": (str,), "integer": (int,), "number": (int, float),
@@ -34,6 +35,25 @@ def causes(schema: Schema, value: Any, before: Any = None) -> list[Cause]:
     if any(cause.reason in _BLOCKING for cause in found):
         return [*found, _NOT_CHECKED] if _has_rules(schema) else found
     return found + list(_rules(schema, value, _ABSENT if before is None else before, ""))
+
+
+def wrong_types(schema: Schema, value: Any) -> list[Cause]:
+    """What Go could not read."""
+    return list(_types(followed(schema), value, ""))
+
+
+def _types(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    if value is None:
+        return
+    if wrong := _type_problem(schema, value, path):
+        yield wrong
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if (below := part_of(schema, name)) is not None:
+                yield from _types(followed(below), item, _below(path, name))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _types(items_of(schema), item, f"{path}[{number}]")
 
 
 def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
@@ -97,7 +117,7 @@ def _of_object(schema: Schema, value: Mapping[str, Any], path: str) -> Iterator[
     for name in schema.get("required") or ():
         if name not in value:
             yield required(_below(path, name))
-    yield from _size(schema, "Properties", len(value), "properties", path, "")
+    yield from _size(schema, "Properties", value, path)
     for name, item in value.items():
         below = part_of(schema, name)
         if below is not None and not (name == "metadata" and not path):
@@ -105,7 +125,7 @@ def _of_object(schema: Schema, value: Mapping[str, Any], path: str) -> Iterator[
 
 
 def _of_list(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
-    yield from _size(schema, "Items", len(value), "items", path, str(len(value)))
+    yield from _size(schema, "Items", value, path)
     below = items_of(schema)
     seen = set()
     for number, item in enumerate(value):
@@ -120,7 +140,7 @@ def _of_list(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
 
 
 def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
-    yield from _size(schema, "Length", len(value), "chars long", path, _quoted(value))
+    yield from _size(schema, "Length", value, path)
     pattern = schema.get("pattern")
     if pattern and not _compiled(pattern).search(value):
         yield invalid_value(path, _quoted(value), f"{path} in body should match '{pattern}'")
@@ -135,12 +155,16 @@ def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:
         yield invalid_value(path, str(value), f"{path} in body should be greater than or equal to {low}")
     if high is not None and value > high:
         yield invalid_value(path, str(value), f"{path} in body should be less than or equal to {high}")
+    if (factor := schema.get("multipleOf")) is not None and value % factor:
+        yield invalid_value(path, str(value), f"{path} in body should be a multiple of {factor}")
 
 
-def _size(schema: Schema, suffix: str, size: int, what: str, path: str, shown: str) -> Iterator[Cause]:
-    low, high = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
+def _size(schema: Schema, suffix: str, value: Any, path: str) -> Iterator[Cause]:
+    size, low, high = len(value), schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
     if low is not None and size < low:
-        yield invalid_value(path, shown or str(size), f"{path} in body should {_BE[suffix]} at least {low} {what}")
+        verb, what = _SIZES[suffix]
+        shown = _quoted(value) if isinstance(value, str) else str(size)
+        yield invalid_value(path, shown, f"{path} in body should {verb} at least {low} {what}")
     if high is None or size <= high:
         return
     if suffix == "Length":
@@ -151,7 +175,7 @@ def _size(schema: Schema, suffix: str, size: int, what: str, path: str, shown: s
         yield Cause(path, "FieldValueTooMany", message)
 
 
-_BE: Final = {"Length": "be", "Items": "have", "Properties": "have"}
+_SIZES: Final = {"Length": ("be", "chars long"), "Items": ("have", "items"), "Properties": ("have", "properties")}
 
 
 def _rules(schema: Schema, value: Any, before: Any, path: str) -> Iterator[Cause]:
@@ -178,10 +202,14 @@ def _rules(schema: Schema, value: Any, before: Any, path: str) -> Iterator[Cause
 
 def _rule(schema: Schema, rule: Mapping[str, Any], value: Any, before: Any, path: str) -> Iterator[Cause]:
     text: str = rule["rule"]
-    compares = "oldSelf" in text
-    if compares and before is _ABSENT:
+    compares, may_be_new = "oldSelf" in text, rule.get("optionalOldSelf", False)
+    if compares and before is _ABSENT and not may_be_new:
         return
-    values = {"self": value} | ({"oldSelf": before} if compares else {})
+    values = {"self": value}
+    if compares and may_be_new:
+        values["oldSelf"] = NONE if before is _ABSENT else Optional(before)
+    elif compares:
+        values["oldSelf"] = before
     try:
         if expression(text, tuple(values)).evaluate(values) is True:
             return

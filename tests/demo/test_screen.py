@@ -36,7 +36,11 @@ STEPS: Final = (
     ),
     Step(
         "A second policy reserves the H100s.",
-        [Line("SharingPolicy for-serving: namespace lab is not one of its tenants" + " and so on" * 20, is_quoted=True)],
+        [
+            Line(
+                "SharingPolicy for-serving: namespace lab is not one of its tenants" + " and so on" * 20, is_quoted=True
+            )
+        ],
     ),
 )
 FLEETS: Final = {name: SCENES[name]() for name in ("measured", "sick", "empty")}

@@ -22,9 +22,9 @@ from gpusharing.demo.telling import Audience, Step
 
 _DRAW_EVERY: Final = 0.5
 """Seconds."""
-_LETTERS_A_SECOND: Final = 35
+_LETTERS_A_SECOND: Final = 45
 """That people read, beside the picture."""
-_LEAST: Final = 2.5
+_LEAST: Final = 2.0
 """Seconds for each step."""
 
 
@@ -38,7 +38,7 @@ class Pipe:
         line = step.lines[-1]
         print(f"  | {line.text}" if line.is_quoted else f"  {line.text}", flush=True)
 
-    async def end(self, step: Step) -> None:
+    async def end(self, _step: Step) -> None:
         print(flush=True)
 
 
@@ -59,7 +59,7 @@ class Terminal:
         self._steps.append(step)
         await self.draw()
 
-    async def hear(self, step: Step) -> None:
+    async def hear(self, _step: Step) -> None:
         await self.draw()
 
     async def end(self, step: Step) -> None:
@@ -107,7 +107,7 @@ class Recorder:
         self._steps.append(step)
         await self._take()
 
-    async def hear(self, step: Step) -> None:
+    async def hear(self, _step: Step) -> None:
         await self._take()
 
     async def end(self, step: Step) -> None:

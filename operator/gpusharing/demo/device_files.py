@@ -1,6 +1,6 @@
-"""Runs our agent for an ordinary user, who may make no device nodes (`python -m gpusharing.demo.device_files agent ...`).
+"""Runs our agent for an ordinary user, who may make no device nodes.
 
-As fakeroot does it: where this process makes a device node it gets a file, and sees a device node with its numbers
+`python -m gpusharing.demo.device_files agent ...`. As fakeroot does it: where this process makes a device node it gets a file, and sees a device node with its numbers
 there. All else is the agent.
 """
 

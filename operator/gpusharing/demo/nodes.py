@@ -31,9 +31,7 @@ class DemoNode:
         self.agent.start()
 
 
-def make(
-    name: str, gpus: str, directory: Path, kubeconfig: Path, cluster: Cluster, *, is_isolated: bool
-) -> DemoNode:
+def make(name: str, gpus: str, directory: Path, kubeconfig: Path, cluster: Cluster, *, is_isolated: bool) -> DemoNode:
     """Nothing of it runs yet. `kubeconfig`: its agent's."""
     node = sim.create(directory / "gpus", gpus, seed=name)
     listen = programs.free_address()

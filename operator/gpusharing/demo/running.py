@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
 
 from rich.console import Group
 
@@ -29,6 +30,13 @@ from gpusharing.sim.errors import SimError
 
 _WIDTH, _HEIGHT = 100, 38
 """Of a recording."""
+_KEPT: Final = """The cluster stays until Ctrl-C. In another terminal:
+
+  export KUBECONFIG={kubeconfig}
+  kubectl get sharingpolicies,nodesharings,pods -A
+
+In a browser of this machine: {url}
+"""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -90,18 +98,13 @@ async def _keep(made: Stage) -> None:
         start_new_session=True,
     )
     assert ui.stdout  # noqa: S101 (for mypy)
-    url = (await ui.stdout.readline()).decode().strip()
-    print(
-        f"""The cluster stays until Ctrl-C. In another terminal:
-
-  export KUBECONFIG={made.kubeconfig}
-  kubectl get sharingpolicies,nodesharings,pods -A
-
-In a browser of this machine: {url}
-""",
-        flush=True,
-    )
-    await asyncio.Event().wait()
+    try:
+        url = (await ui.stdout.readline()).decode().strip()
+        print(_KEPT.format(kubeconfig=made.kubeconfig, url=url), flush=True)
+        await asyncio.Event().wait()
+    finally:
+        ui.terminate()
+        await ui.wait()
 
 
 def _end_by_signal() -> None:

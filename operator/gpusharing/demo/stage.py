@@ -1,5 +1,6 @@
 """Everything that runs in the demo but the API server: operator, agents, and who plays Kubernetes' other parts."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -51,14 +52,17 @@ async def stage(directory: Path, server: EmbeddedApiServer, *, is_isolated: bool
         for part in (ClaimController(cluster), Scheduler(cluster, minor=MINOR), Eviction(cluster)):
             begin(part.run())
         operator = programs.operator(_kubeconfig(server, "gpusharing-operator"), directory)
-        stack.push_async_callback(operator.stop)
+        running = [operator]
+        stack.push_async_callback(_stop, running)
         operator.start()
         made = []
         for name, gpus in nodes.GPUS.items():
-            await cluster.patch(NODES, await cluster.create(NODES, nodes.as_object(name)), nodes.ready(), subresource="status")
+            await cluster.patch(
+                NODES, await cluster.create(NODES, nodes.as_object(name)), nodes.ready(), subresource="status"
+            )
             kubeconfig = _kubeconfig(server, "gpusharing-agent", node=name)
             node = nodes.make(name, gpus, directory / name, kubeconfig, cluster, is_isolated=is_isolated)
-            stack.push_async_callback(node.agent.stop)
+            running.append(node.agent)
             node.agent.start()
             begin(node.kubelet.run())
             made.append(node)
@@ -70,6 +74,10 @@ async def stage(directory: Path, server: EmbeddedApiServer, *, is_isolated: bool
             nodes=made,
             is_isolated=is_isolated,
         )
+
+
+async def _stop(programs: Sequence[Program]) -> None:
+    await asyncio.gather(*(one.stop() for one in programs))
 
 
 def _kubeconfig(server: EmbeddedApiServer, account: str, *, node: str = "") -> Path:

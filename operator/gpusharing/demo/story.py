@@ -103,8 +103,9 @@ class Story:
             lambda: next(iter(fleet(world_of(self._cluster, minor=MINOR), Usage()).waiting), None),
             remedy="Look at its conditions.",
         )
-        total = sum(gpu.memory for node in self._stage.nodes for gpu in node.gpus.gpus()) // 1024**3
-        used = 2 * (_NOTEBOOKS - 1)
+        gpus = [gpu for node in self._stage.nodes for gpu in node.gpus.gpus()]
+        used = sum(process.memory for gpu in gpus for process in gpu.processes) // 1024**3
+        total = sum(gpu.memory for gpu in gpus) // 1024**3
         await tell.say(
             f"{_NOTEBOOKS - 1} run, and use {used} of {total} GiB. One waits. `gpusharing explain` says why:"
         )
@@ -186,9 +187,7 @@ class Story:
         made = [one for gpu in self._stage.node("hopper").gpus.gpus() for one in gpu.gpu_instances]
         if len(made) != len(_trainings()):
             raise AssertionError(made)
-        await tell.say(
-            f"The agent turned on MIG mode and cut {len(made)} instances. The jobs run after {tell.took}."
-        )
+        await tell.say(f"The agent turned on MIG mode and cut {len(made)} instances. The jobs run after {tell.took}.")
         await tell.say("Each has its own memory and its own compute units: nobody disturbs it.")
         await tell.end()
 
@@ -299,7 +298,14 @@ class Story:
     # ----------------------------------------------------------------------------------------------------- what they do
 
     async def _start(
-        self, namespace: str, template: str, *names: str, memory: str, utilization: int = 0, node: str = "", once: bool = False
+        self,
+        namespace: str,
+        template: str,
+        *names: str,
+        memory: str,
+        utilization: int = 0,
+        node: str = "",
+        once: bool = False,
     ) -> None:
         await self._cluster.apply(
             *(

@@ -29,12 +29,12 @@ class StoryError(Exception):
 
 
 class Audience(Protocol):
-    async def begin(self, step: Step) -> None: ...
+    async def begin(self, step: Step, /) -> None: ...
 
-    async def hear(self, step: Step) -> None:
+    async def hear(self, step: Step, /) -> None:
         """Its last line is new."""
 
-    async def end(self, step: Step) -> None:
+    async def end(self, step: Step, /) -> None:
         """Returns when people have read it."""
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
 import sys
 import termios
@@ -155,7 +156,7 @@ class Keys:
         before = termios.tcgetattr(descriptor)
         tty.setcbreak(descriptor)
         loop = asyncio.get_running_loop()
-        loop.add_reader(descriptor, lambda: keys._pressed.put_nowait(sys.stdin.buffer.raw.read(1)))
+        loop.add_reader(descriptor, lambda: keys._pressed.put_nowait(os.read(descriptor, 1)))
         try:
             yield keys
         finally:

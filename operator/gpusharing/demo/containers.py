@@ -84,7 +84,7 @@ class Container:
             command = [program, f"--dev={dev}", *options]
         self._process = await asyncio.create_subprocess_exec(
             *command,
-            env=dict(one.partition("=")[::2] for one in edits.env) | _marked(),
+            env={**dict(one.split("=", 1) for one in edits.env), MARK: os.environ[MARK]},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -121,8 +121,3 @@ class Container:
                 self._process.kill()
                 await self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-
-def _marked() -> Mapping[str, str]:
-
-    return {MARK: os.environ[MARK]}

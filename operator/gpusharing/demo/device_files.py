@@ -1,7 +1,7 @@
 """Runs our agent for an ordinary user, who may make no device nodes.
 
-`python -m gpusharing.demo.device_files agent ...`. As fakeroot does it: where this process makes a device node it gets a file, and sees a device node with its numbers
-there. All else is the agent.
+As fakeroot does it: where this process makes a device node it gets a file, and sees a device node with its numbers
+there. All else is the agent. `python -m gpusharing.demo.device_files agent ...`
 """
 
 import os
@@ -43,5 +43,5 @@ def _look(path: Any, **where: Any) -> os.stat_result:
 
 
 if __name__ == "__main__":
-    os.mknod, os.stat = _make, _look  # type: ignore[assignment]
+    os.mknod, os.stat = _make, _look
     main(sys.argv[1:])

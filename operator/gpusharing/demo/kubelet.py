@@ -82,6 +82,12 @@ class Kubelet:
                     known = status.st_ino, status.st_ctime_ns
             await asyncio.sleep(_LOOK_EVERY)
 
+    def _registered(self) -> Path:
+        """Raises PrepareError."""
+        if self._endpoint is None:
+            raise dra.PrepareError(f"DRA driver {names.DRIVER} is not registered")
+        return self._endpoint
+
     async def _watch_health(self) -> None:
         while True:
             with suppress(*_LOST):
@@ -107,7 +113,7 @@ class Kubelet:
                 )
 
     def _resources_status(self, pod: Json) -> list[Json]:
-        found = []
+        found: list[Json] = []
         for entry, claim in self._claims(pod):
             results = claim["status"]["allocation"]["devices"]["results"]
             resources = []
@@ -141,13 +147,11 @@ class Kubelet:
         devices: dict[str, list[str]] = {}
         while not self._is_to_end(uid):
             try:
-                if self._endpoint is None:
-                    raise dra.PrepareError(f"DRA driver {names.DRIVER} is not registered")
                 for entry, claim in self._claims(self._pod(uid) or pod):
                     if entry not in devices:
                         if claim not in prepared:
                             prepared.append(claim)
-                        devices[entry] = await dra.prepare(self._endpoint, claim)
+                        devices[entry] = await dra.prepare(self._registered(), claim)
                 return {
                     one["name"]: edits_of(
                         [
@@ -168,9 +172,8 @@ class Kubelet:
         for claim in prepared:
             while True:
                 with suppress(dra.PrepareError, *_LOST):
-                    if self._endpoint:
-                        await dra.unprepare(self._endpoint, claim)
-                        break
+                    await dra.unprepare(self._registered(), claim)
+                    break
                 await asyncio.sleep(_AGAIN)
 
     async def _run(self, pod: Json, edits: Mapping[str, Edits]) -> None:
@@ -233,7 +236,7 @@ class Kubelet:
     def _claims(self, pod: Json) -> list[tuple[str, Json]]:
         """As the pod calls them."""
         made = {one["name"]: one.get("resourceClaimName") for one in (pod["status"].get("resourceClaimStatuses") or ())}
-        found = []
+        found: list[tuple[str, Json]] = []
         for entry in pod["spec"].get("resourceClaims") or ():
             name = entry.get("resourceClaimName") or made.get(entry["name"])
             claim = self._cluster.get(CLAIMS, name, pod["metadata"]["namespace"]) if name else None

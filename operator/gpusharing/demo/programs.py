@@ -61,13 +61,13 @@ class Program:
 
 
 def operator(kubeconfig: Path, directory: Path) -> Program:
-    arguments = ["operator", "--kubeconfig", kubeconfig, "--listen", _ANY_PORT]
+    arguments: list[str | Path] = ["operator", "--kubeconfig", kubeconfig, "--listen", _ANY_PORT]
     return Program("operator", arguments, log=directory / "operator.log")
 
 
 def agent(name: str, node: SimNode, kubeconfig: Path, directory: Path, *, listen: str) -> Program:
     """`directory`: of its node."""
-    flags: Mapping[str, object] = {
+    flags: Mapping[str, str | int | Path] = {
         "node-name": name,
         "kubeconfig": kubeconfig,
         "driver-root": node.directory,
@@ -81,7 +81,7 @@ def agent(name: str, node: SimNode, kubeconfig: Path, directory: Path, *, listen
         "full-menus": len(node.gpus()),
         "taken-wait": _TAKEN_WAIT,
     }
-    given = [f"--{flag}={value}" for flag, value in flags.items()]
+    given: list[str | Path] = [f"--{flag}={value}" for flag, value in flags.items()]
     directories = [f"--cdi-dir={one}" for one in cdi_directories(node, directory)]
     # Where the simulation could make no device nodes, the agent cannot, either.
     module = "gpusharing" if (node.dev / "nvidiactl").is_char_device() else "gpusharing.demo.device_files"

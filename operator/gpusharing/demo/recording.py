@@ -51,7 +51,8 @@ class Recording:
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}">',
                 "<title>gpusharing demo</title>",
-                f"<style>text{{font:14px {_FONT};fill:#d5dbe3;white-space:pre}}.b{{font-weight:bold}}.d{{fill:#8b949e}}",
+                f"<style>text{{font:14px {_FONT};fill:#d5dbe3;white-space:pre}}",
+                ".b{font-weight:bold}.d{fill:#8b949e}",
                 *(f".{name}{{fill:{value}}}" for name, value in _COLOURS.items()),
                 *self._times(),
                 "</style>",

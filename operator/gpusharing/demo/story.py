@@ -73,7 +73,7 @@ class Story:
         ):
             await self._cluster.apply(template(name, where, device_class, **capacity))
 
-    # --------------------------------------------------------------------------------------------------------- the steps
+    # -------------------------------------------------------------------------------------------------------- the steps
 
     async def nodes_join(self) -> None:
         tell = self._narrator
@@ -284,14 +284,13 @@ class Story:
             remedy=_AGENTS,
             otherwise=lambda: f"{counted(len(self._devices()), 'device')} are",
         )
-        for node in self._stage.nodes:
-            await tell.fact(
-                f"Node {node.name}",
-                "its GPUs have the settings that they had",
-                lambda node=node: self._found[node.name] == _settings(node.gpus.gpus()) and not node.gpus.mps_daemons(),
-                remedy=_AGENTS,
-                otherwise=lambda node=node: str(_settings(node.gpus.gpus())),
-            )
+        await tell.fact(
+            "GPUs",
+            "they have the settings that they had",
+            lambda: not self._changed(),
+            remedy=_AGENTS,
+            otherwise=lambda: f"others on {', '.join(self._changed())}",
+        )
         await tell.say(f"The {count} GPUs are as they were found: no instance, no daemon, no setting is left.")
         await tell.end()
 
@@ -407,6 +406,14 @@ class Story:
             for device in one["spec"].get("devices") or ()
         ]
 
+    def _changed(self) -> list[str]:
+        """Nodes that are not as they were found."""
+        return [
+            node.name
+            for node in self._stage.nodes
+            if self._found[node.name] != _settings(node.gpus.gpus()) or node.gpus.mps_daemons()
+        ]
+
     def _tainted(self) -> list[str]:
         return [
             device["name"]
@@ -439,7 +446,8 @@ class Story:
     def _condition(self, name: str) -> Mapping[str, str]:
         """Ready, of the newest spec."""
         found = self._policy(name)
-        for one in (found.get("status") or {}).get("conditions") or ():
+        conditions: Sequence[dict[str, Any]] = (found.get("status") or {}).get("conditions") or ()
+        for one in conditions:
             if one["type"] == "Ready" and one.get("observedGeneration") == found["metadata"]["generation"]:
                 return one
         return {}

@@ -19,12 +19,13 @@ from gpusharing.cli.top.screen import console
 from gpusharing.demo.picture import Picture
 from gpusharing.demo.recording import Recording
 from gpusharing.demo.screen import lines, story
-from gpusharing.demo.telling import Audience, Step
+from gpusharing.demo.telling import Audience, Line, Step
 
 _DRAW_EVERY: Final = 0.5
 """Seconds."""
 _LETTERS_A_SECOND: Final = 45
 """That people read, beside the picture."""
+_MEASURED_EVERY: Final = 1.2
 _LEAST: Final = 2.0
 """Seconds for each step."""
 
@@ -35,9 +36,9 @@ class Pipe:
     async def begin(self, step: Step) -> None:
         print(step.title, flush=True)
 
-    async def hear(self, step: Step) -> None:
-        line = step.lines[-1]
-        print(f"  | {line.text}" if line.is_quoted else f"  {line.text}", flush=True)
+    async def hear(self, _step: Step, new: Sequence[Line]) -> None:
+        for line in new:
+            print(f"  | {line.text}" if line.is_quoted else f"  {line.text}", flush=True)
 
     async def end(self, _step: Step) -> None:
         print(flush=True)
@@ -60,7 +61,7 @@ class Terminal:
         self._steps.append(step)
         await self.draw()
 
-    async def hear(self, _step: Step) -> None:
+    async def hear(self, _step: Step, _new: Sequence[Line]) -> None:
         await self.draw()
 
     async def end(self, step: Step) -> None:
@@ -71,8 +72,7 @@ class Terminal:
             await self._keys.next()
             self._state = before
         elif self._waits:
-            letters = len(step.title) + sum(len(line.text) for line in step.lines)
-            await asyncio.sleep(max(letters / _LETTERS_A_SECOND, _LEAST))
+            await asyncio.sleep(_seconds_to_read(step))
 
     async def run(self) -> None:
         """Without end: what happens between two sentences is seen, too."""
@@ -108,17 +108,23 @@ class Recorder:
         self._steps.append(step)
         await self._take()
 
-    async def hear(self, _step: Step) -> None:
+    async def hear(self, _step: Step, _new: Sequence[Line]) -> None:
         await self._take()
 
     async def end(self, step: Step) -> None:
-        letters = len(step.title) + sum(len(line.text) for line in step.lines)
-        await self._take(seconds=max(letters / _LETTERS_A_SECOND, _LEAST))
+        # Agents measure once a second.
+        await asyncio.sleep(_MEASURED_EVERY)
+        await self._take(_seconds_to_read(step))
 
     async def _take(self, seconds: float = _DRAW_EVERY) -> None:
         size = self._recording
         fleet = await self._picture.now()
         self._recording.add(lines(self._steps, fleet, width=size.width, height=size.height), seconds)
+
+
+def _seconds_to_read(step: Step) -> float:
+    letters = len(step.title) + sum(len(line.text) for line in step.lines)
+    return max(letters / _LETTERS_A_SECOND, _LEAST)
 
 
 class Together:
@@ -129,9 +135,9 @@ class Together:
         for one in self._audiences:
             await one.begin(step)
 
-    async def hear(self, step: Step) -> None:
+    async def hear(self, step: Step, new: Sequence[Line]) -> None:
         for one in self._audiences:
-            await one.hear(step)
+            await one.hear(step, new)
 
     async def end(self, step: Step) -> None:
         for one in self._audiences:

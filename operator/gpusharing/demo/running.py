@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     if arguments.pause and not (is_terminal and sys.stdin.isatty()):
         raise CommandError("--pause waits for keys: leave it out without a terminal")
+    if arguments.record and not arguments.record.absolute().parent.is_dir():
+        raise CommandError(f"--record {arguments.record}: there is no directory {arguments.record.parent}")
     try:
         with guarded_directory() as directory:
             # Before the first thread.

@@ -29,10 +29,10 @@ def lines(steps: Sequence[Step], fleet: Fleet | None, *, width: int, height: int
     foot = [Text(), _line(state, width, "dim")]
     room = height - len(head) - len(foot)
     if width >= SIDE_BY_SIDE:
-        body = list(_beside(_last(story(steps, _STORY), room), _picture(fleet, width - _STORY - len(_BETWEEN)), room))
+        body = list(_beside(_last(steps, _STORY, room), _picture(fleet, width - _STORY - len(_BETWEEN)), room))
     else:
         picture = _picture(fleet, width)[: max(room - _LEAST - 1, 0)]
-        told = _last(story(steps, width), room - len(picture) - 1)
+        told = _last(steps, width, room - len(picture) - 1)
         body = [*told, *(Text() for _ in range(room - len(told) - len(picture))), *picture]
     return [*head, *body, *foot]
 
@@ -57,8 +57,15 @@ def _picture(fleet: Fleet | None, width: int) -> Sequence[Text]:
     return found
 
 
-def _last(told: list[Text], count: int) -> list[Text]:
-    return told[max(len(told) - count, 0) :]
+def _last(steps: Sequence[Step], width: int, height: int) -> list[Text]:
+    """The last steps that fit as a whole; of one that is too long its end."""
+    found: list[Text] = []
+    for step in reversed(steps):
+        told = story([step], width)
+        if found and len(found) + len(told) > height:
+            break
+        found = [*told, *found]
+    return found[max(len(found) - height, 0) :]
 
 
 def _beside(left: Sequence[Text], right: Sequence[Text], height: int) -> Iterator[Text]:

@@ -97,20 +97,19 @@ class Story:
         await tell.begin(f"{_NOTEBOOKS} notebooks ask for a GPU each.")
         await self._start(RESEARCH, "whole-gpu", *_notebooks(), memory="2G", utilization=8)
         await self._are_running(RESEARCH, "notebook", _NOTEBOOKS - 1)
-        waits = await tell.fact(
+        seen = await tell.fact(
             f"Pod {RESEARCH}/notebook-{_NOTEBOOKS}",
             "it waits for a GPU",
-            lambda: next(iter(fleet(world_of(self._cluster, minor=MINOR), Usage()).waiting), None),
+            lambda: found if (found := fleet(world_of(self._cluster, minor=MINOR), Usage())).waiting else None,
             remedy="Look at its conditions.",
         )
-        gpus = [gpu for node in self._stage.nodes for gpu in node.gpus.gpus()]
-        used = sum(process.memory for gpu in gpus for process in gpu.processes) // 1024**3
-        total = sum(gpu.memory for gpu in gpus) // 1024**3
+        processes = [one for node in self._stage.nodes for gpu in node.gpus.gpus() for one in gpu.processes]
+        used, total = sum(one.memory for one in processes) // 1024**3, seen.total.memory // 1024
         await tell.say(
             f"{_NOTEBOOKS - 1} run, and use {used} of {total} GiB. One waits. `gpusharing explain` says why:"
         )
-        if waits.finding:
-            await tell.quote(f"{waits.finding.code} {waits.finding.entry.title}")
+        if finding := seen.waiting[0].finding:
+            await tell.quote(f"{finding.code} {finding.entry.title}")
         await tell.end()
 
     async def a_policy_is_applied(self) -> None:

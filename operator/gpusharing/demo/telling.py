@@ -1,7 +1,7 @@
 """How the story is told: steps with what was seen, and facts that are waited for."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -31,8 +31,8 @@ class StoryError(Exception):
 class Audience(Protocol):
     async def begin(self, step: Step, /) -> None: ...
 
-    async def hear(self, step: Step, /) -> None:
-        """Its last line is new."""
+    async def hear(self, step: Step, new: Sequence[Line], /) -> None:
+        """`new`: its last lines."""
 
     async def end(self, step: Step, /) -> None:
         """Returns when people have read it."""
@@ -52,13 +52,14 @@ class Narrator:
         await self._audience.begin(self._step)
 
     async def say(self, text: str) -> None:
-        self._step.lines.append(Line(text))
-        await self._audience.hear(self._step)
+        await self._tell(Line(text))
 
     async def quote(self, text: str) -> None:
-        for one in text.splitlines():
-            self._step.lines.append(Line(one, is_quoted=True))
-            await self._audience.hear(self._step)
+        await self._tell(*(Line(one, is_quoted=True) for one in text.splitlines()))
+
+    async def _tell(self, *lines: Line) -> None:
+        self._step.lines += lines
+        await self._audience.hear(self._step, lines)
 
     async def end(self) -> None:
         self._step.is_done = True

@@ -34,7 +34,7 @@ The notebooks end, and one policy offers the GPUs in four modes\.
   \|     threads: {default: 25}
   \|   mig:
   \|     profiles: \[1g\.10gb\]
-  It is in force after \d+\.\d s: 32 devices in place of 6, for up to 48 clients\.
+  It is in force after [\d.]+ m?s: 32 devices in place of 6, for up to 48 clients\.
   Only the H100s have MIG as well: L4s do not know it, and A100s would have to be reset for it\.
 
 The same 7 notebooks ask for a share, by time-slicing\.
@@ -49,19 +49,19 @@ One more server has a claim for 16 GiB, and takes 30\.
   It alone fails\. The other 3 run on\.
 
 Training jobs ask for MIG instances of 1g\.10gb\.
-  The agent turned on MIG mode and cut 3 instances\. The jobs run after \d+\.\d s\.
+  The agent turned on MIG mode and cut 3 instances\. The jobs run after [\d.]+ m?s\.
   Each has its own memory and its own compute units: nobody disturbs it\.
 
 The training jobs end\.
-  After \d+\.\d s the instances are gone, and the GPU is offered in all modes again\.
+  After [\d.]+ m?s the instances are gone, and the GPU is offered in all modes again\.
 
 A second policy reserves the H100s for the team serving\.
-  It is in force after \d+\.\d s\. Team lab asks for one:
+  It is in force after [\d.]+ m?s\. Team lab asks for one:
   \| SharingPolicy for-serving: namespace lab is not one of its tenants .*
   The same claim of team serving gets an H100\.
 
 The L4 of notebook-1 falls off the bus\.
-  After \d+\.\d s the status of its 4 pods says so:
+  After [\d.]+ m?s the status of its 4 pods says so:
   \| XID 79 at .*: it has fallen off the bus; .*
   A new notebook gets the other L4\.
 

@@ -90,4 +90,5 @@ class Narrator:
 
     @property
     def took(self) -> str:
-        return f"{time.monotonic() - self._began:.1f} s"
+        seconds = time.monotonic() - self._began
+        return f"{seconds:.1f} s" if seconds >= 1 else f"{max(seconds * 1000, 1):.0f} ms"

@@ -49,7 +49,7 @@ test: check ## Run the checks and every test, on a real Kubernetes that is built
 	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
-test-fast: setup ## Run the tests that need no Kubernetes and no image
+test-fast: setup ## Run the tests that need neither a build of Kubernetes nor an image nor minutes
 	$(AS_ROOT) $(BIN)/pytest --numprocesses 4 -m 'not cluster and not node and not image and not slow'
 
 .PHONY: hammer

@@ -78,7 +78,14 @@ def running(server: Server) -> Iterator[Server]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            status, value = server.answer(self.path)
+            self._send(*server.answer(self.path))
+
+        def do_POST(self) -> None:
+            # Of a connection that is closed before the body was read, nobody gets the answer.
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._send(403, {"message": "nobody may write here"})
+
+        def _send(self, status: int, value: Any) -> None:
             data = json.dumps(value, separators=(",", ":")).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
@@ -88,7 +95,11 @@ def running(server: Server) -> Iterator[Server]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+    class Http(ThreadingHTTPServer):
+        # Doctor asks many things at once.
+        request_queue_size = 128
+
+    with Http(("127.0.0.1", 0), Handler) as http:
         thread = threading.Thread(target=http.serve_forever, args=[0.01])
         thread.start()
         server.url = f"http://127.0.0.1:{http.server_port}"

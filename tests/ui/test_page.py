@@ -28,7 +28,7 @@ KEPT: Final = (
     "390-dark-gpu",
     "1280-light-sign-in",
     "390-dark-sign-in",
-    "1280-dark-viewer",
+    "390-dark-viewer",
 )
 SIZES: Final = ((1280, 900), (390, 844))
 MISTAKE: Final = (

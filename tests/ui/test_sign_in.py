@@ -35,9 +35,9 @@ def sign_in(page: Page, token: str = JANE) -> None:
     page.click("main button")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), SIZES, ids=["1280", "390"])
-def test_everybody_can_sign_in(browser: Browser, site: Open, width: int, height: int, *, dark: bool) -> None:
+@pytest.mark.parametrize(("size", "dark"), [(SIZES[0], False), (SIZES[1], True)], ids=["1280-light", "390-dark"])
+def test_everybody_can_sign_in(browser: Browser, site: Open, size: tuple[int, int], *, dark: bool) -> None:
+    width, height = size
     with visiting(browser, width=width, height=height, dark=dark) as visit:
         page = visit.page
         page.goto(url(site))

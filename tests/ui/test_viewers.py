@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from gpusharing.snapshots.world import World
 from gpusharing.ui.exchange import EVENTS, HEADERS, Answer, Request, Site
 from gpusharing.ui.heads import LARGEST_HEAD
+from gpusharing.ui.picture import SourceError
 from gpusharing.ui.viewers import identities, readings, sessions, tokens
 from gpusharing.ui.viewers.readings import Visit
 from gpusharing.ui.viewers.server import LARGEST_FORM
@@ -277,6 +279,36 @@ def test_the_namespace_is_chosen(site: Open) -> None:
         assert 'value="search"' in text, wrong
         _, headers, _ = site.ask("/namespace", form={"namespace": wrong}, Authorization="Bearer alice")
         assert headers.get_all("Set-Cookie")[0].startswith(f"{NAMESPACE}=; "), wrong
+
+
+class Slow(People):
+    """It takes a while to read a cluster, and does not always work."""
+
+    fails = False
+
+    @contextmanager
+    def open(self, visit: Visit) -> Iterator[Site]:
+        time.sleep(0.2)
+        if self.fails:
+            raise SourceError("the cluster cannot be read")
+        with super().open(visit) as site:
+            yield site
+
+
+def test_several_requests_at_a_time_read_the_cluster_once(worlds: dict[str, World]) -> None:
+    people = Slow(dict(worlds))
+    with open_to(people) as site:
+        for fails, wanted in ((True, {502}), (False, {200})):
+            people.fails = fails
+            found: list[int] = []
+            ask = partial(site.ask, "/", Authorization="Bearer alice")
+            threads = [threading.Thread(target=lambda: found.append(ask()[0])) for _ in range(4)]  # noqa: B023
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert set(found) == wanted
+        assert [visit.token for visit in people.is_open] == ["alice"]
 
 
 # ------------------------------------------------------------------------------------------------------------ attacks

@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "bundle": ("gpusharing.cli.bundle", "pack objects, Events, logs and metrics for a bug report"),
     "completion": ("gpusharing.cli.completion", "print what a shell needs to complete commands and options"),
     "convert": ("gpusharing.cli.convert", "convert old DRA manifests and NVIDIA's sharing configs"),
+    "demo": ("gpusharing.demo.command", "show GPU sharing on simulated GPUs, without Kubernetes"),
     "doctor": ("gpusharing.cli.doctor", "check a cluster before the installation, and an installation"),
     "explain": ("gpusharing.cli.explain", "explain why a pod, claim, GPU, node or policy is as it is"),
     "export": ("gpusharing.cli.export", "print what Kueue or Volcano has to know of policies"),

@@ -128,8 +128,8 @@ def _compiler_version(compiler: str, search_path: str | None) -> str:
     found = shutil.which(compiler, path=search_path)
     if found is None:
         raise SimError(
-            f"the simulated GPU node needs a C compiler, `{compiler}`: apt-get install gcc libc6-dev. "
-            "The wheel for this machine and the image gpusharing-simulated-node need none"
+            f"the simulated GPU node needs a C compiler, `{compiler}`: apt-get install gcc libc6-dev. The wheel for "
+            "this machine and the image gpusharing-simulated-node need none"
         )
     return subprocess.run([found, "--version"], check=True, capture_output=True, text=True).stdout
 

@@ -3,6 +3,7 @@ end of an agent's pod nor that of kubelet or containerd disturbs a pod that uses
 removed. A bundle of it answers as it does."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -78,6 +79,21 @@ async def test_doctor_finds_nothing(user: AnyUser) -> None:
     command = [sys.executable, "-m", "gpusharing", "doctor", "--wait", "1m", "--probe", "-o", "short"]
     found = await run([*command, "--ignore", "GSH0916", "--kubeconfig", user.cluster.kubeconfig])
     assert found == ""
+    await user.nothing_prepared()
+    await user.delete("sharingpolicies", "--all")
+
+
+async def test_the_script_for_ai_conformance(user: AnyUser) -> None:
+    await user.apply(ALL_MODES)
+    await user.wait("sharingpolicy/all-modes", "--for=condition=Ready")
+    path = f"{user.cluster.programs}:{os.environ['PATH']}"
+    found = await run(
+        ["sh", str(EXAMPLES / "ai-conformance.sh")],
+        env={**os.environ, "PATH": path, "KUBECONFIG": str(user.cluster.kubeconfig)},
+    )
+    assert [line.split()[0] for line in found.splitlines()] == ["ok"] * 7, found
+    page = (EXAMPLES.parent / "ai-conformance.md").read_text()
+    assert f"```text\n{found}```" in page
     await user.nothing_prepared()
     await user.delete("sharingpolicies", "--all")
 

@@ -29,6 +29,7 @@ OTHERS: Final = {
     "export": "sets a variable",
     "kind": "no test has kind; its arguments are those of tests/manifests/test_quickstart.py",
     "python3": "makes a virtual environment",
+    "sh": "runs a script of the repository, which is run by tests/install/test_by_manifests.py",
 }
 """Programs that others have made, and why nothing but their files is looked at."""
 _WITH_KIND: Final = {"annotate", "create", "delete", "describe", "get", "label", "patch", "scale", "wait"}

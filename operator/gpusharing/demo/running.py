@@ -21,11 +21,11 @@ from gpusharing.demo.audience import Keys, Pipe, Recorder, Terminal, Together, d
 from gpusharing.demo.cluster import running_beside
 from gpusharing.demo.guard import guarded_directory
 from gpusharing.demo.isolation import isolate
+from gpusharing.demo.narrator import Audience, Narrator, StoryError
 from gpusharing.demo.picture import Picture
 from gpusharing.demo.recording import Recording
 from gpusharing.demo.stage import MINOR, Stage, stage
 from gpusharing.demo.story import Story
-from gpusharing.demo.telling import Audience, Narrator, StoryError
 from gpusharing.sim.errors import SimError
 
 _WIDTH, _HEIGHT = 100, 38

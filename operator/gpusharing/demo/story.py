@@ -12,10 +12,10 @@ from gpusharing.api import names
 from gpusharing.core.text import counted
 from gpusharing.demo.cluster import CLAIMS, NODE_SHARINGS, PODS, POLICIES, SLICES, Json
 from gpusharing.demo.manifests import MIG_PROFILE, namespace, pod, policy, template
+from gpusharing.demo.narrator import Narrator
 from gpusharing.demo.nodes import GPUS
 from gpusharing.demo.picture import fleet, world_of
 from gpusharing.demo.stage import MINOR, Stage
-from gpusharing.demo.telling import Narrator
 from gpusharing.kube.transport import ApiError
 from gpusharing.occupancy.usage import Usage
 from gpusharing.sim.faults import GpuLost

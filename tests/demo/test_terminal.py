@@ -6,10 +6,11 @@ import pty
 import re
 import select
 import struct
+import subprocess
 import sys
 import termios
 import time
-from typing import Final
+from typing import Final, Self
 
 import pytest
 
@@ -23,11 +24,16 @@ _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 class Terminal:
     def __init__(self, *arguments: str) -> None:
-        self.pid, self.descriptor = pty.fork()
-        if self.pid == 0:
-            os.environ["TERM"] = "xterm-256color"
-            os.execv(sys.executable, [sys.executable, "-m", "gpusharing", "demo", *arguments])  # noqa: S606
-        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.descriptor, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self._process = subprocess.Popen(
+            ["setsid", "--ctty", sys.executable, "-m", "gpusharing", "demo", *arguments],
+            stdin=side,
+            stdout=side,
+            stderr=side,
+            env={**os.environ, "TERM": "xterm-256color"},
+        )
+        os.close(side)
         self.drawn = ""
 
     def until(self, text: str) -> list[str]:
@@ -49,7 +55,15 @@ class Terminal:
     def ended(self) -> int:
         while self._read():
             pass
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self.descriptor)
 
     def _read(self) -> bool:
         if not select.select([self.descriptor], [], [], PATIENCE)[0]:
@@ -64,19 +78,19 @@ class Terminal:
 
 
 def test_steps_by_key_and_ctrl_c() -> None:
-    terminal = Terminal("--pause", "--patience", "60")
-    picture = terminal.until("Press a key to go on")
-    assert "✓ Three GPU nodes join the cluster." in "\n".join(picture)
-    assert any(re.match(r"hopper +2 x NVIDIA H100 80GB HBM3", line) for line in picture)
-    assert max(map(len, picture)) <= COLUMNS
-    assert len(picture) <= ROWS
-    assert "7 notebooks" not in terminal.drawn, "nothing happens before the key"
-    terminal.press(b" ")
-    terminal.until("✓ 7 notebooks ask for a GPU each.")
-    terminal.press(b"\x03")
-    assert terminal.ended() == exits.INTERRUPTED, terminal.drawn[-2000:]
-    assert "Traceback" not in terminal.drawn
-    assert terminal.drawn.rfind("\x1b[?1049l") > terminal.drawn.rfind("\x1b[?1049h"), "the screen of before is back"
+    with Terminal("--pause") as terminal:
+        picture = terminal.until("Press a key to go on")
+        assert "✓ Three GPU nodes join the cluster." in "\n".join(picture)
+        assert any(re.match(r"hopper +2 x NVIDIA H100 80GB HBM3", line) for line in picture)
+        assert max(map(len, picture)) <= COLUMNS
+        assert len(picture) <= ROWS
+        assert "7 notebooks" not in terminal.drawn, "nothing happens before the key"
+        terminal.press(b" ")
+        terminal.until("✓ 7 notebooks ask for a GPU each.")
+        terminal.press(b"\x03")
+        assert terminal.ended() == exits.INTERRUPTED, terminal.drawn[-2000:]
+        assert "Traceback" not in terminal.drawn
+        assert terminal.drawn.rfind("\x1b[?1049l") > terminal.drawn.rfind("\x1b[?1049h"), "the screen of before is back"
 
 
 def test_pause_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

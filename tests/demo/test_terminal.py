@@ -91,6 +91,8 @@ def test_steps_by_key_and_ctrl_c() -> None:
         assert terminal.ended() == exits.INTERRUPTED, terminal.drawn[-2000:]
         assert "Traceback" not in terminal.drawn
         assert terminal.drawn.rfind("\x1b[?1049l") > terminal.drawn.rfind("\x1b[?1049h"), "the screen of before is back"
+        after = _ESCAPES.sub("", terminal.drawn[terminal.drawn.rfind("\x1b[?1049l") :])
+        assert "✓ Three GPU nodes join the cluster." in after, "what was told stays"
 
 
 def test_pause_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,11 +84,14 @@ async def _audience(arguments: argparse.Namespace, picture: Picture, *, is_termi
         keys = stack.enter_context(Keys.of_terminal()) if arguments.pause else None
         live = stack.enter_context(drawing())
         terminal = Terminal(live, picture, width=arguments.width, waits=not arguments.fast, keys=keys)
-        async with running_beside() as begin:
-            begin(terminal.run())
-            yield terminal
-    # The terminal is as it was before; what was told stays on it.
-    console(Screen.of()).print(Group(*terminal.told()))
+        try:
+            async with running_beside() as begin:
+                begin(terminal.run())
+                yield terminal
+        finally:
+            # The terminal is as it was before; what was told stays on it.
+            stack.close()
+            console(Screen.of()).print(Group(*terminal.told()))
 
 
 async def _keep(made: Stage) -> None:

@@ -28,6 +28,7 @@ OTHERS: Final = {
     "eval": "takes what ours print",
     "export": "sets a variable",
     "kind": "no test has kind; its arguments are those of tests/manifests/test_quickstart.py",
+    "pip": "installs the package, as tests/demo and tests of the wheel do",
     "python3": "makes a virtual environment",
     "sh": "runs a script of the repository, which is run by tests/install/test_by_manifests.py",
 }
@@ -35,7 +36,7 @@ OTHERS: Final = {
 _WITH_KIND: Final = {"annotate", "create", "delete", "describe", "get", "label", "patch", "scale", "wait"}
 KINDS: Final = {
     "clusterrole", "clusterrolebinding", "configmap", "daemonset", "deployment", "events", "namespace", "node", "nodes",
-    "pod", "pods", "resourceclaim", "resourceclaims", "resourceclaimtemplates", "resourceslices", "svc", "job",
+    "pod", "pods", "resourceclaim", "resourceclaims", "resourceclaimtemplates", "resourceslices", "svc", "job", "token",
     *(name for one in crd.DEFINITIONS for name in (one.plural, one.kind.lower(), one.short_name)),
 }  # fmt: skip
 _OF_REPOSITORY: Final = re.compile(r"(docs|manifests|charts|crds|contrib|tools|tests)(/[\w./-]+)?")

@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output == options.JSON:
         sys.stdout.write(as_json({"apiVersion": "v1", "kind": "List", "items": list(result.slices)}) + "\n")
     else:
-        sys.stdout.write(yaml.safe_dump_all(result.slices, sort_keys=False, width=120, allow_unicode=True))
+        sys.stdout.write(yaml.safe_dump_all(result.slices, sort_keys=False, width=120))
     for line in _remarks(result):
         sys.stderr.write(f"{line}\n")
     return exits.OK

@@ -34,7 +34,7 @@ OTHERS: Final = {
 _WITH_KIND: Final = {"annotate", "create", "delete", "describe", "get", "label", "patch", "scale", "wait"}
 KINDS: Final = {
     "clusterrole", "clusterrolebinding", "configmap", "daemonset", "deployment", "events", "namespace", "node", "nodes",
-    "pod", "pods", "resourceclaim", "resourceclaims", "resourceclaimtemplates", "resourceslices", "svc", "job",
+    "pod", "pods", "resourceclaim", "resourceclaims", "resourceclaimtemplates", "resourceslices", "svc", "job", "token",
     *(name for one in crd.DEFINITIONS for name in (one.plural, one.kind.lower(), one.short_name)),
 }  # fmt: skip
 _OF_REPOSITORY: Final = re.compile(r"(docs|manifests|charts|crds|contrib|tools|tests)(/[\w./-]+)?")

@@ -15,6 +15,9 @@ from harness.eventually import PATIENCE
 
 # Without a right, and with an own number: as an ordinary user has it, who also may have namespaces of users.
 _ORDINARY: Final = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+HAS_NAMESPACES: Final = (
+    subprocess.run([*_ORDINARY, "unshare", "--user", "--map-root-user", "true"], check=False).returncode == 0
+)
 _DIRECTORY: Final = re.compile(r"/tmp/gpus-\w+")
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
+from gpusharing.demo.narrator import Line, Step
 from gpusharing.demo.recording import Recording
 from gpusharing.demo.screen import lines
-from gpusharing.demo.telling import Line, Step
 from gpusharing.occupancy.fleet import Fleet
 from top.scenes import SCENES
 

@@ -16,10 +16,10 @@ from rich.text import Text
 
 from gpusharing.cli.output import Screen
 from gpusharing.cli.top.screen import console
+from gpusharing.demo.narrator import Audience, Line, Step
 from gpusharing.demo.picture import Picture
 from gpusharing.demo.recording import Recording
 from gpusharing.demo.screen import lines, story
-from gpusharing.demo.telling import Audience, Line, Step
 
 _DRAW_EVERY: Final = 0.5
 """Seconds."""

@@ -1,10 +1,12 @@
 """`gpusharing demo`: GPU sharing on this machine, without Kubernetes, GPUs and root."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any, Final
 
 from gpusharing.cli import exits, options
+from gpusharing.cli.exits import CommandError
 
 _EXAMPLES: Final = (
     ("See what GPU sharing does, in about a minute", "gpusharing demo"),
@@ -53,7 +55,11 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if sys.platform != "linux":
+        raise CommandError("the demo needs Linux, as GPU nodes do: start it in a virtual machine or a container")
     # What it needs takes longer to load than all else of a help text.
-    from gpusharing.demo import running  # noqa: PLC0415
-
+    try:
+        from gpusharing.demo import running  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise CommandError(f"{error}: pip install 'gpu-sharing-operator[demo]'") from error
     return running.run(arguments)

@@ -1,9 +1,9 @@
 """The kubelet's side of the gRPC API of drivers for devices: finding them, and asking them to prepare claims."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
 
@@ -47,8 +47,20 @@ async def register(socket: Path) -> Path:
     return Path(info.endpoint)
 
 
-async def prepare(socket: Path, claim: Json) -> list[str]:
-    """The CDI devices of the claim. Raises PrepareError."""
+class Prepared(NamedTuple):
+    """A device of a claim."""
+
+    requests: Sequence[str]
+    """Of the claim, for which it was allocated."""
+    cdi_devices: Sequence[str]
+
+    def is_for(self, request: str | None) -> bool:
+        """None: for the whole claim. An alternative counts as its request."""
+        return request is None or any(one.partition("/")[0] == request for one in self.requests)
+
+
+async def prepare(socket: Path, claim: Json) -> Sequence[Prepared]:
+    """Raises PrepareError."""
     named = _named(claim)
     async with _channel(socket) as channel:
         method = UnaryUnaryMethod(
@@ -61,7 +73,7 @@ async def prepare(socket: Path, claim: Json) -> list[str]:
     answer = reply.claims[named.uid]
     if answer.error:
         raise PrepareError(answer.error)
-    return [device for one in answer.devices for device in one.cdi_device_ids]
+    return [Prepared(one.request_names, one.cdi_device_ids) for one in answer.devices]
 
 
 async def unprepare(socket: Path, claim: Json) -> None:

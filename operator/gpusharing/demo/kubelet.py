@@ -1,7 +1,7 @@
 """The kubelet of a simulated node: it prepares the claims of its pods with our agent, and runs their containers."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -144,23 +144,16 @@ class Kubelet:
     async def _prepare(self, pod: Json, prepared: list[Json]) -> Mapping[str, Edits] | None:
         """By container. None: the pod was deleted before."""
         uid = pod["metadata"]["uid"]
-        devices: dict[str, list[str]] = {}
+        devices: dict[str, Sequence[dra.Prepared]] = {}
         while not self._is_to_end(uid):
             try:
                 for entry, claim in self._claims(self._pod(uid) or pod):
                     if entry not in devices:
-                        if claim not in prepared:
+                        if claim["metadata"]["uid"] not in {one["metadata"]["uid"] for one in prepared}:
                             prepared.append(claim)
                         devices[entry] = await dra.prepare(self._registered(), claim)
                 return {
-                    one["name"]: edits_of(
-                        [
-                            device
-                            for asked in (one.get("resources") or {}).get("claims") or ()
-                            for device in devices[asked["name"]]
-                        ],
-                        self._cdi,
-                    )
+                    one["name"]: edits_of(list(_cdi_devices(one, devices)), self._cdi)
                     for one in pod["spec"]["containers"]
                 }
             except (dra.PrepareError, ContainerError, *_LOST) as error:
@@ -277,6 +270,16 @@ class Kubelet:
             # It was deleted meanwhile.
             if error.status not in {404, 409}:
                 raise
+
+
+def _cdi_devices(container: Json, prepared: Mapping[str, Sequence[dra.Prepared]]) -> Iterator[str]:
+    """Raises PrepareError."""
+    for asked in (container.get("resources") or {}).get("claims") or ():
+        if asked["name"] not in prepared:
+            raise dra.PrepareError(f"claim {asked['name']} of the pod is not allocated")
+        for device in prepared[asked["name"]]:
+            if device.is_for(asked.get("request")):
+                yield from device.cdi_devices
 
 
 def _options(container: Json) -> list[str]:

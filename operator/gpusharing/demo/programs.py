@@ -14,7 +14,7 @@ from typing import Final
 from gpusharing.sim.node import SimNode
 
 _ANY_PORT: Final = "127.0.0.1:0"
-_SECONDS_TO_END: Final = 5.0
+_SECONDS_TO_END: Final = 3.0
 _TAKEN_WAIT: Final = 1
 """Seconds that agents wait before they withdraw what a new claim excludes: the scheduler here does not lag."""
 

@@ -21,11 +21,11 @@ from gpusharing.demo.audience import Keys, Pipe, Recorder, Terminal, Together, d
 from gpusharing.demo.cluster import running_beside
 from gpusharing.demo.guard import guarded_directory
 from gpusharing.demo.isolation import isolate
+from gpusharing.demo.narrator import Audience, Narrator, StoryError
 from gpusharing.demo.picture import Picture
 from gpusharing.demo.recording import Recording
 from gpusharing.demo.stage import MINOR, Stage, stage
 from gpusharing.demo.story import Story
-from gpusharing.demo.telling import Audience, Narrator, StoryError
 from gpusharing.sim.errors import SimError
 
 _WIDTH, _HEIGHT = 100, 38
@@ -84,11 +84,14 @@ async def _audience(arguments: argparse.Namespace, picture: Picture, *, is_termi
         keys = stack.enter_context(Keys.of_terminal()) if arguments.pause else None
         live = stack.enter_context(drawing())
         terminal = Terminal(live, picture, width=arguments.width, waits=not arguments.fast, keys=keys)
-        async with running_beside() as begin:
-            begin(terminal.run())
-            yield terminal
-    # The terminal is as it was before; what was told stays on it.
-    console(Screen.of()).print(Group(*terminal.told()))
+        try:
+            async with running_beside() as begin:
+                begin(terminal.run())
+                yield terminal
+        finally:
+            # The terminal is as it was before; what was told stays on it.
+            stack.close()
+            console(Screen.of()).print(Group(*terminal.told()))
 
 
 async def _keep(made: Stage) -> None:

@@ -9,7 +9,7 @@ from rich.text import Text
 from gpusharing.cli.output import Screen
 from gpusharing.cli.top.columns import clipped, joined, padded
 from gpusharing.cli.top.screen import drawn
-from gpusharing.demo.telling import Step
+from gpusharing.demo.narrator import Step
 from gpusharing.findings.printable import printable
 from gpusharing.occupancy.fleet import Fleet
 from gpusharing.occupancy.groups import GPU

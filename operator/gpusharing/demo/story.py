@@ -9,13 +9,14 @@ from typing import Any, Final
 import yaml
 
 from gpusharing.api import names
+from gpusharing.cli.top.amounts import gibibytes
 from gpusharing.core.text import counted
 from gpusharing.demo.cluster import CLAIMS, NODE_SHARINGS, PODS, POLICIES, SLICES, Json
 from gpusharing.demo.manifests import MIG_PROFILE, namespace, pod, policy, template
+from gpusharing.demo.narrator import Narrator
 from gpusharing.demo.nodes import GPUS
 from gpusharing.demo.picture import fleet, world_of
 from gpusharing.demo.stage import MINOR, Stage
-from gpusharing.demo.telling import Narrator
 from gpusharing.kube.transport import ApiError
 from gpusharing.occupancy.usage import Usage
 from gpusharing.sim.faults import GpuLost
@@ -104,7 +105,7 @@ class Story:
             remedy="Look at its conditions.",
         )
         processes = [one for node in self._stage.nodes for gpu in node.gpus.gpus() for one in gpu.processes]
-        used, total = sum(one.memory for one in processes) // 1024**3, seen.total.memory // 1024
+        used, total = sum(one.memory for one in processes) // 1024**3, gibibytes(seen.total.memory)
         await tell.say(
             f"{_NOTEBOOKS - 1} run, and use {used} of {total} GiB. One waits. `gpusharing explain` says why:"
         )

@@ -18,6 +18,8 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 _KEPT_CHANGES: Final = 2000
+_FIRST: Final = 100
+"""Version: of what was before, nobody knows."""
 
 
 class Change(NamedTuple):
@@ -33,14 +35,14 @@ class Change(NamedTuple):
 class _Objects:
     values: dict[Key, Json] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
-    forgotten: int = 0
+    forgotten: int = _FIRST
     """The version of the newest change that is not kept any more."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Store:
     def __init__(self) -> None:
-        self.version = 1
+        self.version = _FIRST
         self._collections: dict[Collection, _Objects] = {}
         self._dependents: dict[str, set[tuple[Collection, Key]]] = {}
 

@@ -21,7 +21,7 @@ def read(kind: Kind, namespace: str, name: str, body: Any) -> Json:
     said = value.setdefault("apiVersion", kind.group_version), value.setdefault("kind", kind.kind)
     if said != (kind.group_version, kind.kind):
         raise bad_request(
-            f'{said[1]} in version "{said[0].rpartition("/")[2]}" cannot be handled as a {kind.kind}: '
+            f'{said[1]} in version "{str(said[0]).rpartition("/")[2]}" cannot be handled as a {kind.kind}: '
             f"the path is for {kind.kind} of {kind.group_version}"
         )
     about = value["metadata"] = _metadata(value.get("metadata"))
@@ -85,9 +85,12 @@ def of_new(kind: Kind, value: Json, uid: str, now: str) -> Json:
 
 
 def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
+    """Raises StatusError for an object of Kubernetes' own kinds that lacks what it cannot be without."""
     if kind.is_custom:
         filled: Json = schemas.with_defaults(kind.schema, value)
         return filled
+    if causes := list(builtin.missing(kind, builtin.served(kind, value))):
+        raise invalid(kind.group, kind.kind, value["metadata"].get("name", ""), causes)
     if kind.stored_as == definitions.CRDS:
         return definitions.established(definitions.with_defaults(value), value["metadata"]["creationTimestamp"])
     return builtin.with_defaults(kind, value, is_new=is_new)
@@ -96,6 +99,8 @@ def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
 def check(kind: Kind, value: Json, before: Mapping[str, Any] | None) -> None:
     """Raises StatusError for all that is wrong with it."""
     causes = list(metadata.problems(kind, value["metadata"], before and before["metadata"]))
+    if "name" not in value["metadata"]:
+        raise invalid(kind.group, kind.kind, "", causes)
     if kind.is_custom:
         causes += validation.causes(kind.schema, value, before)
     else:

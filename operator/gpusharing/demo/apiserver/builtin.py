@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gpusharing.demo.apiserver.errors import Cause, as_go, invalid_value, required
-from gpusharing.demo.apiserver.kinds import EVENTS, Kind, followed, items_of, part_of
+from gpusharing.demo.apiserver.kinds import EVENTS, Kind, Schema, below_path, followed, items_of, part_of
 
 Json = dict[str, Any]
 
@@ -29,7 +29,7 @@ _ROLLING: Final[Json] = {"rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 
 def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
     if kind.resource == "secrets":
         return _secret(value)
-    if kind.resource == "namespaces":
+    if kind.resource == "namespaces" and "name" in value["metadata"]:
         about = value["metadata"]
         labels = {**(about.get("labels") or {}), "kubernetes.io/metadata.name": about["name"]}
         value = {**value, "metadata": {**about, "labels": labels}}
@@ -191,8 +191,7 @@ def served(kind: Kind, value: Mapping[str, Any]) -> Json:
 
 
 def problems(kind: Kind, value: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[Cause]:
-    """Fields that are missing, or may not change; not all that kube-apiserver checks."""
-    yield from _missing(kind.schema, value, "")
+    """What may not change, or does not fit together; not all that kube-apiserver checks."""
     if kind.plural in {"resourceclaims", "resourceclaimtemplates"}:
         yield from _claim_problems(
             value["spec"], before["spec"] if before else None, is_template=kind.plural != "resourceclaims"
@@ -207,19 +206,25 @@ def problems(kind: Kind, value: Mapping[str, Any], before: Mapping[str, Any] | N
             )
 
 
-def _missing(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
-    """Required fields. A number or a truth that is missing is zero to Go."""
+def missing(kind: Kind, value: Mapping[str, Any]) -> Iterator[Cause]:
+    return _missing(kind.schema, value, "")
+
+
+def _missing(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    """Required fields. A number or a truth that is missing is zero to Go, and a struct is there, but empty."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _missing(items_of(schema), item, f"{path}[{number}]")
     elif isinstance(value, dict):
+        known = schema.get("properties", {})
         for name in schema.get("required") or ():
-            if name not in value and schema["properties"][name].get("type") not in {"boolean", "integer"}:
-                yield required(f"{path}.{name}" if path else name)
-        for name, part in value.items():
+            if name not in value and known[name].get("type") not in {"boolean", "integer"}:
+                yield required(below_path(path, name))
+        structs: Json = {name: {} for name, part in known.items() if part.get("default") == {} and name not in value}
+        for name, item in {**structs, **value}.items():
             below = part_of(schema, name)
             if below is not None and name not in {"metadata", "status"}:
-                yield from _missing(followed(below), part, f"{path}.{name}" if path else name)
+                yield from _missing(followed(below), item, below_path(path, name))
 
 
 def _claim_problems(spec: Json, before: Mapping[str, Any] | None, *, is_template: bool) -> Iterator[Cause]:

@@ -30,7 +30,7 @@ def _pruned(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
                 kept[name] = part
             else:
                 unknown.append(where)
-        elif part is None and not below.get("nullable") and "default" not in below and "type" in below:
+        elif part is None and not below.get("nullable") and "type" in followed(below):
             continue
         else:
             kept[name] = _pruned(followed(below), part, where, unknown)

@@ -41,8 +41,6 @@ def wrong_types(schema: Schema, value: Any) -> list[Cause]:
 
 
 def _types(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if value is None:
-        return
     if wrong := _type_problem(schema, value, path):
         yield wrong
     elif isinstance(value, dict):

@@ -17,6 +17,8 @@ def read(kind: Kind, namespace: str, name: str, body: Any) -> Json:
     """A copy that names its kind and its place. `name`: of the path; none where objects are made."""
     if not isinstance(body, dict):
         raise bad_request("the object provided is unrecognized: it is not an object")
+    if kind.is_custom and not {"apiVersion", "kind"} <= body.keys():
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): it has no kind")
     value = deepcopy(body)
     said = value.setdefault("apiVersion", kind.group_version), value.setdefault("kind", kind.kind)
     if said != (kind.group_version, kind.kind):

@@ -170,6 +170,11 @@ _EVENT_FIELDS: Final = {
     "deprecatedSource": "source", "deprecatedFirstTimestamp": "firstTimestamp",
     "deprecatedLastTimestamp": "lastTimestamp", "deprecatedCount": "count",
 }  # fmt: skip
+# What Go writes although it is empty.
+_EMPTY_EVENT: Final[Json] = {
+    "firstTimestamp": None, "lastTimestamp": None, "eventTime": None, "source": {}, "reportingComponent": "",
+    "reportingInstance": "",
+}  # fmt: skip
 _BACK: Final = {stored: name for name, stored in _EVENT_FIELDS.items()}
 
 
@@ -185,6 +190,8 @@ def stored(kind: Kind, value: Json) -> Json:
 
 def served(kind: Kind, value: Mapping[str, Any]) -> Json:
     """As a client of this version sees it."""
+    if kind.kind == "Event":
+        value = {**_EMPTY_EVENT, **value}
     if kind.group == EVENTS:
         value = {_BACK.get(name, name): part for name, part in value.items()}
     return {**value, "apiVersion": kind.group_version, "kind": kind.kind}

@@ -222,7 +222,7 @@ def _count(*fields: str) -> Callable[[Mapping[str, Any]], int]:
 # In the order of the columns, which are kube-apiserver's. Kinds that are not here show when they were made.
 CELLS: Final[Mapping[str, Cells]] = {
     "ClusterRoleBinding": _role_binding,
-    "ConfigMap": _of(lambda value: str(_count("data", "binaryData")(value))),
+    "ConfigMap": _of(_count("data", "binaryData")),
     "DaemonSet": _daemon_set,
     "Deployment": _deployment,
     "DeviceClass": _of(),
@@ -238,7 +238,7 @@ CELLS: Final[Mapping[str, Cells]] = {
     "ResourceQuota": _quota,
     "ResourceSlice": _slice,
     "RoleBinding": _role_binding,
-    "Secret": _of(lambda value: value.get("type", ""), lambda value: str(_count("data")(value))),
+    "Secret": _of(lambda value: value.get("type", ""), _count("data")),
     "ServiceAccount": _of(),
     "ValidatingAdmissionPolicy": _policy,
     "ValidatingAdmissionPolicyBinding": _binding,

@@ -63,8 +63,8 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, message)
 
 
-def no_such_path() -> StatusError:
-    return StatusError(404, "the server could not find the requested resource", details={})
+class NoSuchPathError(Exception):
+    """It is answered by a text, not by a Status."""
 
 
 def not_found(resource: str, name: str) -> StatusError:
@@ -87,8 +87,8 @@ def modified(resource: str, name: str) -> StatusError:
     return conflict(resource, name, why)
 
 
-def forbidden(resource: str, name: str, why: str) -> StatusError:
-    details = _details(resource, name)
+def forbidden(resource: str, name: str, why: str, *causes: Cause) -> StatusError:
+    details = _details(resource, name) | ({"causes": _shown(causes)} if causes else {})
     return StatusError(403, f'{resource} "{name}" is forbidden: {why}', details=details)
 
 
@@ -97,9 +97,13 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
     texts = [str(cause) for cause in known]
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     named = f"{kind}.{group}" if group else kind
-    details = {"name": name, **({"group": group} if group else {}), "kind": kind}
-    details["causes"] = [{"reason": one.reason, "message": one.message, "field": one.field} for one in known]  # type: ignore[assignment]
+    about = {"name": name, "group": group, "kind": kind, "causes": _shown(known)}
+    details = {field: value for field, value in about.items() if value}
     return StatusError(422, f'{named} "{name}" is invalid: {shown}', details=details)
+
+
+def _shown(causes: Sequence[Cause]) -> list[dict[str, str]]:
+    return [{"reason": one.reason, "message": one.message, "field": one.field} for one in causes]
 
 
 def too_old(version: int, oldest: int) -> StatusError:

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gpusharing.demo.apiserver import protobuf
 from gpusharing.demo.apiserver.admission import User
-from gpusharing.demo.apiserver.errors import StatusError, bad_request
+from gpusharing.demo.apiserver.errors import StatusError, bad_request, invalid, required
 from gpusharing.demo.apiserver.objects import Place, Request
 
 Json = dict[str, Any]
@@ -105,5 +105,5 @@ def no_such_method() -> StatusError:
 
 
 def no_manager() -> StatusError:
-    what = "PatchOptions.meta.k8s.io"
-    return StatusError(422, f'{what} "" is invalid: fieldManager: Required value: is required for apply patch')
+    wrong = required("fieldManager", "is required for apply patch")
+    return invalid("meta.k8s.io", "PatchOptions", "", [wrong])

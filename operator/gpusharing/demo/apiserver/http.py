@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gpusharing.demo.apiserver import builtin, discovery, reading, reviews, tables
 from gpusharing.demo.apiserver.admission import User
-from gpusharing.demo.apiserver.errors import StatusError, bad_request, no_such_path, not_implemented
+from gpusharing.demo.apiserver.errors import NoSuchPathError, StatusError, bad_request, not_implemented
 from gpusharing.demo.apiserver.exchange import (
     JSON,
     as_json,
@@ -102,7 +102,7 @@ class Server:
                 return await self._of_version(request, "", version, rest, user)
             case ["apis", group, version, *rest]:
                 return await self._of_version(request, group, version, rest, user)
-        raise no_such_path()
+        raise NoSuchPathError
 
     def _openapi(self, path: list[str]) -> web.Response:
         if not path:
@@ -110,7 +110,7 @@ class Server:
         group, version = ("", path[-1]) if path[0] == "api" else (path[1], path[-1])
         kinds = self._of_group_version(group, version)
         if not kinds:
-            raise no_such_path()
+            raise NoSuchPathError
         return respond(discovery.openapi(kinds))
 
     def _of_group_version(self, group: str, version: str) -> list[Kind]:
@@ -126,7 +126,7 @@ class Server:
     ) -> web.StreamResponse:
         kinds = self._of_group_version(group, version)
         if not kinds:
-            raise no_such_path()
+            raise NoSuchPathError
         if not path:
             return respond(discovery.resources(kinds))
         namespace = ""
@@ -134,7 +134,7 @@ class Server:
             namespace, path = path[1], path[2:]
         kind = self._kinds.find(group, version, path[0])
         if kind is None:
-            raise no_such_path()
+            raise NoSuchPathError
         if kind.plural in reviews.PLURALS:
             if request.method != "POST":
                 raise no_such_method()
@@ -149,14 +149,14 @@ class Server:
             return await answers(request, place, user)
         if place.subresource.partition("/")[0] in _SUBRESOURCES and not place.kind.is_custom:
             raise not_implemented(f"{place.kind.plural}/{place.subresource}")
-        raise no_such_path()
+        raise NoSuchPathError
 
     async def _collection(self, request: web.Request, kind: Kind, namespace: str, user: User) -> web.StreamResponse:
         query = request.query
         match request.method:
             case "GET":
                 if kind.namespaced is False and namespace:
-                    raise no_such_path()
+                    raise NoSuchPathError
                 selection = reading.Selection.of(kind, namespace, query)
                 if query.get("watch") in {"1", "true"}:
                     return await self._watch(request, selection)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from gpusharing.demo.apiserver import admission, bodies, builtin, definitions, ownership, patches
 from gpusharing.demo.apiserver.admission import Review, User
 from gpusharing.demo.apiserver.errors import (
+    Cause,
     StatusError,
     already_exists,
     bad_request,
@@ -128,7 +129,9 @@ class Objects:
             raise not_found("namespaces", place.namespace)
         if "deletionTimestamp" in about["metadata"]:
             why = f"unable to create new content in namespace {place.namespace} because it is being terminated"
-            raise forbidden(place.kind.resource, place.name, why)
+            said = f"namespace {place.namespace} is being terminated"
+            cause = Cause("metadata.namespace", "NamespaceTerminating", said)
+            raise forbidden(place.kind.resource, place.name, why, cause)
 
     def _fill_namespace(self, name: str) -> None:
         """As the controllers of a cluster do."""
@@ -157,6 +160,9 @@ class Objects:
             value = patches.strategic_merge_patch(kind.schema, shown, patch)
         else:
             raise StatusError(415, _PATCH_TYPES)
+        if (uid := (value.get("metadata") or {}).get("uid")) != before["metadata"]["uid"]:
+            wrong = invalid_value("metadata.uid", f'"{uid}"', "field is immutable")
+            raise invalid(kind.group, kind.kind, place.name, [wrong])
         return self._changed(place, before, bodies.read(kind, place.namespace, place.name, value), request)
 
     def _changed(self, place: Place, before: Json, value: Json, request: Request) -> Written:
@@ -357,7 +363,7 @@ def _is_held(kind: Kind, value: Json) -> bool:
 
 _PATCH_TYPES: Final = (
     "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
-    "application/merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor"
+    "application/merge-patch+json, application/apply-patch+yaml"
 )
 
 

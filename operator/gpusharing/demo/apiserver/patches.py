@@ -150,8 +150,7 @@ def _merged_field(schema: Schema, value: Any, patch: Any, order: Sequence[Any] |
     key = schema.get(_KEY)
     found = list(value or ())
     if key is None:
-        found += [one for one in patch if one not in found]
-        return _ordered(found, order, None)
+        return _ordered([*patch, *(one for one in found if one not in patch)], order, None)
     if any(one.get(_DIRECTIVE) == "replace" and key not in one for one in patch):
         return [one for one in patch if _DIRECTIVE not in one]
     for one in patch:

@@ -192,7 +192,7 @@ def _event(selection: Selection, change: Change) -> Event | None:
 
 
 def _bookmark(kind: Kind, version: int, annotations: Mapping[str, str]) -> Event:
-    metadata: Json = {"resourceVersion": str(version), "creationTimestamp": None}
+    metadata: Json = {"resourceVersion": str(version)}
     if annotations:
         metadata["annotations"] = dict(annotations)
     return Event("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.group_version, "metadata": metadata})

@@ -57,6 +57,8 @@ def _label_test(part: str, text: str) -> Test:
                 return lambda labels: labels.get(key) == value
             case "!=":
                 return lambda labels: labels.get(key) != value
+            case _ if not value.lstrip("-").isdecimal():
+                raise bad_request(f"unable to parse requirement: '{value}' is no number in selector '{text}'")
             case _:
                 return lambda labels: key in labels and _is_beyond(labels[key], operator, value)
     if match := _EXISTS.fullmatch(part):
@@ -117,6 +119,8 @@ def field_test(text: str, kind: Kind) -> Test:
 
 def _not_known(name: str, text: str, kind: Kind) -> str:
     version = kind.group_version
+    if kind.stored_as not in _FIELDS:
+        return f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
     return f'Unable to find "{version}, Resource={kind.plural}" that match label selector "", field selector "{text}": field label not supported: {name}'  # noqa: E501
 
 

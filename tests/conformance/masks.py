@@ -13,7 +13,7 @@ _MASKS: Final = (
     (re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
     (re.compile(r"""(resourceVersion"?: *|Resource Version: +)["']?\d+["']?"""), r"\1VERSION"),
     (re.compile(r"""(continue"?: *)["']?[A-Za-z0-9_=-]{8,}["']?"""), r"\1TOKEN"),
-    (re.compile(r"https?://127\.[0-9.]+:\d+"), "SERVER"),
+    (re.compile(r"(https?://)?127\.[0-9.]+:\d+"), "SERVER"),
     (re.compile(r"/\S*/(kubectl-edit|conformance)-\w+"), r"FILE"),
     # The end of a generated name has neither vowels nor digits that look like letters.
     (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "-SUFFIX"),

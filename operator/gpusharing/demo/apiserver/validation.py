@@ -27,7 +27,7 @@ _BLOCKING: Final = frozenset(
 _NOT_CHECKED: Final = Cause(
     "<nil>",
     "FieldValueInvalid",
-    'Invalid value: null: some validation rules were not checked because the object was invalid; correct the '
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
     "existing errors to complete validation",
 )
 

@@ -156,7 +156,7 @@ class Objects:
         before = self.get(place)
         if "resourceVersion" not in value["metadata"] and not place.kind.is_replaced_blindly:
             wrong = invalid_value("metadata.resourceVersion", "0", "must be specified for an update")
-            raise invalid(place.kind.group, place.kind.kind, place.name, [wrong])
+            raise invalid(place.kind.group, place.kind.plural, place.name, [wrong])
         if (uid := value["metadata"].get("uid")) and uid != before["metadata"]["uid"]:
             raise conflict(place.kind.resource, place.name, _another(place, uid, before["metadata"]["uid"]))
         return self._changed(place, before, value, request)

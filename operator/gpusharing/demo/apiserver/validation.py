@@ -147,7 +147,8 @@ def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
         yield invalid_value(path, as_go(value), f"{path} in body should match '{pattern}'")
     name = schema.get("format")
     if name in _FORMATS and not _FORMATS[name](value):
-        yield invalid_value(path, as_go(value), f'{path} in body must be of type {name}: "{value}"')
+        message = f'Invalid value: {as_go(value)}: {path} in body must be of type {name}: "{value}"'
+        yield Cause(path, "FieldValueTypeInvalid", message)
 
 
 def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:

@@ -95,6 +95,8 @@ async def test_its_certificate_is_one_to_strict_readers(server: EmbeddedApiServe
         (("GET", f"{PODS}/a/log", None), 501, "NotImplemented"),
         (("POST", f"{PODS}/a/exec", {}), 501, "NotImplemented"),
         (("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", {}), 501, "NotImplemented"),
+        (("GET", "/api/v1/watch/pods", None), 404, "NotFound"),
+        (("GET", f"{MAPS}/a/nothing", None), 404, "NotFound"),
         (("PUT", MAPS, {}), 405, "MethodNotAllowed"),
         (("POST", "/api/v1/pods", {}), 400, "BadRequest"),
         (("POST", MAPS, b"k8s\0"), 400, "BadRequest"),
@@ -118,7 +120,7 @@ async def test_refusals_say_why(
     assert answer["message"]
 
 
-@pytest.mark.parametrize("path", ["/api/v1/watch/pods", f"{MAPS}/a/nothing", "/apis/batch/v1/jobs", "/nothing"])
+@pytest.mark.parametrize("path", ["/apis/batch/v1/jobs", "/apis/batch", "/nothing", "/openapi/v3/apis/batch/v1"])
 async def test_what_is_not_served_is_not_there(
     server: EmbeddedApiServer, session: aiohttp.ClientSession, path: str
 ) -> None:

@@ -25,7 +25,8 @@ class StatusError(Exception):
     def body(self) -> dict[str, Any]:
         return {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
-            "reason": self.reason, **({"details": self.details} if self.details else {}), "code": self.code,
+            **({"reason": self.reason} if self.reason else {}),
+            **({"details": self.details} if self.details is not None else {}), "code": self.code,
         }  # fmt: skip
 
 
@@ -61,6 +62,10 @@ def not_implemented(what: str) -> StatusError:
 
 def bad_request(message: str) -> StatusError:
     return StatusError(400, message)
+
+
+def no_such_resource() -> StatusError:
+    return StatusError(404, "the server could not find the requested resource", details={})
 
 
 class NoSuchPathError(Exception):

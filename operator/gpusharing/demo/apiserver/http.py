@@ -8,7 +8,13 @@ from aiohttp import web
 
 from gpusharing.demo.apiserver import builtin, discovery, reading, reviews, tables
 from gpusharing.demo.apiserver.admission import User
-from gpusharing.demo.apiserver.errors import NoSuchPathError, StatusError, bad_request, not_implemented
+from gpusharing.demo.apiserver.errors import (
+    NoSuchPathError,
+    StatusError,
+    bad_request,
+    no_such_resource,
+    not_implemented,
+)
 from gpusharing.demo.apiserver.exchange import (
     JSON,
     as_json,
@@ -136,8 +142,10 @@ class Server:
         if path[0] == "namespaces" and len(path) > 2 and path[2] not in {"status", "finalize"}:
             namespace, path = path[1], path[2:]
         kind = self._kinds.find(group, version, path[0])
-        if kind is None:
+        if kind is None and kinds[0].is_custom:
             raise NoSuchPathError
+        if kind is None:
+            raise no_such_resource()
         if kind.plural in reviews.PLURALS:
             if request.method != "POST":
                 raise no_such_method()
@@ -152,7 +160,7 @@ class Server:
             return await answers(request, place, user)
         if place.subresource.partition("/")[0] in _SUBRESOURCES and not place.kind.is_custom:
             raise not_implemented(f"{place.kind.plural}/{place.subresource}")
-        raise NoSuchPathError
+        raise no_such_resource()
 
     async def _collection(self, request: web.Request, kind: Kind, namespace: str, user: User) -> web.StreamResponse:
         query = request.query

@@ -36,6 +36,11 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_WHAT_IT_CERTIFIES: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
 _OF_THE_SYSTEM: Final = frozenset({"default", "kube-system", "kube-public"})
 # Only the API server writes these.
 _KEPT: Final = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -75,8 +80,11 @@ class Written:
 
 
 class Objects:
-    def __init__(self, store: Store, kinds: Kinds, *, later: Callable[[Callable[[], None]], object]) -> None:
-        """`later`: calls a function after the answer."""
+    def __init__(
+        self, store: Store, kinds: Kinds, *, later: Callable[[Callable[[], None]], object], authority: str = ""
+    ) -> None:
+        """`later`: calls a function after the answer. `authority`: whom clients have to trust."""
+        self._authority = authority
         self.store = store
         self.kinds = kinds
         self._garbage = Garbage(store, kinds, delete=self._delete_quietly, write=self._keep, later=later)
@@ -137,8 +145,11 @@ class Objects:
 
     def _fill_namespace(self, name: str) -> None:
         """As the controllers of a cluster do."""
-        if account := self.kinds.stored_as("", "serviceaccounts"):
+        account, config_map = self.kinds.stored_as("", "serviceaccounts"), self.kinds.stored_as("", "configmaps")
+        if account and config_map:
             self.create(account, name, {"metadata": {"name": "default"}}, SYSTEM)
+            about = {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": _WHAT_IT_CERTIFIES}}
+            self.create(config_map, name, {"metadata": about, "data": {"ca.crt": self._authority}}, SYSTEM)
 
     def replace(self, place: Place, body: Json, request: Request) -> Written:
         value = bodies.read(place.kind, place.namespace, place.name, body)

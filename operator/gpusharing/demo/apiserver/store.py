@@ -59,7 +59,7 @@ class Store:
     def all_at(self, collection: Collection, version: int) -> list[Json]:
         """As they were. Raises StatusError (410) if that is forgotten."""
         values = dict(self._of(collection).values)
-        for change in reversed(self.changes_after(collection, version)):
+        for change in reversed(self.changes_after(collection, max(version, _FIRST))):
             values.pop(change.key, None)
             if change.before is not None:
                 values[change.key] = change.before

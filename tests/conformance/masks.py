@@ -7,6 +7,8 @@ import yaml
 
 # As text, so that they hold for what kubectl prints as well. The order counts.
 _MASKS: Final = (
+    # What kubectl logs, as it comes.
+    (re.compile(r"^[IWE]\d{4} \d\d:\d\d:.*\n", re.MULTILINE), ""),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UID"),
     (re.compile(r"""["']?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z["']?"""), "TIME"),
     # As `describe` has it.

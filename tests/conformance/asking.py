@@ -175,6 +175,10 @@ def _row(value: Any, paths: list[list[str]]) -> str:
 
 def _part(value: Any, path: list[str]) -> Any:
     for key in path:
+        if key == "causes" and isinstance(value, dict):
+            # kube-apiserver walks the fields of a custom object in any order.
+            value = sorted(value.get(key, ()), key=lambda cause: (cause["field"], cause["message"]))
+            continue
         if isinstance(value, list):
             value = value[int(key)] if int(key) < len(value) else None
         elif isinstance(value, dict):

@@ -59,7 +59,14 @@ NAVIGATION: Final = (
     ),
     Section(
         "The project",
-        ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "tests/harness/README.md", "SECURITY.md"),
+        (
+            "README.md",
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "tests/harness/README.md",
+            "tests/conformance/README.md",
+            "SECURITY.md",
+        ),
     ),
 )
 

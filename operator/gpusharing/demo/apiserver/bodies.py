@@ -120,6 +120,12 @@ def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
     return builtin.with_defaults(kind, value, is_new=is_new)
 
 
+def as_served_now(kind: Kind, value: Json) -> Json:
+    """An object that was stored before its definition changed."""
+    kept, _ = schemas.pruned(kind.schema, value)
+    return with_defaults(kind, kept, is_new=False)
+
+
 def check(kind: Kind, value: Json, before: Mapping[str, Any] | None) -> None:
     """Raises StatusError for all that is wrong with it."""
     causes = list(metadata.problems(kind, value["metadata"], before and before["metadata"]))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from gpusharing.demo.apiserver import admission, bodies, builtin, definitions, ownership, patches
@@ -306,6 +307,8 @@ class Objects:
     def _serve(self, definition: Json, kinds: tuple[Kind, ...]) -> None:
         spec = definition["spec"]
         self.kinds.replace_custom(spec["group"], spec["names"]["plural"], kinds)
+        if kinds:
+            self.store.rewrite(kinds[0].stored_as, partial(bodies.as_served_now, kinds[0]))
 
 
 def _another(place: Place, uid: str, known: str) -> str:

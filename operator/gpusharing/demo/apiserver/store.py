@@ -5,7 +5,7 @@ Objects that are in here are never changed: who writes puts another one in their
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -82,6 +82,11 @@ class Store:
         value = {**value, "metadata": {**value["metadata"], "resourceVersion": str(self.version + 1)}}
         self._record(collection, _key(value), value)
         return value
+
+    def rewrite(self, collection: Collection, change: Callable[[Json], Json]) -> None:
+        """Shows all objects in another way, as when a schema has new defaults: that is no write."""
+        values = self._of(collection).values
+        values |= {key: change(value) for key, value in values.items()}
 
     def remove(self, collection: Collection, value: Json) -> Json:
         """The last state of it, with the version at which it has gone."""

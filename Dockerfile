@@ -51,7 +51,7 @@ COPY pyproject.toml LICENSE ./
 COPY operator operator
 # What people read there is no part of the image.
 RUN touch README.md \
-    && tools/venv/bin/hatchling build --target wheel \
+    && HATCH_BUILD_NO_HOOKS=1 tools/venv/bin/hatchling build --target wheel \
     && tools/venv/bin/uv pip install --quiet --offline --no-cache --no-deps --python /opt/gpusharing --target application \
         dist/*.whl \
     && export CC="$(cat machine)-linux-gnu-gcc" PYTHONPATH=application \

@@ -11,6 +11,10 @@ FAULTS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Without what only development needs, so that it is there soon.
+DEMO := .venv-demo
+# Of a namespace: the simulated driver lets only root change settings, as NVIDIA's does.
+AS_ROOT := $(if $(filter-out 0,$(shell id -u)),unshare --map-root-user --mount)
 export PYTHONPATH := tests
 # Modules are compiled once, not each time that a test starts a program.
 export PYTHONDONTWRITEBYTECODE :=
@@ -38,6 +42,7 @@ check: setup ## Check style, types, layers and that generated files are up to da
 	$(BIN)/mypy operator/gpusharing tests tools
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate.py --check
+	$(BIN)/python tools/make_site.py --check
 
 .PHONY: test
 test: check ## Run the checks and every test, on a real Kubernetes that is built on first use (ten minutes, then cached)
@@ -45,7 +50,7 @@ test: check ## Run the checks and every test, on a real Kubernetes that is built
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need neither a build of Kubernetes nor an image nor minutes
-	$(BIN)/pytest --numprocesses 4 -m 'not cluster and not node and not image and not slow'
+	$(AS_ROOT) $(BIN)/pytest --numprocesses 4 -m 'not cluster and not node and not image and not slow'
 
 .PHONY: hammer
 hammer: setup ## Have claims of all modes come and go on nodes with agents (NODES=20 CLAIMS=2000 SEED=7)
@@ -84,6 +89,10 @@ chaos: setup ## Break things at random on a real node while pods come and go (MI
 generate: setup ## Write the CRDs and the gRPC messages anew
 	$(BIN)/python tools/generate.py
 
+.PHONY: docs
+docs: setup ## Build the site of the pages into dist/site; broken links and unknown anchors fail
+	$(BIN)/python tools/make_site.py
+
 .PHONY: lock
 lock: setup ## Resolve the requirement files anew (for an upgrade: UPGRADE=--upgrade)
 	tools/lock.sh $(UPGRADE)
@@ -119,6 +128,17 @@ release: setup ## Make dist/VERSION: images, manifests, chart, commands for krew
 	$(MAKE) image ARCH=amd64
 	$(MAKE) image ARCH=arm64
 	$(BIN)/python tools/release.py --prefix '$(PREFIX)' --uri '$(URI)'
+
+$(DEMO)/.ready: requirements/operator.txt requirements/agent.txt requirements/cli.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	@echo 'Installing what the demo needs into $(DEMO), once: about half a minute'
+	@$(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/pip install --quiet --disable-pip-version-check --require-hashes $(addprefix --requirement ,$^)
+	@touch $@
+
+.PHONY: demo
+demo: $(DEMO)/.ready ## See GPU sharing happen, without Kubernetes, GPU and root (ARGS='--pause'; a C compiler)
+	@PYTHONPATH=$(CURDIR)/operator $(DEMO)/bin/python -m gpusharing demo $(ARGS)
 
 .PHONY: cluster
 cluster: setup ## Start a cluster with a simulated GPU node and leave it running (GPUS=H100-80GB:2,A100-40GB:1; root)

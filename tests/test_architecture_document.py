@@ -17,7 +17,7 @@ LINKS: Final = sorted(set(re.findall(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)]*)?\)", T
 NAMES: Final = [(text.strip("`"), target) for text, target in LINKS if target.endswith(".py") and text.startswith("`")]
 ROW: Final = re.compile(r"^\| \[`([\w/.]+)`\]\(\.\./operator/gpusharing/([\w/.]+)\) \| (.+) \|$", re.MULTILINE)
 MOST_STEPS: Final = 15
-PARTS: Final = ("core", "controller", "agent")
+PARTS: Final = ("core", "controller", "agent", "demo")
 
 
 def rooms() -> set[str]:

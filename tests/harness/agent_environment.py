@@ -8,7 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from harness.cache import CACHE, one_at_a_time, progress
+from harness.cache import CACHE, one_at_a_time
+from harness.progress import PROGRESS
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "requirements" / "agent.txt"
@@ -21,7 +22,7 @@ def python() -> Path:
     environment = CACHE / "agent" / key
     with one_at_a_time():
         if not environment.exists():
-            progress("Installing the agent's packages\n")
+            PROGRESS.say("Installing the agent's packages")
             unfinished = environment.with_name(f".{key}")
             subprocess.run([sys.executable, "-m", "venv", "--clear", unfinished], check=True)
             pip: list[str | Path] = [

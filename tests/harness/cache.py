@@ -17,10 +17,6 @@ def one_at_a_time() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress("Waiting for another run that is building or installing\n")
+            print("Waiting for another run that is building or installing", file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def progress(text: str) -> None:
-    print(text, end="", file=sys.stderr, flush=True)

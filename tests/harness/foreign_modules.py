@@ -3,7 +3,8 @@
 from enum import Enum
 from pathlib import Path
 
-from harness.toolchain import ToolchainError, downloaded
+from harness.go_module import ToolchainError
+from harness.toolchain import downloaded
 
 
 class Module(Enum):

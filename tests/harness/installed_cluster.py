@@ -1,6 +1,5 @@
 """A cluster for installations as people make them: operator and agent run as pods of the image."""
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -8,7 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from harness.allocatable import missing_devices
+from harness.cache import CACHE
 from harness.cluster import Cluster
+from harness.commands import run
+from harness.eventually import eventually
+from harness.logged import run_logged
+from harness.progress import Stages
 from harness.system import system_program
 
 ROOT: Final = Path(__file__).parents[2]
@@ -24,10 +29,10 @@ def build_images() -> list[Path]:
     """Their archives; the first call takes some minutes, and so does one after a change of the sources."""
     for program in ("buildah", "mmdebstrap"):
         system_program(program, package=program)
-    built = subprocess.run(
-        [sys.executable, ROOT / "tools/image/build.py"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return [ROOT / line.split()[0] for line in built.stdout.splitlines()]
+    stages = Stages("Images")
+    built = run_logged([sys.executable, ROOT / "tools/image/build.py"], CACHE / "images.log", stages.follow)
+    stages.end()
+    return [ROOT / line.split()[0] for line in built.splitlines()]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -48,6 +53,18 @@ class InstalledCluster(Cluster):
     async def rolled_out(self) -> None:
         for workload in (OPERATOR, AGENT):
             await self.kubectl("rollout", "status", workload, f"--namespace={NAMESPACE}", "--timeout=180s")
+
+    async def allocatable(self, gpus: int) -> None:
+        """Returns when pods can get so many GPUs on each node, and `gpusharing doctor` finds all well."""
+
+        async def are_published() -> None:
+            slices = (await self.get("resourceslices"))["items"]
+            assert [missing_devices(slices, node, gpus) for node in self.nodes] == [""] * len(self.nodes)
+
+        await eventually(are_published)
+        doctor = ["doctor", "--wait=2m", "--output=short", f"--kubeconfig={self.kubeconfig}"]
+        # What it finds, it prints; errors are shown.
+        await run(["sh", "-c", 'exec "$@" >&2', "sh", sys.executable, "-m", "gpusharing", *doctor])
 
     async def agent_pod(self) -> dict[str, Any]:
         """The only node's."""

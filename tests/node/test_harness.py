@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harness import images
+from harness import images, supervisor
+from harness.allocatable import missing_devices
 from harness.cluster import Cluster
 from harness.commands import run
 from harness.eventually import eventually
@@ -111,17 +112,23 @@ async def test_a_namespace_is_left_if_somebody_of_then_is_in_it(later: int, rema
         await program.wait()
 
 
-@pytest.mark.usefixtures("images")  # built before, outside of its timeout
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Signals) -> None:
-    sysctls = [Path("/proc/sys/vm/overcommit_memory"), Path("/proc/sys/kernel/panic")]
-    before = [sysctl.read_text() for sysctl in sysctls]
-    holder = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "harness.up", f"--dir={tmp_path}", "--foreground", cwd=Path(__file__).parents[1],
+async def _started(directory: Path, *options: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "harness.up", f"--dir={directory}", *options, cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    assert holder.stdout
-    await holder.stdout.readline()
+
+
+@pytest.mark.usefixtures("images")  # built before, outside of its timeout
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL, None], ids=["Ctrl-C", "kill", "cluster-down"])
+async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Signals | None) -> None:
+    sysctls = [Path("/proc/sys/vm/overcommit_memory"), Path("/proc/sys/kernel/panic")]
+    before = [sysctl.read_text() for sysctl in sysctls]
+    program = await _started(tmp_path, *(["--foreground"] if end else []))
+    assert program.stdout
+    assert b"its GPUs can be allocated" in await program.stdout.readline()
+    holder = supervisor.process_of(tmp_path)
+    assert holder is not None
     kubectl: list[str | Path] = [tmp_path / "bin" / "kubectl", f"--kubeconfig={tmp_path}/kubeconfig"]
     offers = {"mps": {"maxClients": 2, "memory": {"default": "8Gi"}, "threads": {"default": 25}}}
     objects = [
@@ -129,13 +136,18 @@ async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Sign
         claim("left", claim_spec("mps.gpu.nvidia.com")),
         pod("left", claim="left"),
     ]
+    # Nobody waits for them: it is said that pods can get them.
+    slices = json.loads(await run([*kubectl, "get", "resourceslices", "--output=json"]))["items"]
+    assert missing_devices(slices, "node-1", gpus=2) == ""
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     kubeconfig = await run([*kubectl, "config", "view", "--output=json"])
     await run([*kubectl, "create", "--filename=-"], stdin=json.dumps(listed))
     await run([*kubectl, "wait", "--for=condition=Ready", "pod/left", "--timeout=60s"])
+    listed_in_top = await run([tmp_path / "bin" / "gpusharing", "top", f"--kubeconfig={tmp_path}/kubeconfig"])
+    assert "left" in listed_in_top
     directories = [logs.resolve().parent for logs in (tmp_path / "logs").iterdir()]
     assert len(directories) == 2
-    traces = traces_of(holder.pid, *directories)
+    traces = traces_of(holder, *directories)
     # MPS' daemon, which outlives its agent on purpose.
     names = [Path(f"/proc/{pid}/comm").read_text() for pid, _ in traces.processes]  # noqa: ASYNC240 (not of a disk)
     assert any(name.startswith("nvidia-cuda-mps") for name in names)
@@ -143,8 +155,15 @@ async def test_nothing_is_left(toolchain: Path, tmp_path: Path, end: signal.Sign
 
     server = f'"{urlsplit(json.loads(kubeconfig)["clusters"][0]["cluster"]["server"]).hostname}"'
     assert server in await run(["ip", "-json", "address"])
-    holder.send_signal(end)
-    await holder.wait()
+    if end:
+        program.send_signal(end)
+    else:
+        again = await _started(tmp_path)
+        told, _ = await again.communicate()
+        assert told.decode().startswith(f"Nothing to do: process {holder} keeps it running.\n")
+        down = [sys.executable, "-m", "harness.down", f"--dir={tmp_path}"]
+        assert await run(down) == f"The cluster of {tmp_path} has ended.\n"
+    await program.wait()
 
     async def nothing_remains() -> None:
         assert traces.remaining() == []

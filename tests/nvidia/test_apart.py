@@ -17,6 +17,7 @@ from gpusharing.nvidia.mps.directory import MpsDirectory
 from gpusharing.sim import cuda
 from harness.images import busybox
 from harness.mounts import daemons_in, unmount_below
+from harness.privileges import need_root_of_machine
 from nvidia.nodes import opened, uuid
 from sim.mps_daemons import eventually, kill_programs_of, programs_of
 from toolkit.machine import CGROUPS, Machine, machine
@@ -141,6 +142,7 @@ def shared_memory_of_mps(node: sim.SimNode) -> list[list[str]]:
 
 
 async def test_an_mps_daemon_and_its_server(node: sim.SimNode, directory: Path) -> None:
+    need_root_of_machine("make device nodes")
     where = MpsDirectory(directory)
     async with opened(node) as hardware:
         setup = MpsSetup(directory=directory, gpus=(uuid(node),))

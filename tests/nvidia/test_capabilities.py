@@ -73,6 +73,7 @@ async def test_nodes_that_are_there_and_nodes_that_are_made(
     assert not (await hardware.mig_device_nodes(uuid(node, 1), instance)).changed
 
 
+@pytest.mark.usefixtures("may_make_nodes")
 async def test_node_of_a_gpu_is_that_of_the_simulated_machine(node: sim.SimNode, hardware: Hardware) -> None:
     for index, gpu in enumerate(node.gpus()):
         found = await hardware.device_node(uuid(node, index))
@@ -93,6 +94,7 @@ async def test_major_number_is_that_of_the_module_that_is_loaded_now(
     assert (node.dev / f"nvidia-caps/nvidia-cap{minor}").stat().st_rdev == os.makedev(511, minor)
 
 
+@pytest.mark.usefixtures("may_make_nodes")
 async def test_gpu_whose_minor_number_changed(tmp_path: Path) -> None:
     node = sim.create(tmp_path / "node", "A100-80GB:2")
     async with opened(node) as hardware:

@@ -13,6 +13,7 @@ import pytest
 from gpusharing.nvidia import hostile_files
 from gpusharing.nvidia.hostile_files import read_tail, remove, set_aside, steps_of_removal
 from harness.mounts import unmount_below
+from harness.privileges import need_root_of_machine
 
 DEPTH = 1500
 
@@ -66,10 +67,18 @@ def link(target: str) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
 
+def device(kind: int, number: int) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        need_root_of_machine("make device nodes")
+        os.mknod(path, kind | 0o666, number)
+
+    return make
+
+
 NASTY: dict[str, Callable[[Path], None]] = {
     "FIFO": os.mkfifo,
-    "device": lambda path: os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5)),
-    "block device": lambda path: os.mknod(path, stat.S_IFBLK | 0o666, os.makedev(7, 99)),
+    "device": device(stat.S_IFCHR, os.makedev(1, 5)),
+    "block device": device(stat.S_IFBLK, os.makedev(7, 99)),
     "socket": bound,
     "directory": Path.mkdir,
     "deep tree": deep,

@@ -17,6 +17,7 @@ import pytest
 from gpusharing import sim
 from gpusharing.sim import cuda, mps
 from gpusharing.sim.cuda import Options, running
+from harness.privileges import need_root_of_machine
 from sim.mps_daemons import MpsDirectory, error_of, eventually, first_line, started
 from sim.nvml_setup import NO_LIMIT, make_mig_devices, memory_used, set_memory_limits
 
@@ -409,6 +410,7 @@ class TestCgroups:
     @pytest.mark.usefixtures("root")
     def test_own_cgroup(self, node: sim.SimNode) -> None:
         """A real one, below the one that has the limit."""
+        need_root_of_machine("make control groups")
         program = str(Path(__file__).parent / "programs/in_own_cgroup.py")
         words = ["unshare", "--mount", sys.executable, program, str(node.library), uuid(node), "4096"]
         result = subprocess.run(

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from gpusharing import sim
+from harness.privileges import need_root_of_machine
 from harness.processes import DIES_WITH_PARENT
 
 CGROUPS = "/sys/fs/cgroup"
@@ -65,6 +66,7 @@ class Machine:
 @contextmanager
 def machine(node: sim.SimNode, *, cgroups: str = "cgroup2") -> Iterator[Machine]:
     """Root only. `cgroups` is the file system that is mounted for them; where they are version 1, that is a tmpfs."""
+    need_root_of_machine("make control groups")
     command = ["unshare", "--mount", "sh", "-euc", _MOUNT, os.fspath(node.directory), cgroups]
     with subprocess.Popen([*DIES_WITH_PARENT, *command], stdout=subprocess.PIPE, text=True) as process:
         try:

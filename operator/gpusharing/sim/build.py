@@ -1,10 +1,11 @@
 """Compiles the C part, once for each version of it. CC chooses the compiler, also a cross compiler.
 
-An image has no compiler: its build calls `package`.
+Images and wheels need no compiler: their builds call `package`. What runs needs no C library newer than 2.28.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import shutil
@@ -22,8 +23,10 @@ from gpusharing.sim.errors import SimError
 from gpusharing.sim.header import c_header
 
 SOURCES = Path(__file__).parent / "csrc"
-# Where the build of the image has put what was compiled.
+# Where the build of an image or a wheel has put what was compiled.
 PACKAGED = Path(__file__).parent / "built"
+# Tells of which sources.
+_MADE_OF = "made-of"
 LIBRARY = "libnvidia-ml.so.1"
 TOOL = "nvidia-smi"
 # CUDA's own library, by which NVIDIA's tools know the driver's directory.
@@ -43,7 +46,7 @@ class Program:
 
 # The tool takes the library beside it even when LD_LIBRARY_PATH names another one, hence the old kind of rpath.
 PROGRAMS = {
-    TOOL: Program(("nvidia-smi",), ("-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib",)),
+    TOOL: Program(("nvidia-smi",), ("-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib", "-Wl,--wrap=__libc_start_main")),
     # Static, because containers run them.
     "nvidia-cuda-mps-control": Program(("mps/control", "mps", "program", "driver"), ("-static",)),
     "nvidia-cuda-mps-server": Program(("mps/server", "mps", "cuda", "program", "driver"), ("-static",)),
@@ -60,7 +63,7 @@ _LINK_CUDA = [*_LINK, "-shared", f"-Wl,-Bsymbolic,-soname,{CUDA}.1"]
 
 def build() -> Path:
     """The directory with the libraries and programs, compiled now unless they already were."""
-    if PACKAGED.is_dir():
+    if _fits(PACKAGED, SOURCES):
         return PACKAGED
     target = Path.home() / ".cache/gpusharing/sim" / _fingerprint(SOURCES, _compiler(), os.environ.get("PATH"))
     if not target.is_dir():
@@ -73,6 +76,7 @@ def package(output: Path) -> None:
     """Compile into a new directory, which is found beside this module."""
     output.mkdir(parents=True)
     _compile(output)
+    (output / _MADE_OF).write_text(_ingredients(SOURCES))
 
 
 def library_of(driver: Driver) -> str:
@@ -86,11 +90,22 @@ def _compiler() -> str:
 
 
 @cache
+def _fits(packaged: Path, sources: Path) -> bool:
+    """Whether it was made of these sources, for this machine and a C library that is no newer than this one's."""
+    try:
+        ctypes.CDLL(os.fspath(packaged / RULES))
+        return (packaged / _MADE_OF).read_text() == _ingredients(sources)
+    except OSError:
+        return False
+
+
+@cache
 def _fingerprint(sources: Path, compiler: str, search_path: str | None) -> str:
-    ingredients = hashlib.sha256()
-    for text in (
-        compiler,
-        _compiler_version(compiler, search_path),
+    return _hash(compiler, _compiler_version(compiler, search_path), _ingredients(sources))
+
+
+def _ingredients(sources: Path) -> str:
+    return _hash(
         *_COMPILE,
         *_LINK_LIBRARY,
         *_LINK_CUDA,
@@ -99,7 +114,12 @@ def _fingerprint(sources: Path, compiler: str, search_path: str | None) -> str:
         repr(drivers.ADDED),
         c_header(),
         *_texts(sources),
-    ):
+    )
+
+
+def _hash(*texts: str) -> str:
+    ingredients = hashlib.sha256()
+    for text in texts:
         ingredients.update(f"{len(text)}:{text}".encode())
     return ingredients.hexdigest()[:32]
 
@@ -108,8 +128,8 @@ def _compiler_version(compiler: str, search_path: str | None) -> str:
     found = shutil.which(compiler, path=search_path)
     if found is None:
         raise SimError(
-            f"the simulated GPU node needs a C compiler, `{compiler}`: apt-get install gcc libc6-dev, or use the image "
-            "gpusharing-simulated-node, which needs none"
+            f"the simulated GPU node needs a C compiler, `{compiler}`: apt-get install gcc libc6-dev. The wheel for "
+            "this machine and the image gpusharing-simulated-node need none"
         )
     return subprocess.run([found, "--version"], check=True, capture_output=True, text=True).stdout
 

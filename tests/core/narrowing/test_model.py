@@ -30,6 +30,7 @@ def test_no_order_of_events_puts_two_ways_or_pools_on_one_gpu(name: str) -> None
         (agents.admin_takes, "an admin looks"),
         (agents.believes_what_is_prepared, "shares and whole"),
         (agents.believes_what_is_prepared, "parts that overlap"),
+        (agents.believes_what_is_allocated, "claims outlive their pods"),
         (agents.needs_no_approval, "halves and whole"),
         (agents.forgets, "shares and whole"),
         (agents.moves_at_once, "shares for tenants"),

@@ -1,7 +1,6 @@
 #include "driver/location.h"
 
 #include <libgen.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,8 @@ static void find_above_own_file(void)
 		snprintf(state, sizeof(state), "/dev/.sim/state");
 }
 
-static void find(void)
+/* As soon as it is loaded: a relative path of the own file still means what it meant. */
+__attribute__((constructor)) static void find(void)
 {
 	const char *configured = getenv("GPUSHARING_SIM_STATE");
 	char copy[PATH_MAX];
@@ -39,22 +39,12 @@ static void find(void)
 	strcpy(directory, dirname(copy));
 }
 
-/* Found once, while a relative path of the own file still means what it meant when it was loaded. */
-static void find_once(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, find);
-}
-
 const char *state_path(void)
 {
-	find_once();
 	return state;
 }
 
 const char *node_directory(void)
 {
-	find_once();
 	return directory;
 }

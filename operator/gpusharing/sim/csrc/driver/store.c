@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "driver/change.h"
@@ -44,11 +44,10 @@ static nvmlReturn_t check(const struct node_state *state)
 
 static nvmlReturn_t map(int opened, int sharing, struct node_state **state)
 {
-	struct stat status;
 	void *memory;
 
 	/* Beyond the end of a shorter file memory accesses would be SIGBUS. */
-	if (fstat(opened, &status) < 0 || (size_t)status.st_size < sizeof(struct node_state))
+	if (lseek(opened, 0, SEEK_END) < (off_t)sizeof(struct node_state))
 		return refuse(NVML_ERROR_UNKNOWN, "too short, not made for this library; create the node again");
 	memory = mmap(NULL, sizeof(struct node_state), PROT_READ | PROT_WRITE, sharing, opened, 0);
 	if (memory == MAP_FAILED)
@@ -84,12 +83,16 @@ static void after_fork_in_child(void)
 
 static void watch_forks(void)
 {
+	static bool watched;
+
+	if (watched)
+		return;
+	watched = true;
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 static nvmlReturn_t attach(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int opened;
 	nvmlReturn_t error = open_file(&opened);
 
@@ -103,7 +106,7 @@ static nvmlReturn_t attach(void)
 		close(opened);
 		return error;
 	}
-	pthread_once(&once, watch_forks);
+	watch_forks();
 	open_processes_file(node_directory());
 	file = opened;
 	return NVML_SUCCESS;

@@ -17,7 +17,7 @@ TARGET: Final = Path(__file__).parents[1] / "operator/gpusharing/demo/apiserver/
 # Group and version: plural names.
 SERVED: Final[Mapping[str, tuple[str, ...]]] = {
     "v1": (
-        "bindings", "configmaps", "events", "namespaces", "nodes", "pods", "resourcequotas", "secrets",
+        "bindings", "configmaps", "events", "limitranges", "namespaces", "nodes", "pods", "resourcequotas", "secrets",
         "serviceaccounts", "services",
     ),
     "admissionregistration.k8s.io/v1": ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),

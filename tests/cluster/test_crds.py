@@ -11,7 +11,7 @@ import pytest_asyncio
 from gpusharing.api.crd import DEFINITIONS
 from gpusharing.kube import client_credentials
 from gpusharing.kube.transport import open_session
-from harness.api_servers import CRDS, EITHER, api_server, apply_manifests
+from harness.api_servers import CRDS, EITHER, api_server, apply_kustomization, apply_manifests
 from harness.controlplane import ControlPlane
 from harness.workloads import policy
 
@@ -502,5 +502,5 @@ async def test_kubectl_explains(with_definitions: ControlPlane, path: str, told:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def with_definitions(control_plane: ControlPlane) -> ControlPlane:
-    await apply_manifests(control_plane, CRDS)
+    await apply_kustomization(control_plane.kubeconfig, CRDS)
     return control_plane

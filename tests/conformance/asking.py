@@ -175,6 +175,14 @@ def _row(value: Any, paths: list[list[str]]) -> str:
 
 def _part(value: Any, path: list[str]) -> Any:
     for key in path:
+        if key == "causes" and isinstance(value, dict):
+            # kube-apiserver walks the fields of a custom object in any order.
+            value = sorted(value.get(key, ()), key=lambda cause: (cause["field"], cause["message"]))
+            continue
+        if key == "managedFields" and isinstance(value, dict):
+            # They stand in the order of their seconds.
+            value = sorted(value[key], key=lambda one: (one["manager"], one["operation"], one.get("subresource", "")))
+            continue
         if isinstance(value, list):
             value = value[int(key)] if int(key) < len(value) else None
         elif isinstance(value, dict):

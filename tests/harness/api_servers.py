@@ -122,11 +122,18 @@ class _Applier:
             assert response.ok, await response.text()
         if item["kind"] == "CustomResourceDefinition":
             await eventually(lambda: self._is_served(path))
+            await eventually(lambda: self._is_explained(item["spec"]))
 
     async def _is_served(self, path: str) -> None:
         async with self.session.get(f"{self.url}{path}") as response:
             conditions = (await response.json())["status"].get("conditions") or ()
         assert {one["type"]: one["status"] for one in conditions}.get("Established") == "True"
+
+    async def _is_explained(self, spec: Any) -> None:
+        """`kubectl explain` reads this, which comes a moment later."""
+        version = spec["versions"][0]["name"]
+        async with self.session.get(f"{self.url}/openapi/v3/apis/{spec['group']}/{version}") as response:
+            assert f'"kind":"{spec["names"]["kind"]}"' in await response.text()
 
     async def _path(self, item: Any) -> str:
         version = item["apiVersion"]

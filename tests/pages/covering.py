@@ -49,6 +49,7 @@ COVERS: Final = (
     Cover("tests/recipes/test_pages.py", _is_recipe),
     Cover("tests/exporting/test_volcano_crd.py", _of("docs/recipes/volcano.md", "yaml")),
     Cover("tests/cel/test_document.py", _of("docs/cel.md", "cel", "yaml")),
+    Cover("tests/manifests/test_ui.py", _of("docs/ui.md", "yaml")),
     Cover("tests/monitoring/test_on_prometheus.py", _of("docs/metrics.md", "promql")),
     # Outputs and drawings have nothing to run. Pages of commands compare theirs with what is printed.
     Cover("tests/pages/test_covering.py", _is_output),

@@ -13,7 +13,7 @@ from gpusharing.cli.top.amounts import gibibytes
 from gpusharing.core.text import counted
 from gpusharing.demo.cluster import CLAIMS, NODE_SHARINGS, PODS, POLICIES, SLICES, Json
 from gpusharing.demo.manifests import MIG_PROFILE, namespace, pod, policy, template
-from gpusharing.demo.narrator import Narrator
+from gpusharing.demo.narrator import Narrator, StoryError
 from gpusharing.demo.nodes import GPUS
 from gpusharing.demo.picture import fleet, world_of
 from gpusharing.demo.stage import MINOR, Stage
@@ -142,8 +142,12 @@ class Story:
         await self._are_running(RESEARCH, "notebook", _NOTEBOOKS)
         taken = {one["device"] for one in self._allocated(RESEARCH)}
         await tell.say(f"All run, on {counted(len(taken), 'GPU')} in place of {_NOTEBOOKS}.")
-        if any(gpu.timeslice is not Timeslice.SHORT for gpu in self._stage.node("ada").gpus.gpus()):
-            raise AssertionError("time slices are not those of the policy")
+        await tell.fact(
+            "Node ada",
+            "the time slices of its GPUs are Short",
+            lambda: all(gpu.timeslice is Timeslice.SHORT for gpu in self._stage.node("ada").gpus.gpus()),
+            remedy=_AGENTS,
+        )
         await tell.say("The driver's time slices are Short, as the policy says.")
         await tell.end()
 
@@ -184,10 +188,16 @@ class Story:
         tell.acts()
         await self._start(RESEARCH, "instance", *_trainings(), memory="8G", utilization=0, node="hopper")
         await self._are_running(RESEARCH, "training", len(_trainings()))
-        made = [one for gpu in self._stage.node("hopper").gpus.gpus() for one in gpu.gpu_instances]
-        if len(made) != len(_trainings()):
-            raise AssertionError(made)
-        await tell.say(f"The agent turned on MIG mode and cut {len(made)} instances. The jobs run after {tell.took}.")
+        took = tell.took
+        await tell.fact(
+            "Node hopper",
+            f"its GPUs have {len(_trainings())} MIG instances",
+            lambda: sum(len(gpu.gpu_instances) for gpu in self._stage.node("hopper").gpus.gpus()) == len(_trainings()),
+            remedy=_AGENTS,
+        )
+        await tell.say(
+            f"The agent turned on MIG mode and cut {len(_trainings())} instances. The jobs run after {took}."
+        )
         await tell.say("Each has its own memory and its own compute units: nobody disturbs it.")
         await tell.end()
 
@@ -228,7 +238,9 @@ class Story:
         except ApiError as error:
             await tell.quote(error.message.partition("denied request: ")[2] or error.message)
         else:
-            raise AssertionError("the claim was not refused")
+            raise StoryError(
+                f"ResourceClaimTemplate {LAB}/reserved: it was not refused. Look at guard gpusharing-claims."
+            )
         await self._cluster.apply(template("reserved", SERVING, "for-serving-exclusive"))
         await self._start(SERVING, "reserved", "model", memory="60G", utilization=70)
         await self._are_running(SERVING, "model", 1)
@@ -343,7 +355,7 @@ class Story:
         command += ["--full-menus", "2"]
         done = subprocess.run(command, input=yaml.safe_dump(changed), capture_output=True, text=True, check=False)
         if done.returncode:
-            raise AssertionError(done.stderr)
+            raise StoryError(f"gpusharing plan: exit code {done.returncode}: {done.stderr}")
         return done.stdout
 
     # ---------------------------------------------------------------------------------------------------- what they see
@@ -373,14 +385,18 @@ class Story:
     async def _offers_everything(self, node: str = "") -> None:
         """All modes on idle GPUs."""
         wanted = {names.Sharing.TIME_SLICING, names.Sharing.EXCLUSIVE, names.Sharing.MIG}
+        if "mps" in self._modes:
+            wanted.add(names.Sharing.MPS)
 
         def missing() -> list[str]:
-            found = {(one[0], names.sharing_of_device(one[1])) for one in self._devices()}
+            found = {(one[0], names.slot_of_device(one[1]), names.sharing_of_device(one[1])) for one in self._devices()}
             return [
-                f"{mode} on {each.name}"
+                f"{mode} on {each.name}/gpu-{slot}"
                 for each in self._stage.nodes
+                if node in {"", each.name}
+                for slot in range(len(each.gpus.gpus()))
                 for mode in wanted - ({names.Sharing.MIG} if each.name != "hopper" else set())
-                if node in {"", each.name} and (each.name, mode) not in found
+                if (each.name, slot, mode) not in found
             ]
 
         await self._narrator.fact(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpusharing.demo.apiserver.admission import User
@@ -87,6 +87,7 @@ def server() -> tuple[Objects, list[Kind]]:
     return objects, [kind for kind in objects.kinds if "list" in kind.verbs]
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_bodies_and_patches(data: st.DataObject) -> None:
     objects, kinds = server()

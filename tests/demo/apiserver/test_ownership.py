@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusharing.demo.apiserver import ownership
@@ -169,6 +169,7 @@ SPECS: Final = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), SPECS), min_size=1, max_size=6))
 def test_whoever_applies_gets_what_they_want_and_nothing_is_left_behind(steps: list[tuple[str, Any]]) -> None:
     world = World()

@@ -74,7 +74,11 @@ def test_pods(value: Any, cells: list[str]) -> None:
 )
 def test_each_kind_has_as_many_cells_as_columns(kind: Any) -> None:
     value = {
-        "metadata": {"name": "a"}, "spec": {"taint": {}, "template": {"spec": {}}, "policyName": "p", "driver": "d"},
+        "metadata": {"name": "a"},
+        "spec": {
+            "scope": "Cluster", "versions": [], "group": "g", "names": {"kind": "K"}, "taint": {},
+            "template": {"spec": {}}, "policyName": "p", "driver": "d",
+        },
         "roleRef": {"kind": "Role", "name": "r"},
     }  # fmt: skip
     shown = table(kind, [value], {}, "Object")

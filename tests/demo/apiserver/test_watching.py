@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusharing.demo.apiserver import reading, store
@@ -54,6 +54,7 @@ def test_a_list_is_what_there_was_at_a_version() -> None:
     assert kept.all_at(MAPS.stored_as, then)[0]["metadata"]["labels"] == {}
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=40))
 def test_any_version_is_remembered_as_it_was(steps: list[tuple[str, bool]]) -> None:
     kept = Store()

@@ -185,9 +185,19 @@ def stored(kind: Kind, value: Json) -> Json:
 
 def served(kind: Kind, value: Mapping[str, Any]) -> Json:
     """As a client of this version sees it."""
+    if kind.kind == "Event":
+        value = {**_EMPTY_EVENT, **value}
     if kind.group == EVENTS:
-        value = {_BACK.get(name, name): part for name, part in value.items()}
+        value = {_BACK.get(name, name): part for name, part in value.items() if name not in _LEFT_OUT or part}
     return {**value, "apiVersion": kind.group_version, "kind": kind.kind}
+
+
+# Go writes them always.
+_EMPTY_EVENT: Final[Json] = {
+    "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None, "reportingComponent": "",
+    "reportingInstance": "",
+}  # fmt: skip
+_LEFT_OUT: Final = frozenset({"reportingComponent", "reportingInstance"})
 
 
 def problems(kind: Kind, value: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[Cause]:

@@ -199,6 +199,16 @@ def _role_binding(value: Mapping[str, Any]) -> Sequence[Any]:
     return [name_of(value), role, _age(value), *(", ".join(names) for names in by_kind.values())]
 
 
+def definition(value: Mapping[str, Any]) -> Sequence[Any]:
+    spec, conditions = value["spec"], (value.get("status") or {}).get("conditions") or ()
+    versions = sorted(f"{one['name']}{'(storage)' * one['storage']}" for one in spec["versions"] if one["served"])
+    return [
+        name_of(value), spec["scope"], ",".join(versions), value["metadata"].get("creationTimestamp", ""),
+        spec["group"], spec["names"]["kind"], ",".join(spec["names"].get("shortNames") or ()),
+        any(one["type"] == "Established" and one["status"] == "True" for one in conditions),
+    ]  # fmt: skip
+
+
 def _disruption_budget(value: Mapping[str, Any]) -> Sequence[Any]:
     spec, status = value.get("spec") or {}, value.get("status") or {}
     bounds = (str(spec.get(name, "N/A")) for name in ("minAvailable", "maxUnavailable"))
@@ -222,7 +232,7 @@ def _count(*fields: str) -> Callable[[Mapping[str, Any]], int]:
 # In the order of the columns, which are kube-apiserver's. Kinds that are not here show when they were made.
 CELLS: Final[Mapping[str, Cells]] = {
     "ClusterRoleBinding": _role_binding,
-    "ConfigMap": _of(lambda value: str(_count("data", "binaryData")(value))),
+    "ConfigMap": _of(_count("data", "binaryData")),
     "DaemonSet": _daemon_set,
     "Deployment": _deployment,
     "DeviceClass": _of(),
@@ -238,7 +248,7 @@ CELLS: Final[Mapping[str, Cells]] = {
     "ResourceQuota": _quota,
     "ResourceSlice": _slice,
     "RoleBinding": _role_binding,
-    "Secret": _of(lambda value: value.get("type", ""), lambda value: str(_count("data")(value))),
+    "Secret": _of(lambda value: value.get("type", ""), _count("data")),
     "ServiceAccount": _of(),
     "ValidatingAdmissionPolicy": _policy,
     "ValidatingAdmissionPolicyBinding": _binding,

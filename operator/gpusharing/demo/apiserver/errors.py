@@ -25,7 +25,8 @@ class StatusError(Exception):
     def body(self) -> dict[str, Any]:
         return {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
-            "reason": self.reason, **({"details": self.details} if self.details else {}), "code": self.code,
+            **({"reason": self.reason} if self.reason else {}),
+            **({"details": self.details} if self.details is not None else {}), "code": self.code,
         }  # fmt: skip
 
 
@@ -63,8 +64,12 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, message)
 
 
-def no_such_path() -> StatusError:
+def no_such_resource() -> StatusError:
     return StatusError(404, "the server could not find the requested resource", details={})
+
+
+class NoSuchPathError(Exception):
+    """Nothing is served there."""
 
 
 def not_found(resource: str, name: str) -> StatusError:
@@ -87,8 +92,10 @@ def modified(resource: str, name: str) -> StatusError:
     return conflict(resource, name, why)
 
 
-def forbidden(resource: str, name: str, why: str) -> StatusError:
+def forbidden(resource: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
     details = _details(resource, name)
+    if causes:
+        details["causes"] = _shown(causes)
     return StatusError(403, f'{resource} "{name}" is forbidden: {why}', details=details)
 
 
@@ -97,13 +104,17 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
     texts = [str(cause) for cause in known]
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     named = f"{kind}.{group}" if group else kind
-    details = {"name": name, **({"group": group} if group else {}), "kind": kind}
-    details["causes"] = [{"reason": one.reason, "message": one.message, "field": one.field} for one in known]  # type: ignore[assignment]
+    details: dict[str, Any] = {**({"name": name} if name else {}), **({"group": group} if group else {}), "kind": kind}
+    details["causes"] = _shown(known)
     return StatusError(422, f'{named} "{name}" is invalid: {shown}', details=details)
 
 
 def too_old(version: int, oldest: int) -> StatusError:
     return StatusError(410, f"too old resource version: {version} ({oldest})")
+
+
+def _shown(causes: Sequence[Cause]) -> list[dict[str, str]]:
+    return [{"reason": one.reason, "message": one.message, "field": one.field} for one in causes]
 
 
 def _details(resource: str, name: str) -> dict[str, Any]:

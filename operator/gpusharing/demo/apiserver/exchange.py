@@ -8,7 +8,8 @@ from aiohttp import web
 
 from gpusharing.demo.apiserver import protobuf
 from gpusharing.demo.apiserver.admission import User
-from gpusharing.demo.apiserver.errors import StatusError, bad_request
+from gpusharing.demo.apiserver.errors import Cause, StatusError, bad_request, invalid, required
+from gpusharing.demo.apiserver.kinds import Kind
 from gpusharing.demo.apiserver.objects import Place, Request
 
 Json = dict[str, Any]
@@ -16,6 +17,7 @@ Json = dict[str, Any]
 JSON: Final = "application/json"
 _SUPPORTED: Final = "application/json, application/yaml"
 _BODIES: Final = frozenset({"", JSON, "application/yaml", "application/octet-stream", "text/plain"})
+_SHOWN: Final = 30
 _PARTIAL: Final = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 
 
@@ -54,6 +56,21 @@ async def body_of(request: web.Request) -> Any:
     return decoded(data) if data else {}
 
 
+async def object_of(request: web.Request, kind: Kind) -> Any:
+    """Of a custom kind, who sends it says what it is. Raises StatusError."""
+    value = await body_of(request)
+    if kind.is_custom and isinstance(value, dict):
+        for field, named in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+            if not value.get(field):
+                text = (await request.read()).decode()
+                beginning = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+                raise bad_request(
+                    f"the object provided is unrecognized (must be of type {kind.kind}): "
+                    f"Object '{named}' is missing in '{text}' ({beginning})"
+                )
+    return value
+
+
 def decoded(data: bytes) -> Any:
     try:
         return json.loads(data)
@@ -68,8 +85,9 @@ def decoded(data: bytes) -> Any:
 def write_of(request: web.Request, user: User) -> Request:
     query = request.query
     if (dry_run := query.get("dryRun")) not in {None, "", "All"}:
-        why = f'Unsupported value: "{dry_run}": supported values: "All"'
-        raise StatusError(422, f"CreateOptions.meta.k8s.io is invalid: dryRun: {why}")
+        options = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+        why = Cause("dryRun", "FieldValueNotSupported", f'Unsupported value: "{dry_run}": supported values: "All"')
+        raise invalid("meta.k8s.io", options.get(request.method, "DeleteOptions"), "", [why])
     agent = request.headers.get("User-Agent", "").partition("/")[0][:128]
     return Request(
         user=user,
@@ -105,5 +123,4 @@ def no_such_method() -> StatusError:
 
 
 def no_manager() -> StatusError:
-    what = "PatchOptions.meta.k8s.io"
-    return StatusError(422, f'{what} "" is invalid: fieldManager: Required value: is required for apply patch')
+    return invalid("meta.k8s.io", "PatchOptions", "", [required("fieldManager", "is required for apply patch")])

@@ -8,7 +8,13 @@ from aiohttp import web
 
 from gpusharing.demo.apiserver import builtin, discovery, reading, reviews, tables
 from gpusharing.demo.apiserver.admission import User
-from gpusharing.demo.apiserver.errors import StatusError, bad_request, no_such_path, not_implemented
+from gpusharing.demo.apiserver.errors import (
+    NoSuchPathError,
+    StatusError,
+    bad_request,
+    no_such_resource,
+    not_implemented,
+)
 from gpusharing.demo.apiserver.exchange import (
     JSON,
     as_json,
@@ -18,6 +24,7 @@ from gpusharing.demo.apiserver.exchange import (
     deleted,
     no_manager,
     no_such_method,
+    object_of,
     respond,
     wanted_form,
     write_of,
@@ -69,6 +76,8 @@ class Server:
             return await self._answer(request, user)
         except StatusError as error:
             return respond(error.body(), error.code)
+        except NoSuchPathError:
+            return web.Response(text="404 page not found\n", status=404)
         except web.HTTPRequestEntityTooLarge:
             return respond(StatusError(413, "the request is larger than 3 MiB").body(), 413)
         except Exception:
@@ -102,7 +111,7 @@ class Server:
                 return await self._of_version(request, "", version, rest, user)
             case ["apis", group, version, *rest]:
                 return await self._of_version(request, group, version, rest, user)
-        raise no_such_path()
+        raise NoSuchPathError
 
     def _openapi(self, path: list[str]) -> web.Response:
         if not path:
@@ -110,7 +119,7 @@ class Server:
         group, version = ("", path[-1]) if path[0] == "api" else (path[1], path[-1])
         kinds = self._of_group_version(group, version)
         if not kinds:
-            raise no_such_path()
+            raise NoSuchPathError
         return respond(discovery.openapi(kinds))
 
     def _of_group_version(self, group: str, version: str) -> list[Kind]:
@@ -126,15 +135,17 @@ class Server:
     ) -> web.StreamResponse:
         kinds = self._of_group_version(group, version)
         if not kinds:
-            raise no_such_path()
+            raise NoSuchPathError
         if not path:
             return respond(discovery.resources(kinds))
         namespace = ""
         if path[0] == "namespaces" and len(path) > 2 and path[2] not in {"status", "finalize"}:
             namespace, path = path[1], path[2:]
         kind = self._kinds.find(group, version, path[0])
+        if kind is None and kinds[0].is_custom:
+            raise NoSuchPathError
         if kind is None:
-            raise no_such_path()
+            raise no_such_resource()
         if kind.plural in reviews.PLURALS:
             if request.method != "POST":
                 raise no_such_method()
@@ -149,14 +160,14 @@ class Server:
             return await answers(request, place, user)
         if place.subresource.partition("/")[0] in _SUBRESOURCES and not place.kind.is_custom:
             raise not_implemented(f"{place.kind.plural}/{place.subresource}")
-        raise no_such_path()
+        raise no_such_resource()
 
     async def _collection(self, request: web.Request, kind: Kind, namespace: str, user: User) -> web.StreamResponse:
         query = request.query
         match request.method:
             case "GET":
                 if kind.namespaced is False and namespace:
-                    raise no_such_path()
+                    raise NoSuchPathError
                 selection = reading.Selection.of(kind, namespace, query)
                 if query.get("watch") in {"1", "true"}:
                     return await self._watch(request, selection)
@@ -164,7 +175,7 @@ class Server:
             case "POST":
                 if kind.namespaced and not namespace:
                     raise bad_request("an empty namespace may not be set during creation")
-                written = self._objects.create(kind, namespace, await body_of(request), write_of(request, user))
+                written = self._objects.create(kind, namespace, await object_of(request, kind), write_of(request, user))
                 return self._written(request, kind, written)
             case "DELETE":
                 return await self._delete_collection(request, reading.Selection.of(kind, namespace, query), user)
@@ -231,7 +242,7 @@ class Server:
                     raise not_implemented("a watch of one object by its path")
                 return respond(self._shown(request, place.kind, builtin.served(place.kind, self._objects.get(place))))
             case "PUT":
-                written = self._objects.replace(place, await body_of(request), write_of(request, user))
+                written = self._objects.replace(place, await object_of(request, place.kind), write_of(request, user))
                 return self._written(request, place.kind, written)
             case "PATCH":
                 content_type = request.content_type

@@ -12,6 +12,7 @@ Schema = Mapping[str, Any]
 
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 PREFIX: Final = "#/components/schemas/"
+GROUP_VERSION_KIND: Final = "x-kubernetes-group-version-kind"
 
 _STORED_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 EVENTS: Final = "events.k8s.io"

@@ -38,6 +38,8 @@ def _columns(kind: Kind) -> tuple[list[Json], cells.Cells]:
         paths = [(one["jsonPath"], one["type"]) for one in kind.columns]
         return columns, lambda value: [cells.name_of(value), *(_cell_of_crd(value, *one) for one in paths)]
     shown = cells.CELLS.get(kind.kind)
+    if kind.kind == "CustomResourceDefinition":
+        return _OF_DEFINITIONS, cells.definition
     if shown is None:
         return [_NAME, _CREATED], lambda value: [cells.name_of(value), value["metadata"].get("creationTimestamp", "")]
     return [dict(one) for one in kind.columns], shown
@@ -53,6 +55,22 @@ _NAME: Final[Json] = {
 _CREATED: Final[Json] = {
     "name": "Created At", "type": "date", "format": "", "priority": 0, "description": _described("creationTimestamp"),
 }  # fmt: skip
+
+
+def _column(name: str, type_: str, priority: int, description: str) -> Json:
+    return {"name": name, "type": type_, "format": "", "priority": priority, "description": description}
+
+
+_OF_DEFINITIONS: Final[list[Json]] = [
+    _NAME,
+    _column("Scope", "string", 0, "Cluster/Namespaced"),
+    _column("Versions", "string", 0, "Served versions"),
+    _CREATED,
+    _column("Group", "string", 1, "API group"),
+    _column("Kind", "string", 1, "CustomResource kind"),
+    _column("ShortNames", "string", 1, "Short names"),
+    _column("Established", "boolean", 1, "Established status"),
+]
 
 
 def _column_of_crd(column: Mapping[str, Any]) -> Json:

@@ -18,11 +18,16 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "boolean": (bool,),
 }  # fmt: skip
 # After these, rules are not looked at: they could meet values of other types than they expect.
-_BLOCKING: Final = frozenset({"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
+_BLOCKING: Final = frozenset(
+    {
+        "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)  # fmt: skip
 _NOT_CHECKED: Final = Cause(
     "<nil>",
     "FieldValueInvalid",
-    'Invalid value: "null": some validation rules were not checked because the object was invalid; correct the '
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
     "existing errors to complete validation",
 )
 
@@ -142,7 +147,8 @@ def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
         yield invalid_value(path, as_go(value), f"{path} in body should match '{pattern}'")
     name = schema.get("format")
     if name in _FORMATS and not _FORMATS[name](value):
-        yield invalid_value(path, as_go(value), f'{path} in body must be of type {name}: "{value}"')
+        message = f'Invalid value: {as_go(value)}: {path} in body must be of type {name}: "{value}"'
+        yield Cause(path, "FieldValueTypeInvalid", message)
 
 
 def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:

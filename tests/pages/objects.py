@@ -17,7 +17,6 @@ _VERSIONS: Final[Mapping[str, str]] = {
     "v1": "V1",
     "apps/v1": "V1",
     "batch/v1": "V1",
-    "networking.k8s.io/v1": "V1",
     "rbac.authorization.k8s.io/v1": "V1",
 }
 _KINDS: Final = {"Pod": "V1Pod", "ClusterRole": "V1ClusterRole"}

@@ -28,7 +28,6 @@ OTHERS: Final = {
     "eval": "takes what ours print",
     "export": "sets a variable",
     "kind": "no test has kind; its arguments are those of tests/manifests/test_quickstart.py",
-    "pip": "installs the package from the clone",
     "python3": "makes a virtual environment",
     "sh": "runs a script of the repository, which is run by tests/install/test_by_manifests.py",
 }

@@ -42,13 +42,14 @@ check: setup ## Check style, types, layers and that generated files are up to da
 	$(BIN)/mypy operator/gpusharing tests tools
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate.py --check
+	$(BIN)/python tools/make_site.py --check
 
 .PHONY: test
 test: check ## Run the checks and every test, on a real Kubernetes that is built on first use (ten minutes, then cached)
 	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
-test-fast: setup ## Run the tests that need no Kubernetes and no image
+test-fast: setup ## Run the tests that need neither a build of Kubernetes nor an image nor minutes
 	$(AS_ROOT) $(BIN)/pytest --numprocesses 4 -m 'not cluster and not node and not image and not slow'
 
 .PHONY: hammer
@@ -87,6 +88,10 @@ chaos: setup ## Break things at random on a real node while pods come and go (MI
 .PHONY: generate
 generate: setup ## Write the CRDs and the gRPC messages anew
 	$(BIN)/python tools/generate.py
+
+.PHONY: docs
+docs: setup ## Build the site of the pages into dist/site; broken links and unknown anchors fail
+	$(BIN)/python tools/make_site.py
 
 .PHONY: lock
 lock: setup ## Resolve the requirement files anew (for an upgrade: UPGRADE=--upgrade)

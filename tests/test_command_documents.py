@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
-PAGES: Final = ("convert.md", "export.md", "forecast.md", "test.md")
+PAGES: Final = ("convert.md", "export.md", "forecast.md", "migrate.md", "test.md")
 _FILE: Final = re.compile(r"^`([\w./-]+)`[^\n]*:\n\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CONSOLE: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from gpusharing.api import names
+
 CHART: Final = Path("charts/gpu-sharing")
 README: Final = Path("tools/chart-readme.md")
-_NAMESPACE: Final = "gpusharing-system"
 _LABELS: Final = '  labels:\n    {{- include "gpu-sharing.labels" . | nindent 4 }}\n'
 _MONITORING_LABELS: Final = f"""{_LABELS}    {{{{- with .Values.monitoring.labels }}}}
     {{{{- toYaml . | nindent 4 }}}}
@@ -105,7 +106,7 @@ def write_chart(directory: Path, read: Callable[[Path], str]) -> None:
 def _templated(template: _Template, text: str) -> str:
     without_own_header = re.sub(r"\A# Generated from .*\n", "", text)
     escaped = re.sub(r"\{\{|\}\}", lambda braces: f'{{{{ "{braces[0]}" }}}}', without_own_header)
-    placed = escaped.replace(_NAMESPACE, "{{ .Release.Namespace }}")
+    placed = escaped.replace(names.NAMESPACE, "{{ .Release.Namespace }}")
     # An object's own labels come after them.
     described = re.sub(r"\nmetadata:\n(?:  labels:\n)?", lambda _: f"\nmetadata:\n{template.metadata}", placed)
     described = _VARIABLE.sub(_written, described) if template.has_variables else described
@@ -149,13 +150,13 @@ def documented(text: str) -> Iterator[Value]:
         elif key:
             path = [*((at, name) for at, name in path if at < depth), (depth, key)]
             if comment:
-                names = [name for _, name in path]
-                yield Value(".".join(names), _at(yaml.safe_load(text), names), " ".join(comment))
+                keys = [key for _, key in path]
+                yield Value(".".join(keys), _at(yaml.safe_load(text), keys), " ".join(comment))
                 inside = depth
             comment = []
 
 
-def _at(values: Any, names: list[str]) -> object:
-    for name in names:
+def _at(values: Any, keys: list[str]) -> object:
+    for name in keys:
         values = values[name]
     return values

@@ -1,4 +1,4 @@
-"""Writes what is generated and checked in: CRDs, guards, the dashboard, the chart, gRPC messages, the page of findings.
+"""Writes what is generated and checked in: CRDs, guards, the dashboard, the chart, gRPC messages, pages, pictures.
 
 With --check it only compares.
 """
@@ -13,9 +13,11 @@ from grpc_tools import protoc
 
 from chart import CHART, write_chart
 from dashboard import gpu_sharing
-from gpusharing.api import crd
+from gpusharing.api import crd, names
 from gpusharing.core.cluster.guards import allocation, claims, closing, in_use, namespaces, pods
 from gpusharing.findings import document
+from pictures import modes, objects
+from reference import commands, conditions, fields
 
 ROOT = Path(__file__).parent.parent
 CRDS = Path("crds")
@@ -25,6 +27,7 @@ MONITORING = Path("manifests/components/monitoring")
 GUARDS = "operator/gpusharing/core/cluster/guards"
 MESSAGES = Path("operator/gpusharing/agent/kubelet/pb")
 DOCS = Path("docs")
+IMAGES = DOCS / "images"
 
 
 class _PlainDumper(yaml.SafeDumper):
@@ -77,7 +80,7 @@ def write_dashboard(directory: Path) -> None:
         # By which the sidecar of Grafana's chart finds it.
         "labels": {"grafana_dashboard": "1"},
         "name": "gpusharing-dashboard",
-        "namespace": "gpusharing-system",
+        "namespace": names.NAMESPACE,
     }
     data = {"gpusharing.json": gpu_sharing.text()}
     dashboard = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
@@ -93,6 +96,16 @@ def write_messages(directory: Path) -> None:
 
 def write_docs(directory: Path) -> None:
     (directory / "findings.md").write_text(document.page())
+    references = directory / "reference"
+    references.mkdir(exist_ok=True)
+    (references / "policies.md").write_text(fields.page())
+    (references / "conditions.md").write_text(conditions.page())
+    (references / "commands.md").write_text(commands.page())
+
+
+def write_images(directory: Path) -> None:
+    (directory / "concepts-objects.svg").write_text(str(objects.PICTURE))
+    (directory / "concepts-modes.svg").write_text(str(modes.PICTURE))
 
 
 def generate(root: Path) -> None:
@@ -103,6 +116,7 @@ def generate(root: Path) -> None:
         MONITORING: write_dashboard,
         MESSAGES: write_messages,
         DOCS: write_docs,
+        IMAGES: write_images,
     }
     for directory, write in writers.items():
         (root / directory).mkdir(parents=True, exist_ok=True)

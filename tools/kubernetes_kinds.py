@@ -17,7 +17,7 @@ TARGET: Final = Path(__file__).parents[1] / "operator/gpusharing/demo/apiserver/
 # Group and version: plural names.
 SERVED: Final[Mapping[str, tuple[str, ...]]] = {
     "v1": (
-        "bindings", "configmaps", "events", "namespaces", "nodes", "pods", "resourcequotas", "secrets",
+        "bindings", "configmaps", "events", "limitranges", "namespaces", "nodes", "pods", "resourcequotas", "secrets",
         "serviceaccounts", "services",
     ),
     "admissionregistration.k8s.io/v1": ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
@@ -162,7 +162,8 @@ def _lines(release: str, content: Mapping[str, Mapping[str, Any]]) -> str:
         + "}"
         for part, values in content.items()
     ]
-    return f'{{"version":{json.dumps(release)},\n' + ",\n".join(parts) + "}\n"
+    head = f'{{"version":{json.dumps(release)},"license":"Apache-2.0, Copyright The Kubernetes Authors",\n'
+    return head + ",\n".join(parts) + "}\n"
 
 
 def _compact(value: Any) -> str:

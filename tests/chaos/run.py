@@ -46,14 +46,8 @@ _OURS: Final = ("agent", "operator")
 
 @asynccontextmanager
 async def chaos_cluster() -> AsyncIterator[GpuCluster]:
-    # Containers that end are started again at once, so that what is measured is ours.
-    kubelet = {"crashLoopBackOff": {"maxContainerRestartPeriod": "1s"}}
-    async with GpuCluster(
-        node_names=["node-1"],
-        gpus="H100-80GB:8",
-        kubelet_configuration=kubelet,
-        agent_options=["--taken-wait", f"{_TAKEN_WAIT:g}"],
-    ) as cluster:
+    options = ["--taken-wait", f"{_TAKEN_WAIT:g}"]
+    async with GpuCluster(node_names=["node-1"], gpus="H100-80GB:8", agent_options=options) as cluster:
         yield cluster
 
 

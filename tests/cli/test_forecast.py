@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -76,6 +76,12 @@ def test_full_menus(tmp_path: Path, capsys: pytest.CaptureFixture[str], menus: i
     assert sum("timeslicing" in name for name in devices(capsys)) == menus
 
 
+MANY: Final = "\n".join(
+    ["a0: &a0 [x]", *(f"a{one}: &a{one} [{', '.join(10 * [f'*a{one - 1}'])}]" for one in range(1, 9))]
+)
+"""Of a few lines."""
+
+
 @pytest.mark.parametrize(
     ("gpus", "text", "problem"),
     [
@@ -84,7 +90,9 @@ def test_full_menus(tmp_path: Path, capsys: pytest.CaptureFixture[str], menus: i
         ("L4", POLICY.replace("v1alpha1", "v2"), "must have apiVersion gpusharing.dev/v1alpha1"),
         ("L4", f"{POLICY}---\n{POLICY}", "remove one"),
         ("L4", POLICY.replace("offers", "gpus: {selectors: [{cel: {expression: '1 +'}}]}\n  offers"), "is not valid"),
-        ("L4", "a: [", "not YAML"),
+        ("L4", "a: [", "cannot be read: "),
+        ("L4", "[" * 1000, "nested more than 100 levels deep"),
+        ("L4", MANY, "more than 1,000,000 values, with all aliases"),
         ("L4", POLICY.replace("metadata: {name: shared}", "metadata: []"), "SharingPolicy: metadata"),
     ],
 )

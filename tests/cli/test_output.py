@@ -1,11 +1,14 @@
 """What is printed fits the screen, and has colours only where somebody sees them."""
 
 import io
+import json
 import os
+from collections.abc import Callable
 
 import pytest
+import yaml
 
-from gpusharing.cli.output import Screen, Style
+from gpusharing.cli.output import Screen, Style, as_json, as_yaml
 from gpusharing.findings.finding import Reference
 from gpusharing.findings.reading import NOT_READ
 
@@ -77,3 +80,17 @@ def test_what_others_wrote_does_not_command_the_terminal() -> None:
         for text in (finding, screen.wrapped(harm), *tables):
             assert all(one.isprintable() for line in text.split("\n") for one in line)
             assert "ok" in text
+
+
+HOSTILE = ("\x1b[2J", "\x9b2J", "a\u202eb", "\u2066x\u2069", "\x7f", "\u200f", "→ é")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize(("written", "read"), [(as_json, json.loads), (as_yaml, yaml.safe_load)])
+def test_data_keeps_every_character_and_shows_none_that_a_terminal_obeys(
+    written: Callable[[object], str], read: Callable[[str], object], text: str
+) -> None:
+    output = written({text: [text]})
+    assert output.replace("\n", "").isascii()
+    assert output.replace("\n", "").isprintable()
+    assert read(output) == {text: [text]}

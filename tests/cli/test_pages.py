@@ -15,10 +15,11 @@ from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import programs as reading_programs
 from gpusharing.cli.top import command
 from gpusharing.cli.ui import command as ui_command
+from gpusharing.cli.ui_server import command as ui_server_command
 from gpusharing.occupancy import document
 from gpusharing.occupancy.fleet import Fleet, Waiting
 from gpusharing.planning import order, reports
-from gpusharing.ui import server, viewing
+from gpusharing.ui import loopback, viewing
 from gpusharing.validating import reading
 from top.scenes import SCENES
 
@@ -98,7 +99,9 @@ def full_fleet() -> Fleet:
 
 def test_numbers_are_those_of_the_code() -> None:
     assert f"up to {agents.MOST} agents" in TEXTS["top"]
-    bounds = f"{server.CONNECTIONS} connections, {server.STREAMS} open pages, {server.LARGEST_FORM // 1024**2} MiB"
+    bounds = (
+        f"{loopback.CONNECTIONS} connections, {loopback.STREAMS} open pages, {loopback.LARGEST_FORM // 1024**2} MiB"
+    )
     assert bounds in TEXTS["ui"]
     assert f"pages of {viewing.NODES} nodes" in TEXTS["ui"]
     assert f"less than {order.WITH_GUARD:.0f} s as a rule with the closing guard" in TEXTS["plan"]
@@ -109,6 +112,12 @@ def test_numbers_are_those_of_the_code() -> None:
 def test_the_options_of_snapshot_are_mentioned() -> None:
     text = TEXTS["plan"]
     assert all(option in text for option in options(snapshot).keys() - {"--help", "--output"})
+
+
+def test_the_options_of_the_page_in_the_cluster_are_listed() -> None:
+    [section] = re.findall(r"^## In the cluster$(.*?)^## ", TEXTS["ui"], re.MULTILINE | re.DOTALL)
+    listed = set(re.findall(r"`(--[a-z-]+)(?: [A-Z]+)?`", "".join(re.findall(r"^\|.*\|$", section, re.MULTILINE))))
+    assert listed == options(ui_server_command).keys() - {"--help"}
 
 
 def test_the_options_of_bundle_are_listed() -> None:

@@ -18,6 +18,7 @@ from gpusharing.cli.reading import agents
 from gpusharing.cli.reading import client as client_module
 from gpusharing.cli.reading.client import Client, ReadError
 from gpusharing.cli.reading.cluster import Ask, decode_list, read, read_minor
+from gpusharing.cli.reading.examination import read_cluster, read_installation
 from gpusharing.cli.reading.installed import installed_in
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.together import find, get
@@ -77,7 +78,14 @@ def running(server: Server) -> Iterator[Server]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            status, value = server.answer(self.path)
+            self._send(*server.answer(self.path))
+
+        def do_POST(self) -> None:
+            # Of a connection that is closed before the body was read, nobody gets the answer.
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._send(403, {"message": "nobody may write here"})
+
+        def _send(self, status: int, value: Any) -> None:
             data = json.dumps(value, separators=(",", ":")).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
@@ -87,7 +95,11 @@ def running(server: Server) -> Iterator[Server]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+    class Http(ThreadingHTTPServer):
+        # Doctor asks many things at once.
+        request_queue_size = 128
+
+    with Http(("127.0.0.1", 0), Handler) as http:
         thread = threading.Thread(target=http.serve_forever, args=[0.01])
         thread.start()
         server.url = f"http://127.0.0.1:{http.server_port}"
@@ -238,6 +250,13 @@ def test_where_it_is_installed_is_what_administrators_wrote(
 def test_who_may_not_read_where_it_is_installed(server: Server, client: Client) -> None:
     server.refused[BINDING] = 403
     assert installed_in(client) == "gpusharing-system"
+
+
+def test_doctor_asks_but_once_where_it_is_installed(server: Server, client: Client) -> None:
+    server.single[BINDING] = binding(("ServiceAccount", "gpus"))
+    installed = read_installation(client, read_cluster(client))
+    assert installed.namespace == "gpus"
+    assert server.asked.count(BINDING) == 1
 
 
 def agent(name: str, namespace: str) -> dict[str, Any]:

@@ -1,19 +1,21 @@
-"""What the real API server makes of our custom resources."""
+"""What API servers make of our custom resources: the real one, and the embedded one."""
 
-import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
 from gpusharing.api.crd import DEFINITIONS
-from harness.commands import CommandError
+from gpusharing.kube import client_credentials
+from gpusharing.kube.transport import open_session
+from harness.api_servers import CRDS, EITHER, api_server, apply_manifests
 from harness.controlplane import ControlPlane
-from harness.gpu_cluster import MANIFESTS
 from harness.workloads import policy
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SHARES = {"timeSlicing": {"maxClients": 4}}
 MPS = {"maxClients": 8, "memory": {"default": "8Gi"}, "threads": {"default": 25}}
@@ -59,24 +61,41 @@ def variant(**fields: Any) -> dict[str, Any]:
     return templates({"name": "v", **fields})
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def server(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
-    crds = MANIFESTS.parents[1] / "crds"
-    await control_plane.kubectl("apply", f"--kustomize={crds}")
-    await control_plane.kubectl(
-        "wait", "--for=condition=Established", *(f"crd/{definition.name}" for definition in DEFINITIONS)
-    )
-    yield control_plane
+class RefusedError(Exception):
+    """In the server's words."""
 
 
-async def create(server: ControlPlane, body: dict[str, Any], *options: str) -> Any:
-    arguments = ("create", "--dry-run=server", "--output=json", "--filename=-", *options)
-    return json.loads(await server.kubectl(*arguments, stdin=json.dumps(body)))
+@dataclass(frozen=True)
+class Server:
+    session: aiohttp.ClientSession
+    url: str
+
+    async def get(self, path: str) -> Any:
+        async with self.session.get(self.url + path) as response:
+            return await response.json()
+
+    async def create(self, body: dict[str, Any], *, validation: str = "Strict") -> Any:
+        """Tries it, as kubectl does."""
+        url = f"{self.url}/apis/gpusharing.dev/v1alpha1/sharingpolicies?dryRun=All&fieldValidation={validation}"
+        async with self.session.post(url, json=body) as response:
+            answer = await response.json()
+        if response.status != 201:
+            raise RefusedError(answer["message"])
+        return answer
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=EITHER)
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[Server]:
+    async with api_server(request.param) as control_plane:
+        await apply_manifests(control_plane, CRDS)
+        credentials = await client_credentials.load(control_plane.kubeconfig)
+        async with open_session(credentials) as session:
+            yield Server(session, control_plane.url)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
-async def test_schemas_are_structural(server: ControlPlane, definition: Any) -> None:
-    crd = json.loads(await server.kubectl("get", "crd", definition.name, "--output=json"))
+async def test_schemas_are_structural(server: Server, definition: Any) -> None:
+    crd = await server.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition.name}")
     conditions = {item["type"]: item["status"] for item in crd["status"]["conditions"]}
     assert conditions.get("NonStructuralSchema", "False") == "False"
     assert (conditions["NamesAccepted"], conditions["Established"]) == ("True", "True")
@@ -137,13 +156,13 @@ async def test_schemas_are_structural(server: ControlPlane, definition: Any) -> 
         ),
     ],
 )
-async def test_what_can_be_right_is_admitted(server: ControlPlane, spec: dict[str, Any]) -> None:
-    stored = await create(server, policy("good", **spec))
+async def test_what_can_be_right_is_admitted(server: Server, spec: dict[str, Any]) -> None:
+    stored = await server.create(policy("good", **spec))
     assert stored["spec"]["priority"] == 0
 
 
-async def test_defaults_are_filled_in_and_no_more(server: ControlPlane) -> None:
-    stored = await create(server, policy("good", offers=SHARES))
+async def test_defaults_are_filled_in_and_no_more(server: Server) -> None:
+    stored = await server.create(policy("good", offers=SHARES))
     defaults = {"maxClients": 4, "interval": "Default", "transparent": False}
     assert stored["spec"] == {"priority": 0, "offers": {"timeSlicing": defaults}}
 
@@ -445,22 +464,22 @@ def selecting(**requirement: Any) -> dict[str, Any]:
     ],
 )
 async def test_what_can_never_be_right_is_refused_by_name(
-    server: ControlPlane, spec: dict[str, Any], field: str, told: str
+    server: Server, spec: dict[str, Any], field: str, told: str
 ) -> None:
-    with pytest.raises(CommandError) as refusal:
-        await create(server, policy("bad", **spec))
+    with pytest.raises(RefusedError) as refusal:
+        await server.create(policy("bad", **spec))
     assert field in str(refusal.value)
     assert told in str(refusal.value)
 
 
-async def test_a_name_that_no_class_could_carry_is_refused(server: ControlPlane) -> None:
-    await create(server, policy("a" * 51, offers=SHARES))
-    with pytest.raises(CommandError, match=r"metadata\.name must have at most 51 characters"):
-        await create(server, policy("a" * 52, offers=SHARES))
+async def test_a_name_that_no_class_could_carry_is_refused(server: Server) -> None:
+    await server.create(policy("a" * 51, offers=SHARES))
+    with pytest.raises(RefusedError, match=r"metadata\.name must have at most 51 characters"):
+        await server.create(policy("a" * 52, offers=SHARES))
 
 
-async def test_unknown_fields_are_pruned_where_nobody_validates_strictly(server: ControlPlane) -> None:
-    stored = await create(server, policy("good", offers=SHARES, colour="red"), "--validate=ignore")
+async def test_unknown_fields_are_pruned_where_nobody_validates_strictly(server: Server) -> None:
+    stored = await server.create(policy("good", offers=SHARES, colour="red"), validation="Ignore")
     assert "colour" not in stored["spec"]
 
 
@@ -475,5 +494,13 @@ async def test_unknown_fields_are_pruned_where_nobody_validates_strictly(server:
         ("gns.status.gpus.timeSlice", "The time slice of this GPU"),
     ],
 )
-async def test_kubectl_explains(server: ControlPlane, path: str, told: str) -> None:
-    assert told in " ".join((await server.kubectl("explain", path)).split())
+@pytest.mark.cluster
+@pytest.mark.asyncio(loop_scope="session")
+async def test_kubectl_explains(with_definitions: ControlPlane, path: str, told: str) -> None:
+    assert told in " ".join((await with_definitions.kubectl("explain", path)).split())
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def with_definitions(control_plane: ControlPlane) -> ControlPlane:
+    await apply_manifests(control_plane, CRDS)
+    return control_plane

@@ -122,7 +122,8 @@ class Asker:
         return "200\n" + _shown(events, part)
 
     def _headers_and_body(self, lines: tuple[str, ...], verb: str) -> tuple[dict[str, str], bytes | None]:
-        headers, text = {}, []
+        headers: dict[str, str] = {}
+        text: list[str] = []
         for line in lines:
             header = re.match(r"^([A-Z][a-z]+(?:-[A-Z][a-z]+)*): (.*)$", line)
             if header and not text:
@@ -174,6 +175,10 @@ def _row(value: Any, paths: list[list[str]]) -> str:
 
 def _part(value: Any, path: list[str]) -> Any:
     for key in path:
+        if key == "causes" and isinstance(value, dict):
+            # kube-apiserver walks the fields of a custom object in any order.
+            value = sorted(value.get(key, ()), key=lambda cause: (cause["field"], cause["message"]))
+            continue
         if isinstance(value, list):
             value = value[int(key)] if int(key) < len(value) else None
         elif isinstance(value, dict):

@@ -7,13 +7,15 @@ import yaml
 
 # As text, so that they hold for what kubectl prints as well. The order counts.
 _MASKS: Final = (
+    # What kubectl logs, as it comes.
+    (re.compile(r"^[IWE]\d{4} \d\d:\d\d:.*\n", re.MULTILINE), ""),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UID"),
     (re.compile(r"""["']?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z["']?"""), "TIME"),
     # As `describe` has it.
     (re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
     (re.compile(r"""(resourceVersion"?: *|Resource Version: +)["']?\d+["']?"""), r"\1VERSION"),
     (re.compile(r"""(continue"?: *)["']?[A-Za-z0-9_=-]{8,}["']?"""), r"\1TOKEN"),
-    (re.compile(r"https?://127\.[0-9.]+:\d+"), "SERVER"),
+    (re.compile(r"(https?://)?127\.[0-9.]+:\d+"), "SERVER"),
     (re.compile(r"/\S*/(kubectl-edit|conformance)-\w+"), r"FILE"),
     # The end of a generated name has neither vowels nor digits that look like letters.
     (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "-SUFFIX"),

@@ -270,6 +270,8 @@ def test_each_reason_is_reached_by_a_situation() -> None:
     elsewhere = {
         # On an older Kubernetes with more than twenty nodes: tests/core/status/test_policy_status.py.
         (ConditionType.DEGRADED, DegradedReason.SLOW_SCHEDULER),
+        # One that only another version's API server admits: tests/core/policies/test_assignment.py.
+        (ConditionType.ACCEPTED, AcceptedReason.UNREADABLE),
         # Faults of ours that nobody knows: tests/core/decision/test_incremental.py.
         (ConditionType.ACCEPTED, AcceptedReason.INTERNAL_ERROR),
         (ConditionType.DEGRADED, DegradedReason.INTERNAL_ERROR),

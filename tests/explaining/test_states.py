@@ -169,6 +169,38 @@ def test_a_claim_names_the_pods_that_wait_for_it() -> None:
         "Claim ml/mine is waiting, and so is pod train-7. It asks for class gpu.nvidia.com."
     )
     assert codes(explanation) == ["GSH0201"]
+    assert "kubectl -n gpusharing-system get daemonset" in explanation.findings[0].remedy
+
+
+def test_where_policies_offer_nothing_no_driver_has_to_be_started() -> None:
+    published = slices("node-1", only=lambda _: False)
+    policy = {"metadata": {"name": "walled", "uid": "u"}, "spec": {"offers": {"timeSlicing": {"maxClients": 2}}}}
+    found = explain_pod(
+        world(
+            nodes=[node("node-1")],
+            slices=published,
+            claims=[claim("mine", request(WHOLE))],
+            pods=[pod("train-7", "mine")],
+            policies=[policy],
+        )
+    )
+    assert codes(found) == ["GSH0201"]
+    assert "gpusharing explain policy walled" in found.findings[0].remedy
+
+
+@pytest.mark.parametrize("namespace", ["gpusharing-system", "gpus"])
+def test_an_agent_that_does_not_run_is_looked_for_where_it_is(namespace: str) -> None:
+    labels = {"app.kubernetes.io/name": "gpusharing-agent"}
+    state = {"waiting": {"reason": "ImagePullBackOff"}}
+    agent = {
+        "metadata": {"name": "agent", "namespace": namespace, "labels": labels},
+        "spec": {"nodeName": "node-1"},
+        "status": {"containerStatuses": [{"state": state}]},
+    }
+    asked = claim("mine", request(WHOLE))
+    found = explain_pod(world(claims=[asked], pods=[pod("train-7", "mine"), agent]))
+    assert codes(found) == ["GSH0202", "GSH0201"]
+    assert f"kubectl -n {namespace} describe pods" in found.findings[0].remedy
 
 
 # ------------------------------------------------------------------------------------------------------- GPUs and nodes

@@ -235,14 +235,11 @@ async def a_bed(*, gpus: str = "H100-80GB:4") -> AsyncIterator[Bed]:
 @asynccontextmanager
 async def a_node(plane: ControlPlane, admin: Admin, gpus: str) -> AsyncIterator[GpuNode]:
     """Pods are bound to it, and its agent publishes what the policy offers."""
-    async with GpuNode(plane, gpus=gpus, start=False) as node:
+    async with GpuNode(plane, gpus=gpus) as node:
         path = f"/api/v1/nodes/{node.name}"
         await admin.merge(path, UNTAINTED)
         await admin.merge(f"{path}/status", {"status": ready_node(node.name)["status"]})
-        # Every idle GPU offers all modes: nobody prepares claims here, and the agent would open others only later.
-        node.agent = node.process(full_menus="32")
-        async with node.agent.killed_at_end():
-            yield node
+        yield node
 
 
 async def _until_offered(bed: Bed) -> None:

@@ -20,7 +20,7 @@ from harness.controlplane import ControlPlane
 from harness.eventually import eventually
 from harness.scratch import scratch_directory
 
-DEFINITIONS: Final = Path(__file__).parents[2] / "crds"
+CRDS: Final = Path(__file__).parents[2] / "crds"
 
 EMBEDDED: Final = "embedded"
 REAL: Final = "real"
@@ -125,10 +125,8 @@ class _Applier:
 
     async def _is_served(self, path: str) -> None:
         async with self.session.get(f"{self.url}{path}") as response:
-            conditions = (await response.json())["status"].get("conditions", ())
-        assert {"type": "Established", "status": "True"}.items() <= {
-            key: value for one in conditions if one["type"] == "Established" for key, value in one.items()
-        }.items()
+            conditions = (await response.json())["status"].get("conditions") or ()
+        assert {one["type"]: one["status"] for one in conditions}.get("Established") == "True"
 
     async def _path(self, item: Any) -> str:
         version = item["apiVersion"]

@@ -1,10 +1,9 @@
 """A control plane and its nodes."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.controlplane import KUBERNETES_SERVICE, ControlPlane
 from harness.network import Network
@@ -16,8 +15,6 @@ class Cluster(ControlPlane):
     node_names: Sequence[str] = ()
     with_cgroup2: bool = False
     """On nodes, whatever this machine has."""
-    kubelet_configuration: Mapping[str, Any] = field(default_factory=dict)
-    """Of each node's kubelet, beside what all have here."""
     with_pod_network: bool = False
     """Pods have addresses that others reach, and the API server has its Service address."""
 
@@ -49,7 +46,6 @@ class Cluster(ControlPlane):
                 self,
                 name,
                 with_cgroup2=self.with_cgroup2,
-                kubelet_configuration=self.kubelet_configuration,
                 network=await self._network.add_node(index) if self._network else None,
             )
         async with asyncio.TaskGroup() as tasks:

@@ -60,8 +60,6 @@ class _Inside(_Parent):
     ) -> None:
         super().__init__(argv, log=log, ready=ready, env=env)
         self._init = init
-        self._program = self.argv
 
-    async def start(self, *, within: float = 60) -> None:
-        self.argv = ["nsenter", f"--target={self._init.pid}", "--mount", "--pid", "--net", "--", *self._program]
-        await super().start(within=within)
+    def _command(self) -> list[str]:
+        return ["nsenter", f"--target={self._init.pid}", "--mount", "--pid", "--net", "--", *super()._command()]

@@ -49,13 +49,11 @@ class Node:
         name: str = "node-1",
         *,
         with_cgroup2: bool = False,
-        kubelet_configuration: Mapping[str, Any] | None = None,
         network: NodeNetwork | None = None,
     ) -> None:
-        """`kubelet_configuration`: beside what every kubelet here has. Without a `network` a pod has an address only
-        inside of itself, and the node is in the network of this machine."""
+        """Without a `network` a pod has an address only inside of itself, and the node is in the network of this
+        machine."""
         self.name = name
-        self._kubelet_extras = kubelet_configuration or {}
         self._network = network
         self._with_cgroup2 = with_cgroup2
         self._control_plane = control_plane
@@ -235,6 +233,8 @@ class Node:
             # A pod whose devices could not be prepared is tried again at the next sync, not before: by default after
             # one to one and a half minutes.
             "syncFrequency": "5s",
+            # A container that ends is started again at once, whenever it ended before.
+            "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
             # A machine of any kind: cgroup v1 too, swap, a disk that is nearly full.
             "failCgroupV1": False,
             "cgroupDriver": "cgroupfs",
@@ -249,7 +249,6 @@ class Node:
                 "imagefs.available": "0%",
             },
             "imageGCHighThresholdPercent": 100,  # what is collected cannot be pulled again
-            **self._kubelet_extras,
         }
 
     async def import_image(self, archive: Path) -> None:

@@ -56,6 +56,9 @@ class Process:
             raise ProcessFailedError(f"{self.name} is not started")
         return self._child.pid
 
+    def _command(self) -> list[str]:
+        return self.argv
+
     async def start(self, *, within: float = 60) -> None:
         """Returns when the program is ready."""
         self._child = self._spawn()
@@ -104,7 +107,7 @@ class Process:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             return subprocess.Popen(
-                [*DIES_WITH_PARENT, *self.argv],
+                [*DIES_WITH_PARENT, *self._command()],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
 import pytest
 import pytest_asyncio
 import yaml
 
 from harness.commands import run
 from harness.eventually import eventually
-from harness.installed_cluster import NAMESPACE, ROOT, InstalledCluster
+from harness.installed_cluster import NAMESPACE, ROOT, SIMULATED, InstalledCluster
+from harness.processes import Process
 from harness.workloads import policy, template
 from install.replay import said, written
 from install.running import mps_daemons, what_runs
@@ -78,6 +80,52 @@ async def test_doctor_finds_nothing(user: AnyUser) -> None:
     command = [sys.executable, "-m", "gpusharing", "doctor", "--wait", "1m", "--probe", "-o", "short"]
     found = await run([*command, "--ignore", "GSH0916", "--kubeconfig", user.cluster.kubeconfig])
     assert found == ""
+    await user.nothing_prepared()
+    await user.delete("sharingpolicies", "--all")
+
+
+async def test_the_page_in_the_cluster(user: AnyUser, cluster: InstalledCluster) -> None:
+    """With the component, by port-forward, and a token of somebody who may see one namespace."""
+    policy, template, pod = readme_example()
+    await user.apply(policy, template, named(pod, "sharer"))
+    directory = cluster.directory / "with-page"
+    directory.mkdir()
+    up = "../" * (len(directory.parts) - 1)
+    resources = [f"{up}{SIMULATED.relative_to('/')}"]
+    components = [f"{up}{(ROOT / 'manifests/components/ui').relative_to('/')}"]
+    (directory / "kustomization.yaml").write_text(json.dumps({"resources": resources, "components": components}))
+    await cluster.apply(directory)
+    page, namespace = "deployment/gpusharing-ui", f"--namespace={NAMESPACE}"
+    await cluster.kubectl("rollout", "status", page, namespace, "--timeout=180s")
+    await cluster.kubectl("create", "serviceaccount", "reader")
+    await cluster.kubectl("create", "rolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:reader")
+    token = (await cluster.kubectl("create", "token", "reader")).strip()
+    await user.wait("pod/sharer", "--for=condition=Ready")
+    log = cluster.directory / "logs" / "port-forward.log"
+
+    async def forwards() -> bool:
+        return "Forwarding from" in log.read_text()
+
+    common = (f"--kubeconfig={cluster.kubeconfig}", namespace)
+    forward = ("port-forward", "--address=127.0.0.1", "service/gpusharing-ui", ":80")
+    forwarding = Process([cluster.programs / "kubectl", *common, *forward], log=log, ready=forwards)
+    async with forwarding.killed_at_end(), aiohttp.ClientSession() as session:
+        port = log.read_text().split(" ->")[0].rpartition(":")[2]
+
+        async def seen(**headers: str) -> str:
+            async with session.get(f"http://localhost:{port}/", headers=headers) as answer:
+                return await answer.text()
+
+        async def shows_its_pod() -> None:
+            assert "default/sharer" in await seen(Authorization=f"Bearer {token}")
+
+        await eventually(shows_its_pod)
+        text = await seen(Authorization=f"Bearer {token}")
+        assert "system:serviceaccount:default:reader" in text
+        assert "You may not read SharingPolicies." in text
+        assert "Your token for the API server" in await seen()
+    await cluster.kubectl("delete", page, "service/gpusharing-ui", namespace)
+    await user.delete("pods", "--all", "--grace-period=0")
     await user.nothing_prepared()
     await user.delete("sharingpolicies", "--all")
 

@@ -1,4 +1,5 @@
-"""Helm: from `helm install` to the first pod with a share of a GPU; other values; and uninstalled as README.md says."""
+"""Helm: from `helm install` to the first pod with a share of a GPU; other values; and uninstalled as docs/install.md
+says."""
 
 import time
 from pathlib import Path

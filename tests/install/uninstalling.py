@@ -1,4 +1,4 @@
-"""Uninstalling as README.md says, and what has to be left then."""
+"""Uninstalling as docs/install.md says, and what has to be left then."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from harness.commands import CommandError
 from harness.eventually import eventually
 from harness.installed_cluster import ROOT, InstalledCluster
 
-_README: Final = (ROOT / "README.md").read_text()
+_PAGE: Final = (ROOT / "docs/install.md").read_text()
 # All that we or our programs make beside what is in our namespace.
 _KINDS: Final = (
     "resourceslices",
@@ -23,7 +23,7 @@ _KINDS: Final = (
     "namespaces",
 )
 _KUBERNETES_OWN: Final = {f"namespaces/{name}" for name in ("default", "kube-node-lease", "kube-public", "kube-system")}
-_CLEAN_UP, _READ_LOGS = re.findall(r"^   kubectl ((?:patch|logs)[^`]*)\n   ```", _README, re.MULTILINE)
+_CLEAN_UP, _READ_LOGS = re.findall(r"^   kubectl ((?:patch|logs)[^`]*)\n   ```", _PAGE, re.MULTILINE)
 
 
 async def delete_policies(cluster: InstalledCluster) -> None:

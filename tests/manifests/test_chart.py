@@ -112,6 +112,13 @@ async def test_values_reach_the_programs(helm: Path, tmp_path: Path) -> None:
             "resources": {"limits": {"memory": "1Gi"}},
         },
         "monitoring": {"podMonitor": {"enabled": True}, "labels": {"release": "prometheus"}},
+        "ui": {
+            "enabled": True,
+            "hosts": ["gpus.example.com"],
+            "tlsSecretName": "page",
+            "extraArgs": ["--viewers=4"],
+            "from": [{"podSelector": {"matchLabels": {"app": "proxy"}}}],
+        },
     }
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     found = objects(await templated(helm, f"--values={tmp_path}/values.yaml"))
@@ -135,6 +142,18 @@ async def test_values_reach_the_programs(helm: Path, tmp_path: Path) -> None:
     assert mounted["plugins-registry"] == paths["plugins-registry"] == "/var/lib/k0s/kubelet/plugins_registry"
     assert "--kubelet-root=/var/lib/k0s/kubelet" in container["args"]
     assert only(found, "PodMonitor", "gpusharing")["metadata"]["labels"]["release"] == "prometheus"
+    page = only(found, "Deployment", "gpusharing-ui")["spec"]["template"]["spec"]
+    [container] = page["containers"]
+    assert container["image"] == image
+    assert container["args"] == ["--host=gpus.example.com", "--tls=/tls", "--viewers=4"]
+    assert container["volumeMounts"][1] == {"name": "tls", "mountPath": "/tls", "readOnly": True}
+    assert page["volumes"][1] == {"name": "tls", "secret": {"secretName": "page"}}
+    assert {container[probe]["httpGet"]["scheme"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")} == {
+        "HTTPS"
+    }
+    assert only(found, "Service", "gpusharing-ui")["spec"]["ports"][0]["port"] == 443
+    peers = only(found, "NetworkPolicy", "gpusharing-ui")["spec"]["ingress"][0]["from"]
+    assert peers == [{"podSelector": {"matchLabels": {"app": "proxy"}}}]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +180,11 @@ async def test_values_reach_the_programs(helm: Path, tmp_path: Path) -> None:
             "agent.updateStrategy.rollingUpdate.maxSurge=25%",
             "agent.updateStrategy.rollingUpdate.maxSurge: 25% agents more on a node would never become ready",
         ),
+        (
+            "ui.hosts={https://gpus.example.com/}",
+            "at '/ui/hosts/0': 'https://gpus.example.com/' does not match pattern",
+        ),
+        ("ui.extraArgs={--host=a}", "ui.extraArgs: --host is a flag that the chart sets itself"),
         ("agent.extraArgs={--driver-root=/}", "agent.extraArgs: --driver-root is a flag that the chart sets itself"),
     ],
 )

@@ -18,7 +18,7 @@ PAGE: Final = (ROOT / "docs" / "quickstart-kind.md").read_text()
 KIND: Final = yaml.safe_load((ROOT / "docs" / "quickstart-kind.yaml").read_text())
 COMMANDS: Final = [
     shlex.split(line)
-    for block in re.findall(r"^```\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     for line in block.splitlines()
 ]
 

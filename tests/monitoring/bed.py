@@ -73,21 +73,21 @@ async def bed(programs: Path, directory: Path) -> AsyncIterator[Bed]:
         cluster = GpuCluster(node_names=["node-1", "node-2"], gpus="H100-80GB:2")
         user = User(await stack.enter_async_context(cluster))
         exporter = stack.enter_context(static_exporter("\n".join(_series_of_others(cluster)) + "\n"))
-        others = _scraped("others", [_target(exporter)], honor_labels=True)
-        ours = await _our_targets(cluster)
+        others = scraped("others", [_target(exporter)], honor_labels=True)
+        ours = await our_targets(cluster)
         # Before anything happens, so that it sees counters increase.
         prometheus = Prometheus(
             programs,
             directory / "honoring",
-            scrape_configs=[_scraped("ours", ours, honor_labels=_ENDPOINT["honorLabels"]), others],
+            scrape_configs=[scraped("ours", ours, honor_labels=_ENDPOINT["honorLabels"]), others],
             rules=RULES,
         )
         not_honoring = Prometheus(
             programs,
             directory / "not-honoring",
             scrape_configs=[
-                _scraped("scraped", _in_cluster("scraped", ours), honor_labels=False),
-                _scraped("restored", _in_cluster("restored", ours), honor_labels=False)
+                scraped("scraped", _in_cluster("scraped", ours), honor_labels=False),
+                scraped("restored", _in_cluster("restored", ours), honor_labels=False)
                 | {"metric_relabel_configs": [_as_configuration(one) for one in yaml.safe_load(_RESTORING)]},
             ],
         )
@@ -133,13 +133,13 @@ def dcgm_values(node: str, slot: int) -> Mapping[str, float]:
     return {"DCGM_FI_DEV_GPU_UTIL": 10 * int(node[-1]) + slot, "DCGM_FI_DEV_FB_USED": 1000 * int(node[-1]) + slot}
 
 
-async def _our_targets(cluster: GpuCluster) -> list[Json]:
+async def our_targets(cluster: GpuCluster) -> list[Json]:
     """With the labels that the PodMonitor leads to."""
     programs = [("gpusharing-operator", "node-1", cluster.operator)]
     programs += [("gpusharing-agent", node, agent) for node, agent in cluster.agents.items()]
     return [
         _target(
-            await _address(program),
+            await address(program),
             job=job,
             namespace=NAMESPACE,
             pod=f"{job}-{node}",
@@ -150,7 +150,7 @@ async def _our_targets(cluster: GpuCluster) -> list[Json]:
     ]
 
 
-async def _address(program: Process) -> str:
+async def address(program: Process) -> str:
     ports: list[int] = []
 
     async def listens() -> None:
@@ -169,7 +169,7 @@ def _in_cluster(name: str, targets: Sequence[Json]) -> list[Json]:
     return [target | {"labels": target["labels"] | {"cluster": name}} for target in targets]
 
 
-def _scraped(name: str, targets: Sequence[Json], *, honor_labels: bool) -> Json:
+def scraped(name: str, targets: Sequence[Json], *, honor_labels: bool) -> Json:
     return {"job_name": name, "honor_labels": honor_labels, "static_configs": list(targets)}
 
 

@@ -103,12 +103,7 @@ class Bed:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bed(toolchain: Path, nvidia_tools: Path) -> AsyncIterator[Bed]:
-    # A container that was started too early is started again at once.
-    kubelet = {"crashLoopBackOff": {"maxContainerRestartPeriod": "1s"}}
-    async with (
-        GpuCluster(node_names=["node-1"], gpus="H100-80GB:7", kubelet_configuration=kubelet) as cluster,
-        Admin(cluster) as admin,
-    ):
+    async with GpuCluster(node_names=["node-1"], gpus="H100-80GB:7") as cluster, Admin(cluster) as admin:
         churn = Churn(cluster, admin, "renumbered", print)
         await churn.prepare()
         yield Bed(cluster, admin, churn, nvidia_tools)

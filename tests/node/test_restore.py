@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.asyncio(loop_sc
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(toolchain: Path) -> AsyncIterator[GpuCluster]:
-    async with GpuCluster(node_names=["node-1"], gpus="H100-80GB:7") as cluster:
+    async with GpuCluster(node_names=["node-1"], gpus="H100-80GB:8") as cluster:
         yield cluster
 
 
@@ -90,8 +90,11 @@ async def test_etcd_is_put_back_to_an_older_copy(cluster: GpuCluster, away: floa
     await user.delete("sharingpolicies", "new")
     await user.delete("pods", "--all", "--force", "--grace-period=0")
 
+
+async def test_claims_of_pods_that_the_api_does_not_know_are_given_back(cluster: GpuCluster) -> None:
+    """Those of both tests before: the kubelet looks for them once a minute."""
+
     async def given_back() -> None:
         assert not modes_of_gpus(cluster)
 
-    # The kubelet reconciles claims of pods that the API does not know once a minute.
     await eventually(given_back, within=120)

@@ -11,6 +11,7 @@ from gpusharing import sim
 from gpusharing.sim import build, drivers
 
 
+@pytest.mark.slow
 def test_two_builds_at_once(tmp_path: Path) -> None:
     """In an empty home both compile; both end with the one finished result and leave nothing else behind."""
     command = [sys.executable, "-c", "from gpusharing.sim.build import build; print(build())"]

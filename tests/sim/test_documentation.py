@@ -39,6 +39,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(directory), prepend=":")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("root", "programs")
 def test_examples(directory: Path) -> None:
     with console.shell(directory) as shell:

@@ -14,8 +14,9 @@ from gpusharing.cli.ui.file import FileLookup, FileSource
 from gpusharing.occupancy.fleet import Fleet
 from gpusharing.snapshots.world import World
 from gpusharing.ui.history import DAY, Sample, sample
+from gpusharing.ui.loopback import LoopbackServer, root
+from gpusharing.ui.pages import Pages
 from gpusharing.ui.picture import Picture
-from gpusharing.ui.server import Server, root
 from gpusharing.ui.site import UiSite
 from harness.system import system_program
 
@@ -72,9 +73,9 @@ def _earlier(now: Sample, seconds: int) -> Sample:
 
 
 @contextmanager
-def served(source: Changing) -> Iterator[Server]:
-    with Server() as server:
-        server.site = UiSite(source, source.lookup, cluster="kind-example", root=root(server.secret))
+def served(source: Changing) -> Iterator[LoopbackServer]:
+    with LoopbackServer() as server:
+        server.site = UiSite(source, source.lookup, Pages(cluster="kind-example", root=root(server.secret)))
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -111,7 +111,23 @@ def test_ctrl_c_ends_it(snapshot: Path) -> None:
     assert (program.returncode, error) == (0, "")
 
 
-OTHERS: Final = ("--version", "explain --help", "plan --help", "top --help", "ui --help")
+def test_the_kubelet_ends_the_server(tmp_path: Path) -> None:
+    """By SIGTERM; and while nobody can say whose a token is, nobody gets in."""
+    command = [sys.executable, "-m", "gpusharing", "ui-server", "--port", "0", "--api-server", "https://127.0.0.1:1"]
+    command += ["--certificate-authority", str(tmp_path / "none")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        port = program.stdout.readline().split()[-1]
+        with closing(http.client.HTTPConnection("127.0.0.1", int(port), timeout=PATIENCE)) as connection:
+            connection.request("GET", "/", headers={"Authorization": "Bearer a-token"})
+            answer = connection.getresponse()
+            assert (answer.status, b"none: " in answer.read()) == (502, True)
+        program.send_signal(signal.SIGTERM)
+        _, error = program.communicate(timeout=PATIENCE)
+    assert (program.returncode, error) == (0, "")
+
+
+OTHERS: Final = ("--version", "explain --help", "plan --help", "top --help", "ui --help", "ui-server --help")
 
 
 @pytest.mark.parametrize("arguments", OTHERS)

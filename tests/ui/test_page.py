@@ -15,13 +15,21 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from gpusharing.snapshots.world import World
-from gpusharing.ui.server import Server
+from gpusharing.ui.loopback import LoopbackServer
 from top.scenes import SCENES
 from ui.fleets import HOSTILE, example, hostile, large
 from ui.serving import PATIENCE, Changing, WithHistory, faults, served, visiting
 
 SCREENS: Final = Path(__file__).parent / "screens"
-KEPT: Final = ("1280-light", "1280-dark-gpu", "390-light", "390-dark-gpu")
+KEPT: Final = (
+    "1280-light",
+    "1280-dark-gpu",
+    "390-light",
+    "390-dark-gpu",
+    "1280-light-sign-in",
+    "390-dark-sign-in",
+    "390-dark-viewer",
+)
 SIZES: Final = ((1280, 900), (390, 844))
 MISTAKE: Final = (
     "apiVersion: gpusharing.dev/v1alpha1\nkind: SharingPolicy\nmetadata: {name: wrong}\nspec: {offer: {}}\n"
@@ -39,7 +47,7 @@ expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server() -> Iterator[LoopbackServer]:
     with served(WithHistory(example())) as server:
         yield server
 
@@ -50,7 +58,9 @@ def is_live(page: Page) -> None:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), SIZES, ids=["1280", "390"])
-def test_everybody_can_read_it(browser: Browser, server: Server, width: int, height: int, *, dark: bool) -> None:
+def test_everybody_can_read_it(
+    browser: Browser, server: LoopbackServer, width: int, height: int, *, dark: bool
+) -> None:
     with visiting(browser, width=width, height=height, dark=dark) as visit:
         page = visit.page
         page.goto(server.url)
@@ -81,7 +91,7 @@ ALONE: Final = (
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_details_are_pages_as_well(browser: Browser, server: Server, *, dark: bool) -> None:
+def test_details_are_pages_as_well(browser: Browser, server: LoopbackServer, *, dark: bool) -> None:
     titles = set()
     with visiting(browser, dark=dark) as visit:
         for path in ALONE:
@@ -109,7 +119,7 @@ def draw(page: Page, name: str) -> None:
         page.screenshot(path=SCREENS / f"{name}.png")
 
 
-def test_what_a_gpu_has(browser: Browser, server: Server) -> None:
+def test_what_a_gpu_has(browser: Browser, server: LoopbackServer) -> None:
     """Who, limits, neighbours, where each setting came from, Events."""
     with visiting(browser) as visit:
         visit.page.goto(server.url)
@@ -128,7 +138,7 @@ def test_what_a_gpu_has(browser: Browser, server: Server) -> None:
             expect(panel).to_contain_text(text)
 
 
-def test_by_keyboard_alone(browser: Browser, server: Server) -> None:
+def test_by_keyboard_alone(browser: Browser, server: LoopbackServer) -> None:
     with visiting(browser) as visit:
         page = visit.page
         page.goto(server.url)
@@ -157,7 +167,7 @@ def reach(page: Page, wanted: str) -> None:
     pytest.fail(f"{wanted} is not reached by the tab key")
 
 
-def test_details_in_a_tab_of_their_own(browser: Browser, server: Server) -> None:
+def test_details_in_a_tab_of_their_own(browser: Browser, server: LoopbackServer) -> None:
     with visiting(browser) as visit:
         visit.page.goto(server.url)
         with visit.page.context.expect_page() as opened:
@@ -166,7 +176,7 @@ def test_details_in_a_tab_of_their_own(browser: Browser, server: Server) -> None
         expect(visit.page.locator("#panel")).to_be_empty()
 
 
-def test_without_javascript(browser: Browser, server: Server) -> None:
+def test_without_javascript(browser: Browser, server: LoopbackServer) -> None:
     with visiting(browser, with_scripts=False) as visit:
         page = visit.page
         page.goto(server.url)
@@ -192,7 +202,7 @@ def test_without_javascript(browser: Browser, server: Server) -> None:
         assert visit.went_elsewhere(server.url) == []
 
 
-def test_a_pasted_policy(browser: Browser, server: Server) -> None:
+def test_a_pasted_policy(browser: Browser, server: LoopbackServer) -> None:
     with visiting(browser) as visit:
         page = visit.page
         page.goto(server.url)

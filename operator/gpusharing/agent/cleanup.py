@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from gpusharing.agent.claims.reading import ClaimRef, PrepareError
-from gpusharing.agent.cleanup_report import DONE, FAILED, WAITING, CleanupReport
+from gpusharing.agent.cleanup_report import CleanupReport
 from gpusharing.agent.containers.cdi import CdiDirectory
+from gpusharing.agent.health.conditions import CleanupReason
 from gpusharing.agent.kubelet.health_stream import HealthService
 from gpusharing.agent.kubelet.server import PluginServer, sockets
 from gpusharing.agent.kubelet.service import DraService
@@ -53,7 +54,7 @@ async def clean_up(
     await hardware.open()
     records = Records(state, proc_root=proc_root, runtime=mps_home)
 
-    async def tell(reason: str, message: str) -> list[str]:
+    async def tell(reason: CleanupReason, message: str) -> list[str]:
         """The NodeSharing's problems, if any."""
         why_not = await report.write(reason, message, claims=records.all_claims) if report else ""
         return [why_not] if why_not else []
@@ -70,7 +71,9 @@ async def clean_up(
                 await server.renew()
                 claims.changed.clear()
                 problems = [*_in_use(records), *await _settled(hardware, records, mps_home)]
-                problems += await tell(WAITING, f"the clean-up of this node waits: {listed(problems, separator='; ')}")
+                problems += await tell(
+                    CleanupReason.WAITING, f"the clean-up of this node waits: {listed(problems, separator='; ')}"
+                )
                 for problem in problems:
                     if problem not in said:
                         say(problem)
@@ -87,7 +90,10 @@ async def clean_up(
     left += await _settled(hardware, records, mps_home)
     await hardware.close()
     if left:
-        await tell(FAILED, f"the clean-up of this node failed, and is tried again: {listed(left, separator='; ')}")
+        await tell(
+            CleanupReason.FAILED,
+            f"the clean-up of this node failed, and is tried again: {listed(left, separator='; ')}",
+        )
     else:
         for uid in cdi.claims():
             cdi.delete(uid)
@@ -96,7 +102,10 @@ async def clean_up(
             socket.unlink(missing_ok=True)
         _empty(mps_home)
         _empty(state)
-        await tell(DONE, "nothing of the agent is left on this node: uninstall it, or let it run as the agent again")
+        await tell(
+            CleanupReason.DONE,
+            "nothing of the agent is left on this node: uninstall it, or let it run as the agent again",
+        )
     return left
 
 

@@ -7,15 +7,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from gpusharing.agent.health.conditions import READY, condition
+from gpusharing.agent.health.conditions import READY, CleanupReason, condition
 from gpusharing.kube import credentials
 from gpusharing.kube.clock import now
 from gpusharing.kube.kinds import NODE_SHARINGS
 from gpusharing.kube.transport import Api, ApiError, UnreachableError, open_session
-
-WAITING: Final = "CleaningUp"
-FAILED: Final = "NotCleanedUp"
-DONE: Final = "CleanedUp"
 
 # Seconds. Pods that end wait meanwhile for nothing.
 _WITHIN: Final = 5.0
@@ -25,9 +21,9 @@ class CleanupReport:
     def __init__(self, api: Api, node: str) -> None:
         self._api = api
         self._node = node
-        self._reported: tuple[str, str, frozenset[str]] | None = None
+        self._reported: tuple[CleanupReason, str, frozenset[str]] | None = None
 
-    async def write(self, reason: str, message: str, *, claims: Collection[str]) -> str:
+    async def write(self, reason: CleanupReason, message: str, *, claims: Collection[str]) -> str:
         """`claims`: the uids of those that are still prepared. Returns why it cannot be written: the clean-up goes on
         all the same, since the agent's rights may be gone already."""
         wanted = reason, message, frozenset(claims)
@@ -44,9 +40,9 @@ class CleanupReport:
         self._reported = wanted
         return ""
 
-    async def _write(self, reason: str, message: str, claims: Collection[str]) -> None:
+    async def _write(self, reason: CleanupReason, message: str, claims: Collection[str]) -> None:
         status = (await self._api.get(NODE_SHARINGS, self._node)).status
-        ready = condition(READY, is_so=False, reason=reason, message=message, before=status.conditions, now=now())
+        ready = condition(READY, reason=reason, message=message, before=status.conditions, now=now())
         conditions = (ready, *(one for one in status.conditions if one.type != READY))
         prepared = tuple(claim for claim in status.claims if claim.uid in claims)
         changed = status.model_copy(update={"conditions": conditions, "claims": prepared})

@@ -2,8 +2,9 @@
 
 import errno
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Final, NamedTuple
+
+from gpusharing.api.reasons import ConditionReason
 
 _REMEDIES: Final = {
     errno.ENOSPC: "make room on its file system",
@@ -12,25 +13,58 @@ _REMEDIES: Final = {
 }
 
 
-class Reason(StrEnum):
+class Reason(ConditionReason):
     """Why a node is not ready, apart from its GPUs. The heaviest first."""
 
-    INTERNAL_ERROR = "InternalError"
-    """A bug of ours."""
-    DRIVER_DOWN = "DriverDown"
-    """It has not told of any GPU since the agent started."""
-    STATE_NOT_WRITABLE = "StateNotWritable"
-    """A file or a directory of ours on the node."""
-    SOCKET_TAKEN = "SocketTaken"
-    """Another program serves where the kubelet looks for this driver."""
-    OTHER_DRIVER_FOUND = "OtherDriverFound"
-    """It gives away the same GPUs."""
-    NOT_REGISTERED = "NotRegistered"
-    """The kubelet does not know the driver."""
-    WRITE_REFUSED = "WriteRefused"
-    """By the API server."""
-    WATCH_BROKEN = "WatchBroken"
-    """The agent cannot read a kind that it needs."""
+    INTERNAL_ERROR = (
+        "InternalError",
+        False,
+        "A step of the agent fails because of a bug. Other steps go on.",
+        "Report it with the agent's log.",
+    )
+    DRIVER_DOWN = (
+        "DriverDown",
+        False,
+        "NVIDIA's driver has listed no GPU since the agent started.",
+        "Repair the driver of the node.",
+    )
+    STATE_NOT_WRITABLE = (
+        "StateNotWritable",
+        False,
+        "A file or a directory of the agent on the node cannot be written. No new pod gets a GPU of the node.",
+        "Do what the message says: make room, or mount the file system writable.",
+    )
+    SOCKET_TAKEN = (
+        "SocketTaken",
+        False,
+        "Another program serves where the kubelet looks for this driver.",
+        "End the program that the message names.",
+    )
+    OTHER_DRIVER_FOUND = (
+        "OtherDriverFound",
+        False,
+        "Another driver on the node allocates the same GPUs.",
+        "Remove the other driver from the nodes of the agent.",
+        "install.md",
+    )
+    NOT_REGISTERED = (
+        "NotRegistered",
+        False,
+        "The kubelet has not registered the driver, so pods with GPUs neither start nor end.",
+        "If this lasts, restart the kubelet.",
+    )
+    WRITE_REFUSED = (
+        "WriteRefused",
+        False,
+        "The API server refuses a write of the agent.",
+        "The message has the API server's answer; compare the agent's rights with `manifests/base`.",
+    )
+    WATCH_BROKEN = (
+        "WatchBroken",
+        False,
+        "The agent cannot read a kind that it needs, so changes do not reach the node.",
+        "The message has the API server's answer; compare the agent's rights with `manifests/base`.",
+    )
 
 
 _RANKS: Final = {reason: rank for rank, reason in enumerate(Reason)}

@@ -46,6 +46,8 @@ CLOSING_GUARD: Final = "gpusharing-closing"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 OPERATOR: Final = "gpusharing-operator"
 AGENT: Final = "gpusharing-agent"
+NAMESPACE: Final = "gpusharing-system"
+"""Of both, in the manifests. The Helm chart installs into any."""
 PROGRAM_LABEL: Final = "app.kubernetes.io/name"
 """Of the pods of both programs, and of their DaemonSet and Deployment."""
 

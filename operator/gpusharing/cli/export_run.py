@@ -3,9 +3,9 @@
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from gpusharing import cel
 from gpusharing.api.dra import Namespace
@@ -24,9 +24,12 @@ from gpusharing.exporting.jobs import Job
 from gpusharing.exporting.queues import Document, Export, classes_of, exported
 from gpusharing.findings.finding import Finding, Reference, Severity, without_ignored
 from gpusharing.findings.reading import NOT_READ
+from gpusharing.snapshots.decoding import decoded
 from gpusharing.snapshots.world import NAMESPACES, POLICIES, TEMPLATES, Json, World
 from gpusharing.validating import kinds
 from gpusharing.validating.policies import read_policy
+
+_NAMESPACE: Final = TypeAdapter(Namespace)
 
 
 class Given(NamedTuple):
@@ -84,7 +87,7 @@ def _of_objects(objects: Sequence[Json]) -> Given:
 
     return Given(
         _policies(of_kind("SharingPolicy"), cel.NEWEST_MINOR),
-        _namespaces(of_kind("Namespace")),
+        decoded(_NAMESPACE, of_kind("Namespace")),
         of_kind("ResourceClaimTemplate"),
         [Job(_reference(one), pod) for one in objects if (pod := _pod(one)) is not None],
     )
@@ -103,24 +106,16 @@ def _of_world(world: World) -> Given:
         if field in world.unread
     ]
     return Given(
-        _policies(world.policies, world.minor), _namespaces(world.namespaces), world.templates, findings=findings
+        _policies(world.policies, world.minor),
+        decoded(_NAMESPACE, world.namespaces),
+        world.templates,
+        findings=findings,
     )
 
 
 def _policies(objects: Iterable[Json], minor: int) -> list[ExaminedPolicy]:
     found = {policy.metadata.name: policy for one in objects if (policy := read_policy(one)) is not None}
     return [examine(policy, minor=minor) for policy in found.values()]
-
-
-def _namespaces(objects: Iterable[Json]) -> list[Namespace]:
-    adapter = TypeAdapter(Namespace)
-    found: list[Namespace] = []
-    for one in objects:
-        try:
-            found.append(adapter.validate_python(one))
-        except ValidationError:
-            continue
-    return found
 
 
 def _pod(value: Json) -> Any:

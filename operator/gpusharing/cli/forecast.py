@@ -21,6 +21,7 @@ from gpusharing.forecasting.forecast import Forecast, Node, forecast
 from gpusharing.sim.drivers import DEFAULT, find_driver
 from gpusharing.sim.errors import SimError
 from gpusharing.sim.models import MODELS, parse_gpus
+from gpusharing.validating.reading import UnreadableError, documents
 
 _KUBERNETES: Final = 37
 _LABEL: Final = re.compile(r"([^=,\s]+)=([^=,\s]*)")
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output == options.JSON:
         sys.stdout.write(as_json({"apiVersion": "v1", "kind": "List", "items": list(result.slices)}) + "\n")
     else:
-        sys.stdout.write(yaml.safe_dump_all(result.slices, sort_keys=False, width=120, allow_unicode=True))
+        sys.stdout.write(yaml.safe_dump_all(result.slices, sort_keys=False, width=120))
     for line in _remarks(result):
         sys.stderr.write(f"{line}\n")
     return exits.OK
@@ -127,11 +128,9 @@ def _policy(name: str, document: dict[str, Any]) -> SharingPolicy:
 
 def _documents(name: str) -> list[Any]:
     try:
-        return list(yaml.safe_load_all(text_of(name)))
-    except ValueError as error:
-        raise CommandError(f"{name}: {error}") from error
-    except yaml.YAMLError as error:
-        raise CommandError(f"{name}: not YAML: {error}") from error
+        return [document.value for document in documents(text_of(name))]
+    except UnreadableError as error:
+        raise CommandError(f"{name}:{error.mark.line}:{error.mark.column}: cannot be read: {error}") from error
 
 
 def _remarks(result: Forecast) -> Iterator[str]:

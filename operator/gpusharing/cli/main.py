@@ -5,7 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from gpusharing import __version__
 from gpusharing.cli.exits import FAILED, CommandError
@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "test": ("gpusharing.cli.test", "test policies without a cluster"),
     "top": ("gpusharing.cli.top.command", "show which pods are on which GPU, and which wait"),
     "ui": ("gpusharing.cli.ui.command", "show which pods are on which GPU, as a page in the browser"),
+    "ui-server": ("gpusharing.cli.ui_server.command", "serve the page of `ui` in a cluster"),
     "validate": ("gpusharing.cli.validate", "check manifests without a cluster"),
     "sim": ("gpusharing.sim.cli", "make a simulated GPU node"),
 }
@@ -38,9 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_completing = "_ARGCOMPLETE" in os.environ
     if is_completing:
         given = os.environ["COMP_LINE"].split()[1:]
-    parser = argparse.ArgumentParser(prog="gpusharing", description="GPU sharing for Kubernetes' DRA")
-    parser.add_argument("--version", action="version", version=f"gpusharing {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser, subparsers = _without_commands()
     chosen = next((argument for argument in given if not argument.startswith("-")), None)
     for name, (module, summary) in _COMMANDS.items():
         if name == chosen:
@@ -60,3 +59,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     sys.exit(code)
+
+
+def all_commands() -> argparse.ArgumentParser:
+    """With every option of every command, for the page of commands."""
+    parser, subparsers = _without_commands()
+    for module, _ in _COMMANDS.values():
+        importlib.import_module(module).register(subparsers)
+    return parser
+
+
+def _without_commands() -> tuple[argparse.ArgumentParser, Any]:
+    parser = argparse.ArgumentParser(prog="gpusharing", description="GPU sharing for Kubernetes' DRA")
+    parser.add_argument("--version", action="version", version=f"gpusharing {__version__}")
+    return parser, parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

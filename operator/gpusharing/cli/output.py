@@ -116,11 +116,13 @@ def _columns() -> int:
 
 
 def as_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    """In ASCII: what others wrote may neither move the cursor nor turn text around. Programs read the same."""
+    return json.dumps(value, indent=2)
 
 
 def as_yaml(value: Any) -> str:
+    """In ASCII, as JSON."""
     import yaml  # noqa: PLC0415 (a fifth of the start of a command that does not need it)
 
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.safe_dump(value, sort_keys=False, width=120)
     return text.rstrip("\n")

@@ -13,7 +13,7 @@ from gpusharing.cli import exits, options
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, decode_list, read
-from gpusharing.cli.reading.kubeconfig import access
+from gpusharing.cli.reading.kubeconfig import Access, access
 from gpusharing.cli.vocabulary import vocabulary
 from gpusharing.snapshots import file
 from gpusharing.snapshots.anonymous import anonymous
@@ -62,9 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_world(kubeconfig: Path | None, context: str | None) -> World:
+    return read_all(access(kubeconfig, context))
+
+
+def read_all(found: Access) -> World:
     """All that plans use, of the whole cluster."""
     asks = [Ask(one, decode=partial(_decode, one), collect=Lines) for one in RESOURCES if one not in _LEFT_OUT]
-    with Client(access(kubeconfig, context)) as client:
+    with Client(found) as client:
         world = read(client, asks)
     # An API server without DeviceTaintRules has none: that is no gap.
     return replace(world, unread={field: why for field, why in world.unread.items() if field != "taint_rules"})

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import structlog
 
+from gpusharing.api import names
 from gpusharing.api.sharing.node_spec import IDLE_WAIT
 from gpusharing.controller import ending
 from gpusharing.controller.operate import operate
@@ -45,13 +46,13 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--lease-namespace",
-        default="gpusharing-system",
+        default=names.NAMESPACE,
         metavar="NAMESPACE",
         help="namespace of the Lease for leader election (default: %(default)s)",
     )
     parser.add_argument(
         "--lease-name",
-        default="gpusharing-operator",
+        default=names.OPERATOR,
         metavar="NAME",
         help="name of this Lease (default: %(default)s)",
     )

@@ -47,7 +47,8 @@ class FiguresCollector(Collector):
         )
         evictions = CounterMetricFamily(
             "gpusharing_evictions",
-            "Claims whose pods are evicted for a policy, counted when the eviction begins",
+            "Claims whose pods are evicted for a policy, counted when the eviction begins; without those that "
+            "conflict with another claim",
             labels=["policy"],
         )
         for name, policy in figures.policies.items() if figures else ():

@@ -48,9 +48,8 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
-_NAME: Final = "gpusharing-operator"
-_USER_AGENT: Final = f"{_NAME}/{__version__}"
-_LEASE: Final = LeaseName(namespace="gpusharing-system", name=_NAME)
+_USER_AGENT: Final = f"{names.OPERATOR}/{__version__}"
+_LEASE: Final = LeaseName(namespace=names.NAMESPACE, name=names.OPERATOR)
 
 
 _KNOWN: Final = (*WATCHED, *api_server.TAINT_RULES, *guards.KINDS)
@@ -116,7 +115,7 @@ async def running(options: Options) -> AsyncIterator[Operator]:
 
         session = await parts.enter_async_context(open_session(credentials, elector.fence))
         api = Api(session, credentials.server, user_agent=_USER_AGENT, unreadables=metrics.unreadables)
-        recorder = EventRecorder(Events(api, controller=_NAME, instance=socket.gethostname()), metrics)
+        recorder = EventRecorder(Events(api, controller=names.OPERATOR, instance=socket.gethostname()), metrics)
         writer = Writer(api, store, recorder, metrics, undecided_for=undecided_for)
         loop = Loop(writer, recorder, metrics, backlog)
 

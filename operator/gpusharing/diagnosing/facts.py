@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from gpusharing.api import names
 from gpusharing.diagnosing.rights import Right
 from gpusharing.snapshots.world import Json
 
@@ -36,6 +37,8 @@ class ClusterFacts:
     """As `lean_node` leaves them."""
     slices: Listed = NOTHING
     """As `lean_slice` leaves them."""
+    namespace: str = names.NAMESPACE
+    """Where it is installed, or would be."""
     operators: Listed = NOTHING
     """Deployments of the operator."""
     pod_monitors: Listed = NOTHING

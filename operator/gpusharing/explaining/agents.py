@@ -1,7 +1,7 @@
 """Which agents do not run where, and so publish nothing."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from gpusharing.api import names
 from gpusharing.core.allocate.requests import Claim
@@ -11,30 +11,39 @@ from gpusharing.findings import waiting
 from gpusharing.findings.finding import Finding, Reference
 from gpusharing.snapshots.world import Json
 
-_NAMESPACE: Final = "gpusharing-system"
-
 
 def why_no_slices(scene: Scene, about: Reference, claims: Sequence[Claim]) -> list[Finding]:
+    namespace = next((one["metadata"]["namespace"] for one in _daemon_sets(scene)), names.NAMESPACE)
+    remedy = f"Start a DRA driver on the nodes with GPUs: `kubectl -n {namespace} get daemonset,pods -o wide`."
+    return [*missing(scene, about), _no_device(about, claims, remedy)]
+
+
+def why_no_devices(scene: Scene, about: Reference, claims: Sequence[Claim]) -> list[Finding]:
+    """Slices are there, and they are empty: no policy offers anything that these GPUs can do."""
+    policy = next(iter(sorted(scene.policies)), "NAME")
+    remedy = f"See what the policies offer, and why these GPUs cannot do it: `gpusharing explain policy {policy}`."
+    return [*missing(scene, about), _no_device(about, claims, remedy)]
+
+
+def _no_device(about: Reference, claims: Sequence[Claim], remedy: str) -> Finding:
     wanted = claims[0].requests[0].alternatives[0]
-    namespace = next((one["metadata"]["namespace"] for one in _daemon_sets(scene)), _NAMESPACE)
-    none = waiting.NO_SLICES.found(about, request=wanted.name, class_=wanted.device_class, namespace=namespace)
-    return [*missing(scene, about), none]
+    return waiting.NO_SLICES.found(about, request=wanted.name, class_=wanted.device_class, remedy=remedy)
 
 
 def missing(scene: Scene, about: Reference) -> list[Finding]:
     """Nodes whose agent does not run, by what Kubernetes says of its pod."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for pod in _agents(scene):
         if problem := _problem(pod):
-            found.setdefault(problem, []).append(_node(pod) or "no node")
+            found.setdefault((problem, pod["metadata"]["namespace"]), []).append(_node(pod) or "no node")
     findings = [
         waiting.AGENT_NOT_RUNNING.found(
             about,
             nodes=wording.some(sorted(nodes)),
             why=problem,
-            remedy=f"See `kubectl -n {_NAMESPACE} describe pods -l {names.PROGRAM_LABEL}={names.AGENT}`, and its log.",
+            remedy=f"See `kubectl -n {namespace} describe pods -l {names.PROGRAM_LABEL}={names.AGENT}`, and its log.",
         )
-        for problem, nodes in sorted(found.items())
+        for (problem, namespace), nodes in sorted(found.items())
     ]
     for one in _daemon_sets(scene):
         if not (one.get("status") or {}).get("desiredNumberScheduled"):

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from gpusharing.api import names
 from gpusharing.api.dra import DeviceClass
@@ -15,6 +15,7 @@ from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.allocate.inventory import TaintRule, read_taint_rule
 from gpusharing.explaining import lean
 from gpusharing.explaining.hidden import hidden_claims
+from gpusharing.snapshots.decoding import decoded
 from gpusharing.snapshots.world import Json, World
 
 _CLASS: Final = TypeAdapter(DeviceClass)
@@ -71,22 +72,22 @@ class Scene:
 
     @cached_property
     def classes(self) -> Mapping[str, DeviceClass]:
-        found = _decoded(_CLASS, self.world.classes)
+        found = decoded(_CLASS, self.world.classes)
         return {one.metadata.name: one for one in found}
 
     @cached_property
     def policies(self) -> Mapping[str, SharingPolicy]:
-        return {one.metadata.name: one for one in _decoded(_POLICY, self.world.policies)}
+        return {one.metadata.name: one for one in decoded(_POLICY, self.world.policies)}
 
     @cached_property
     def node_sharings(self) -> Mapping[str, NodeSharing]:
-        return {one.metadata.name: one for one in _decoded(_NODE_SHARING, self.world.node_sharings)}
+        return {one.metadata.name: one for one in decoded(_NODE_SHARING, self.world.node_sharings)}
 
     def node_sharing(self, node: str) -> NodeSharing | None:
         if self.read_node_sharing is None or node in self.node_sharings:
             return self.node_sharings.get(node)
         found = self.read_node_sharing(node)
-        return next(iter(_decoded(_NODE_SHARING, [found])), None) if found is not None else None
+        return next(iter(decoded(_NODE_SHARING, [found])), None) if found is not None else None
 
     @cached_property
     def taint_rules(self) -> Sequence[TaintRule]:
@@ -96,14 +97,3 @@ class Scene:
         """None: they may not be read."""
         found = next((one for one in self.world.namespaces if one["metadata"]["name"] == name), None)
         return None if found is None else found["metadata"].get("labels") or {}
-
-
-def _decoded(adapter: TypeAdapter[Any], objects: Sequence[Json]) -> list[Any]:
-    """One that cannot be read is as if it were not there."""
-    found: list[Any] = []
-    for one in objects:
-        try:
-            found.append(adapter.validate_python(one))
-        except ValidationError:
-            continue
-    return found

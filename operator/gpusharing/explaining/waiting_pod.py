@@ -163,8 +163,7 @@ def _does_not_fit(lack: Lack) -> Outcome:
     if gave_up:
         found.insert(0, waiting.GAVE_UP.found(about, nodes=wording.some(gave_up)))
     if not found and not lacking.has_devices(answer, lack.nodes):
-        # Slices are there without a device: no policy offers anything that these GPUs can do.
-        found = agents.why_no_slices(scene, about, lack.claims)
+        found = agents.why_no_devices(scene, about, lack.claims)
     return Outcome(findings=found, tables=[Table("steps", _STEPS, lacking.steps(lack))])
 
 

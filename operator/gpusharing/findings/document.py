@@ -16,7 +16,7 @@ What the commands of `gpusharing` report, by code. A code never changes its mean
 filled in. To suppress a finding, use `--ignore CODE`. To suppress it for one object, list codes in the annotation
 `{names.IGNORED_FINDINGS}`:
 
-```
+```sh
 kubectl annotate sharingpolicy thirds {names.IGNORED_FINDINGS}=GSH0101,GSH0102
 ```
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gpusharing.api import names
 from gpusharing.findings.finding import Entry, Severity
 
 NOT_ACCEPTED: Final = Entry(
@@ -51,7 +52,8 @@ NOT_SEEN: Final = Entry(
     severity=Severity.WARNING,
     title="Operator has not seen the policy",
     sentence="The status describes generation {seen}, and the policy has generation {generation}.",
-    remedy="Wait some seconds. If it stays so, see that the operator runs: `kubectl -n gpusharing-system get pods`.",
+    remedy="Wait some seconds. If it stays so, see that the operator runs: "
+    f"`kubectl get pods -A -l {names.PROGRAM_LABEL}={names.OPERATOR}`.",
 )
 NOT_READY: Final = Entry(
     code="GSH0508",

@@ -9,7 +9,7 @@ NO_SLICES: Final = Entry(
     severity=Severity.ERROR,
     title="No node publishes devices",
     sentence="Request {request} needs a device of class {class_}, and no node publishes any device.",
-    remedy="Start a DRA driver on the nodes with GPUs: `kubectl -n {namespace} get daemonset,pods -o wide`.",
+    remedy="{remedy}",
 )
 AGENT_NOT_RUNNING: Final = Entry(
     code="GSH0202",

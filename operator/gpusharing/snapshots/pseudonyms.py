@@ -37,8 +37,8 @@ _SAYS_NOTHING: Final = re.compile(
     re.ASCII,
 )
 _KNOWN: Final = frozenset(
-    {"default", "kube-system", "gpusharing-system", "gpusharing", "gpu-sharing"}
-    | {"gpusharing-operator", "gpusharing-agent", "operator", "agent"}
+    {"default", "kube-system", names.NAMESPACE, "gpusharing", "gpu-sharing"}
+    | {names.OPERATOR, names.AGENT, "operator", "agent"}
 )
 _OF_OTHERS: Final = frozenset({names.DRIVER})
 _WORDS_OF_APIS: Final = frozenset(

@@ -1,8 +1,7 @@
 """The fleet as it becomes, object by object: of a change, only the nodes that it concerns are looked at again."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpusharing.api import names
 from gpusharing.explaining.lean import Claim
@@ -65,11 +64,6 @@ class Gathered:
                 self._nodes.pop(name, None)
         nodes = tuple(self._nodes[name] for name in sorted(self._nodes))
         return summed(Fleet(taken_at=world.taken_at, nodes=nodes, waiting=tuple(waiting), notes=tuple(notes)))
-
-
-def with_findings(waiting: Sequence[Waiting], known: Mapping[tuple[str, str], Finding]) -> Sequence[Waiting]:
-    """Pods that were explained before; to explain them takes longer than to show that they wait."""
-    return [replace(one, finding=known.get((one.namespace, one.pod))) for one in waiting]
 
 
 def _nodes_of(claim: Claim | None) -> Iterator[str]:

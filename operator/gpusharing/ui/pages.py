@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -37,8 +37,7 @@ _ABBREVIATIONS: Final = frozenset({"GPU", "MPS", "MIG"})
 class Pages:
     """Used by several threads."""
 
-    def __init__(self, *, root: str, **same: Any) -> None:
-        """`same`: what is the same on all pages."""
+    def __init__(self, *, root: str, cluster: str) -> None:
         self.root = root
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
@@ -49,7 +48,12 @@ class Pages:
             auto_reload=False,
         )
         self._templates.filters |= {"gib": gib, "clock": _clock, "heading": _heading}
-        self._templates.globals |= {"root": root, **same, "titles": {ALL: "All GPUs", **MODES}}
+        self._templates.globals |= {
+            "root": root,
+            "cluster": cluster,
+            "titles": {ALL: "All GPUs", **MODES},
+            "viewer": None,
+        }
 
     def page(self, template: str, **values: Any) -> bytes:
         return self._templates.get_template(template).render(**values).encode()
@@ -58,6 +62,16 @@ class Pages:
         """A macro of parts.html."""
         macro = getattr(self._templates.get_template("parts.html").module, name)
         return str(macro(*values, **more)).strip()
+
+
+class Viewer(NamedTuple):
+    """Who has signed in, where people have to."""
+
+    name: str
+    namespace: str
+    """Whose objects are shown if those of all may not be read."""
+    may_sign_out: bool
+    """Otherwise a proxy has signed it in."""
 
 
 def static(name: str) -> bytes:

@@ -1,69 +1,80 @@
-"""An HTTP server for one person's browser, on loopback.
+"""An HTTP server for browsers: what a connection costs is bounded, in bytes, in time and in number.
 
-Other users of the machine, and every page in the browser, can reach it. So the URL has a secret, the Host header must
-be ours (a name of another site may resolve to 127.0.0.1), a form must come from this page, and what a connection costs
-is bounded: in bytes, in time and in number.
+Who may ask is said by those who inherit from it: `LoopbackServer` for one person, `ViewersServer` for all of a cluster.
 """
 
-import hmac
-import secrets
 import socket
+import ssl
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gpusharing import __version__
-from gpusharing.ui.exchange import HEADERS, Answer, Request, Site
+from gpusharing.ui.exchange import HEADERS, Admitted, Answer, Head, RefusedError, Request
+from gpusharing.ui.heads import BoundedHead, headers_of
 
-LOOPBACK: Final = "127.0.0.1"
-LARGEST_FORM: Final = 1024 * 1024
-"""Bytes. A policy has a few hundred."""
-CONNECTIONS: Final = 48
-STREAMS: Final = 16
-"""Of these: each open page of the browser has one."""
 _PATIENCE: Final = 10.0
 """Seconds for which one side waits for the other."""
 _LONGEST_SILENCE: Final = 2.0
-"""Seconds in which a browser has shown the secret, where others wait."""
+"""Seconds in which a browser has sent its request, where others wait."""
+_LONGEST_REQUEST: Final = 60.0
+"""The same where nobody waits."""
 _MOST_FIELDS: Final = 8
 _DIGITS: Final = 9
+_TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = CONNECTIONS
 
-    site: Site
-
-    def __init__(self, *, port: int = 0) -> None:
-        """`port`: 0 takes a free one. Raises OSError."""
-        self.secret = secrets.token_urlsafe(16)
-        self.connections = threading.BoundedSemaphore(CONNECTIONS)
-        self.streams = threading.BoundedSemaphore(STREAMS)
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        connections: int,
+        streams: int,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        """Raises OSError. `streams`: of these connections. `tls`: of the moment, because certificates are renewed."""
+        self.connections = threading.BoundedSemaphore(connections)
+        self.streams = threading.BoundedSemaphore(streams)
+        self.request_queue_size = connections
+        self._tls = tls
         self._open: set[socket.socket] = set()
-        self._unknown: dict[socket.socket, float] = {}
-        """Those that have not shown the secret, and since when they are open."""
-        super().__init__((LOOPBACK, port), _Handler)
+        self._unheard: dict[socket.socket, float] = {}
+        """Those that have not sent all of a request, and since when they are open."""
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Handler)
 
-    @property
-    def hosts(self) -> frozenset[str]:
-        return frozenset(f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost"))
+    def server_bind(self) -> None:
+        """Without asking DNS for a name, which nobody needs."""
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
-    @property
-    def url(self) -> str:
-        return f"http://{LOOPBACK}:{self.server_port}{root(self.secret)}/"
+    def admit(self, head: Head) -> Admitted:
+        """Raises RefusedError."""
+        raise NotImplementedError
+
+    def is_of_our_page(self, origin: str, host: str) -> bool:
+        """Of the browser that sends a form."""
+        raise NotImplementedError
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self.connections.acquire(blocking=False):
             # The browser tries again, and by then there is room.
             self.shutdown_request(request)
-            self._make_room()
+            self._end_unheard(_LONGEST_SILENCE)
             return
         try:
             super().process_request(request, client_address)
@@ -72,24 +83,30 @@ class Server(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
-        self._unknown[request] = time.monotonic()
         try:
+            if self._tls is not None:
+                # They greet each other when the first byte is read, and no longer than that may take.
+                request = self._tls().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            self._open.add(request)
+            self._unheard[request] = time.monotonic()
             super().process_request_thread(request, client_address)
         finally:
             self._open.discard(request)
-            self.is_known(request)
+            self.is_heard(request)
             self.connections.release()
 
-    def is_known(self, connection: socket.socket) -> None:
-        """It has shown the secret."""
-        self._unknown.pop(connection, None)
+    def is_heard(self, connection: socket.socket) -> None:
+        """It has sent all of its request."""
+        self._unheard.pop(connection, None)
 
-    def _make_room(self) -> None:
+    def service_actions(self) -> None:
+        self._end_unheard(_LONGEST_REQUEST)
+
+    def _end_unheard(self, patience: float) -> None:
         """Who sends one byte now and then does not keep others out."""
         # A copy, because connections come and go meanwhile.
-        oldest = min(list(self._unknown.items()), key=lambda one: one[1], default=None)
-        if oldest is not None and time.monotonic() > oldest[1] + _LONGEST_SILENCE:
+        oldest = min(list(self._unheard.items()), key=lambda one: one[1], default=None)
+        if oldest is not None and time.monotonic() > oldest[1] + patience:
             _shut_down(oldest[0])
 
     def server_close(self) -> None:
@@ -106,12 +123,8 @@ class Server(ThreadingHTTPServer):
 
 def _shut_down(connection: socket.socket) -> None:
     with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-
-
-def root(secret: str) -> str:
-    """What stands before every path."""
-    return f"/{secret}"
+        # Of TLS, too: another thread reads it.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -121,100 +134,108 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = _PATIENCE
 
+    def setup(self) -> None:
+        super().setup()
+        self._bounded = BoundedHead(self.rfile)  # type: ignore[arg-type]
+        self.rfile = self._bounded  # type: ignore[assignment]
+
     def do_GET(self) -> None:
-        request = self._request()
-        if request is not None:
-            self._answer(request)
+        self._respond(has_form=False)
 
     def do_POST(self) -> None:
-        request = self._request()
-        if request is None:
-            return
-        if self.headers.get("Origin") not in {f"http://{host}" for host in self.server.hosts}:
-            self._refuse(HTTPStatus.FORBIDDEN, "this form was not sent by the page")
-            return
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
-            self._refuse(HTTPStatus.LENGTH_REQUIRED, "a form has a Content-Length")
-            return
-        if len(length) > _DIGITS or int(length) > LARGEST_FORM:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {LARGEST_FORM // 1024} KiB")
-            return
-        text = self.rfile.read(int(length)).decode(errors="replace")
-        try:
-            form = dict(parse_qsl(text, max_num_fields=_MOST_FIELDS))
-        except ValueError:
-            self._refuse(HTTPStatus.BAD_REQUEST, f"more than {_MOST_FIELDS} fields")
-            return
-        self._answer(
-            Request(path=request.path, query=request.query, form=form, wants_part=request.wants_part),
-        )
+        self._respond(has_form=True)
 
-    def _request(self) -> Request | None:
-        if self.headers.get("Host") not in self.server.hosts:
-            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, f"this server is {' or '.join(sorted(self.server.hosts))}")
-            return None
+    def _respond(self, *, has_form: bool) -> None:
+        try:
+            head = self._head()
+            admitted = self.server.admit(head)
+            form = self._form(head, admitted.largest_form) if has_form else None
+        except RefusedError as error:
+            self._refuse(error.status, str(error))
+            return
+        self.server.is_heard(self.connection)
+        request = Request(
+            path=admitted.path,
+            query=head.query,
+            form=form,
+            wants_part=head.headers.get("hx-request") == "true",
+            last_event=head.headers.get("last-event-id", ""),
+        )
+        self._answer(request, admitted)
+
+    def _head(self) -> Head:
+        headers = headers_of(self.headers)
+        if headers is None or self._bounded.has_controls:
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "not a request of a browser")
         try:
             target = urlsplit(self.path)
             query = dict(parse_qsl(target.query, max_num_fields=_MOST_FIELDS))
-        except ValueError:
-            self._refuse(HTTPStatus.BAD_REQUEST, "not a URL of this page")
-            return None
-        first, *rest = [unquote(part) for part in target.path.removeprefix("/").split("/")]
-        if not hmac.compare_digest(first.encode(), self.server.secret.encode()):
-            self._refuse(HTTPStatus.FORBIDDEN, "open the URL that `gpusharing ui` has printed")
-            return None
-        self.server.is_known(self.connection)
-        return Request(
-            path=tuple(rest),
-            query=query,
-            wants_part=self.headers.get("HX-Request") == "true",
-            last_event=self.headers.get("Last-Event-ID", ""),
-        )
+        except ValueError as error:
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "not a URL of this page") from error
+        path = tuple(unquote(part) for part in target.path.removeprefix("/").split("/"))
+        return Head(path=path, query=query, headers=headers)
 
-    def _answer(self, request: Request) -> None:
+    def _form(self, head: Head, largest: int) -> Mapping[str, str]:
+        if not self.server.is_of_our_page(head.headers.get("origin", ""), head.headers.get("host", "")):
+            raise RefusedError(HTTPStatus.FORBIDDEN, "this form was not sent by the page")
+        length = head.headers.get("content-length", "")
+        if not length.isdecimal():
+            raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "a form has a Content-Length")
+        if len(length) > _DIGITS or int(length) > largest:
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {largest // 1024} KiB")
+        text = self.rfile.read(int(length)).decode(errors="replace")
         try:
-            answer = self.server.site.answer(request)
+            return dict(parse_qsl(text, max_num_fields=_MOST_FIELDS))
+        except ValueError as error:
+            raise RefusedError(HTTPStatus.BAD_REQUEST, f"more than {_MOST_FIELDS} fields") from error
+
+    def _answer(self, request: Request, admitted: Admitted) -> None:
+        try:
+            answer = admitted.site.answer(request)
+        except RefusedError as error:
+            self._refuse(error.status, str(error))
+            return
         except Exception:  # noqa: BLE001 (an object that we do not understand costs one page)
             traceback.print_exc()
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "the terminal of `gpusharing ui` says why")
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "the output of `gpusharing` says why")
             return
         if isinstance(answer.body, bytes):
             self._send(answer, answer.body)
-        elif self.server.streams.acquire(blocking=False):
+        elif (streams := answer.streams or self.server.streams).acquire(blocking=False):
             try:
                 self._stream(answer)
             finally:
-                self.server.streams.release()
+                streams.release()
         else:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"more than {STREAMS} pages are open")
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open")
 
     def _send(self, answer: Answer, body: bytes) -> None:
-        self._head(answer, {"Content-Length": str(len(body))})
+        self._begin(answer, {"Content-Length": str(len(body))})
         self.wfile.write(body)
 
     def _stream(self, answer: Answer) -> None:
-        self._head(answer, {})
+        self._begin(answer, {})
         # Small pieces are sent at once.
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         for piece in answer.body:
             self.wfile.write(piece)  # type: ignore[arg-type]
             self.wfile.flush()
 
-    def _head(self, answer: Answer, more: dict[str, str]) -> None:
+    def _begin(self, answer: Answer, more: dict[str, str]) -> None:
         self.close_connection = True
         self.send_response(answer.status)
-        for name, value in {"Content-Type": answer.content_type, "Connection": "close", **HEADERS, **more}.items():
+        headers = {"Content-Type": answer.content_type, "Connection": "close", **HEADERS, **more}
+        for name, value in (*headers.items(), *answer.headers):
             self.send_header(name, value)
         self.end_headers()
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         body = f"{status.value} {status.phrase}: {why}\n".encode()
-        self._send(Answer(body=body, status=status, content_type="text/plain; charset=utf-8"), body)
+        self._send(Answer(body=body, status=status, content_type=_TEXT), body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the base class refuses, with our headers."""
         self._refuse(HTTPStatus(code), message or explain or "")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class has called it so)
-        """Nothing: the terminal is a person's."""
+        """Nothing: the terminal is a person's, and URLs are nobody's business."""

@@ -10,7 +10,7 @@ from gpusharing.planning import reports
 from gpusharing.ui import updates
 from gpusharing.ui.charts import chart
 from gpusharing.ui.exchange import EVENTS, Answer, Request
-from gpusharing.ui.pages import TYPES, Pages, static
+from gpusharing.ui.pages import TYPES, Pages, Viewer, static
 from gpusharing.ui.picture import Details, Lookup, Picture, PlanError, Source, SourceError
 from gpusharing.ui.rows import NAMED, gpu_row, node_rows
 from gpusharing.ui.sections import finding_row, policy_rows, policy_state, summary, waiting_rows
@@ -24,13 +24,19 @@ SEEN: Final = "What this process has seen."
 
 class UiSite:
     def __init__(
-        self, source: Source, lookup: Lookup, *, cluster: str, root: str, source_of_history: str = SEEN
+        self,
+        source: Source,
+        lookup: Lookup,
+        pages: Pages,
+        *,
+        source_of_history: str = SEEN,
+        viewer: Viewer | None = None,
     ) -> None:
-        """`root` stands before every path."""
         self._source = source
         self._lookup = lookup
-        self._pages = Pages(cluster=cluster, root=root)
+        self._pages = pages
         self._source_of_history = source_of_history
+        self._viewer = viewer
 
     def answer(self, request: Request) -> Answer:
         try:
@@ -67,6 +73,7 @@ class UiSite:
             is_still=False,
             stream="&".join(part for part in (view.query(page=shown.page), f"since={picture.number}") if part),
             source_of_history=self._source_of_history,
+            viewer=self._viewer,
         )
         return Answer(body=body)
 
@@ -126,7 +133,8 @@ class UiSite:
         """Alone, or as a part of the page."""
         page = template if request.wants_part else "alone.html"
         path = "/".join(request.path)
-        body = self._pages.page(page, fragment=template, is_part=request.wants_part, path=path, event=event, **values)
+        same: Mapping[str, Any] = {"is_part": request.wants_part, "path": path, "event": event, "viewer": self._viewer}
+        body = self._pages.page(page, fragment=template, **same, **values)
         return Answer(body=body, status=status)
 
 

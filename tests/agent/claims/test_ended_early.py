@@ -92,6 +92,7 @@ async def assert_ended(agent: Agent, sharing: NodeSharing, before: list[sim.Gpu]
     assert marks(agent.state.parent) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mortal_files")
 @pytest.mark.parametrize("is_repeated", [True, False])
 async def test_killed_while_it_ends(
@@ -117,6 +118,7 @@ async def test_killed_while_it_ends(
             break
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mortal_files")
 async def test_killed_while_the_state_is_recovered(
     site: Ground, home: Path, claims: Claims, lose: Callable[[Path], None]

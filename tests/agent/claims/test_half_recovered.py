@@ -95,6 +95,7 @@ async def with_each_failure(
     assert steps > _STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [SettingNotAppliedError, OSError])
 @pytest.mark.parametrize("device", DEVICES)
 async def test_next_look_completes_a_claim_of_before_the_boot(
@@ -118,6 +119,7 @@ async def test_next_look_completes_a_claim_of_before_the_boot(
         await agent.preparer.unprepare(what.ref)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [SettingNotAppliedError, OSError, KilledError])
 @pytest.mark.parametrize("device", DEVICES)
 async def test_containers_that_run_find_what_they_found(

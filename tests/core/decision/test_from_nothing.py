@@ -317,6 +317,7 @@ def fastest(at: World, *, of: int) -> float:
         gc.enable()
 
 
+@pytest.mark.slow
 def test_the_time_of_a_decision_grows_with_the_cluster_and_not_faster() -> None:
     small, large = fastest(big(100), of=3), fastest(big(1_000), of=2)
     print(f"decide: 100 nodes {small * 1e3:.0f} ms, 1,000 nodes x 8 GPUs and 10,000 claims {large * 1e3:.0f} ms")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from gpusharing.api.names import Sharing
 from gpusharing.core.devices.options import of_device
 from gpusharing.core.publishing.entries import Entry, Standing
-from gpusharing.core.publishing.narrowing import Answers, GpuPlan, GpuView, Timing, narrow
+from gpusharing.core.publishing.narrowing import Answers, GpuPlan, GpuView, Holder, Timing, narrow
 
 TIMING = Timing()
 NOW = 100_000.0
@@ -49,6 +49,13 @@ def admin_takes(view: GpuView, menus: int, timing: Timing, answers: Answers) -> 
 def believes_what_is_prepared(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
     """Does not look whether a prepared claim still holds its device."""
     return real(view, menus, timing, dict.fromkeys(view.prepared, True))
+
+
+def believes_what_is_allocated(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:
+    """What the operator saw allocated is as good as prepared."""
+    seen = [Holder("seen", device) for device in sorted(view.allocated)]
+    prepared = replace(view, prepared=(*view.prepared, *seen))
+    return real(prepared, menus, timing, {**answers, **dict.fromkeys(seen, True)})
 
 
 def needs_no_approval(view: GpuView, menus: int, timing: Timing, answers: Answers) -> GpuPlan:

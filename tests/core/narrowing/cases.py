@@ -86,13 +86,13 @@ EVERYTHING: Final = offered(time_slicing=True, mps=True, mig=_ALL_OF_IT)
 SETTINGS: Final = {
     "shares and whole": Setting(offered=SHARES, claims=(WHOLE, SHARE, SHARE)),
     "more claims, nothing is lost": Setting(offered=SHARES, claims=(WHOLE, WHOLE, SHARE, SHARE), losses=0, late=1),
-    "claims outlive their pods": Setting(offered=SHARES, claims=(WHOLE, SHARE), reused=True),
+    "claims outlive their pods": Setting(offered=SHARES, claims=(WHOLE, SHARE), reused=True, hears=True),
     "an admin looks": Setting(offered=SHARES, claims=(ADMIN, WHOLE, SHARE), late=1),
     "shares of both kinds": Setting(offered=SHARES_OF_BOTH_KINDS, claims=(MPS, SHARE, SHARE)),
     "parts that overlap": Setting(offered=ONLY_PARTS, claims=(HALF, HALF, ALL_OF_IT)),
     "parts that outlive their pods": Setting(offered=ONLY_PARTS, claims=(HALF, ALL_OF_IT), reused=True),
-    "halves and whole": Setting(offered=HALVES, claims=(WHOLE, HALF, HALF), late=1),
-    "shares and halves": Setting(offered=SHARES_AND_HALVES, claims=(HALF, SHARE, SHARE), late=1),
+    "halves and whole": Setting(offered=HALVES, claims=(WHOLE, HALF, HALF), late=1, hears=True),
+    "shares and halves": Setting(offered=SHARES_AND_HALVES, claims=(HALF, SHARE, SHARE), late=1, hears=True),
     "parts and whole": Setting(offered=PARTS, claims=(WHOLE, HALF, ALL_OF_IT), losses=0, late=1),
     "shares are not offered any more": Setting(
         offered=SHARES, later=(WHOLE_ONLY,), claims=(WHOLE, SHARE, SHARE), late=1

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from core.narrowing.agents import NOW, TIMING, Agent
@@ -125,6 +126,8 @@ class Setting:
     """Whether pods are deleted by force."""
     reused: bool = False
     """Whether a claim outlives its pod and is allocated again."""
+    hears: bool = False
+    """Whether the agent hears from the operator what is allocated."""
     silent: bool = False
     """Whether the operator speaks only some time after the agent has begun."""
     losses: int = 1
@@ -175,6 +178,13 @@ class Setting:
 
     def is_admin(self, claim: int) -> bool:
         return self.claims[claim].startswith("admin:")
+
+    @cached_property
+    def heard(self) -> tuple[frozenset[str], ...]:
+        """What the operator may have said of what is allocated: of now, or of any moment before."""
+        claims = [claim for claim in range(len(self.claims)) if self.hears and not self.is_admin(claim)]
+        devices = sorted({without_pool(device) for claim in claims for device in self.devices(claim)})
+        return tuple(frozenset(some) for size in range(len(devices) + 1) for some in combinations(devices, size))
 
     def devices(self, claim: int) -> list[str]:
         """In whichever pool: whose claims it is to have is another's concern."""
@@ -551,7 +561,12 @@ class _World:
                 prepared=tuple(truths),
                 closed_names=closed_names,
             )
-            found = {self._round(view, state.disk, truths, clock, menus) for menus in (0, 1) for clock in clocks}
+            found = {
+                self._round(replace(view, allocated=allocated), state.disk, truths, clock, menus)
+                for menus in (0, 1)
+                for clock in clocks
+                for allocated in self.setting.heard
+            }
             self.rounds[key] = tuple(_numbered(disk, state.disk) for disk in found)
         return self.rounds[key]
 

@@ -255,7 +255,7 @@ def test_idle_gpus_close_with_approval_only() -> None:
     assert [gpus.published(slot) for slot in range(3)] == [
         everything[0],
         "gpu-1",
-        "gpu-2, gpu-2-timeslicing closing",
+        "gpu-2, gpu-2-timeslicing",
     ]
 
 
@@ -285,6 +285,38 @@ def test_the_next_idle_gpu_gets_the_menu_when_one_is_taken() -> None:
     gpus.holders.pop()
     gpus.look()
     assert gpus.published(2) == "gpu-2"
+
+
+def test_the_next_idle_gpu_gets_the_menu_when_one_is_allocated() -> None:
+    """Its pod may wait for a volume, and its claim is then prepared late or never."""
+    gpus = node(*(beside(EVERYTHING, slot) for slot in range(3)))
+    closed_by_approval(gpus)
+    everything = listed(*(option.device for option in menu(EVERYTHING)))
+    assert [gpus.published(slot) for slot in range(3)] == [everything, "gpu-1", "gpu-2"]
+    gpus.allocated = {SHARE}
+    gpus.look()
+    opened = everything.replace("gpu-0", "gpu-1")
+    assert [gpus.published(slot) for slot in range(3)] == [everything, opened, "gpu-2"]
+    # Another share comes to the first one, and MPS to the GPU that is idle.
+    gpus.wait(MINUTE)
+    open_ = [one for one in gpus.published().split(", ") if "closing" not in one]
+    assert (open_, gpus.published(1)) == ([WHOLE, SHARE], opened)
+    # Allocated all of them, the lowest has it as before.
+    gpus.allocated |= {"gpu-1-mps", "gpu-2"}
+    gpus.look()
+    assert gpus.published() == everything
+
+
+def test_whoever_releases_a_gpu_before_the_operator_knows_closes_nothing() -> None:
+    gpus = node(*(beside(SHARES, slot) for slot in range(2)))
+    closed_by_approval(gpus)
+    gpus.prepare(SHARE)
+    gpus.allocated = {SHARE}
+    gpus.wait(MINUTE)
+    before = [gpus.published(slot) for slot in range(2)]
+    assert before == [listed("gpu-0 closing", SHARE), "gpu-1, gpu-1-timeslicing"]
+    gpus.release()
+    assert [gpus.published(slot) for slot in range(2)] == [listed(WHOLE, SHARE), "gpu-1, gpu-1-timeslicing"]
 
 
 @pytest.mark.parametrize("menus", [0, 1, 2, 5])
@@ -556,7 +588,9 @@ def test_it_says_when_to_look_again() -> None:
 
 GPUS = [SHARES, PARTS, EVERYTHING, HALVES, ONLY_PARTS, WHOLE_ONLY, offered(time_slicing=True, mps=True)]
 offered_gpus = st.sampled_from(GPUS)
-events = st.sampled_from(["wait", "long", "prepare", "release", "lose", "offer", "approve", "refuse", "forget", "move"])
+events = st.sampled_from(
+    ["wait", "long", "allocate", "prepare", "release", "lose", "offer", "approve", "refuse", "forget", "move"]
+)
 
 
 def happen(gpus: Node, event: str, data: st.DataObject) -> None:
@@ -566,6 +600,9 @@ def happen(gpus: Node, event: str, data: st.DataObject) -> None:
             gpus.now += data.draw(st.sampled_from([1.0, MINUTE]))
         case "long":
             gpus.now += HOUR
+        case "allocate":
+            gpu = data.draw(st.sampled_from(gpus.gpus))
+            gpus.allocated ^= {data.draw(st.sampled_from([option.device for option in menu(gpu)]))}
         case "prepare":
             # What Prepare lets in: it goes with what is prepared on the GPU.
             gpu = data.draw(st.sampled_from(gpus.gpus))

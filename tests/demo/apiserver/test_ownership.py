@@ -1,8 +1,11 @@
 """Server-side apply and the managers of fields, on a small schema."""
 
+import json
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpusharing.demo.apiserver import ownership
 from gpusharing.demo.apiserver.errors import StatusError
@@ -107,6 +110,19 @@ def test_conflicts_name_fields_and_managers(world: World, theirs: Any, mine: Any
     )
 
 
+def test_kubectl_takes_over_what_it_has_applied_the_other_way(world: World) -> None:
+    world.apply("other", {"b": 1})
+    last = json.dumps({"metadata": {"name": "x"}, "spec": {"a": 1}})
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": last}
+    world.value = {**world.value, "metadata": {**world.value["metadata"], "annotations": annotations}}
+    world.update("kubectl-client-side-apply", {"a": 1, "b": 1})
+    with pytest.raises(StatusError):
+        world.apply("someone", {"a": 2})
+    with pytest.raises(StatusError, match=r"\.spec\.b$"):
+        world.apply("kubectl", {"a": 2, "b": 2})
+    assert world.apply("kubectl", {"a": 2}) == {"a": 2, "b": 1}
+
+
 @pytest.mark.parametrize(
     ("theirs", "mine"),
     [({"a": 1}, {"a": 1}), ({"set": ["x"]}, {"set": ["y"]}), ({"map": [{"name": "p"}]}, {"map": [{"name": "q"}]})],
@@ -134,6 +150,37 @@ def test_an_update_takes_what_it_changes(world: World) -> None:
 def test_items_of_lists_keep_their_order(before: str, applied: str, expected: str) -> None:
     schema = SCHEMA["properties"]["spec"]["properties"]["set"]
     assert "".join(merged(schema, list(before), list(applied))) == expected
+
+
+SPECS: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        "a": st.integers(0, 2),
+        "b": st.integers(0, 2),
+        "whole": st.lists(st.integers(0, 2), max_size=2),
+        "set": st.lists(st.sampled_from("xyz"), max_size=3, unique=True),
+        "one": st.fixed_dictionaries({}, optional={"x": st.integers(0, 2), "y": st.integers(0, 2)}),
+        "map": st.lists(
+            st.fixed_dictionaries({"name": st.sampled_from("pqr")}, optional={"n": st.integers(0, 2)}),
+            max_size=3,
+            unique_by=lambda item: item["name"],
+        ),
+    },
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), SPECS), min_size=1, max_size=6))
+def test_whoever_applies_gets_what_they_want_and_nothing_is_left_behind(steps: list[tuple[str, Any]]) -> None:
+    world = World()
+    for manager, spec in steps:
+        world.apply(manager, spec, force=True)
+        assert merged(SCHEMA["properties"]["spec"], world.value["spec"], spec) == world.value["spec"]
+        before = world.value
+        world.apply(manager, spec)
+        assert world.value == before
+    for manager, _ in steps:
+        world.apply(manager, {}, force=True)
+    assert not any(world.value["spec"].values())
 
 
 def test_fields_are_read_as_they_are_written() -> None:

@@ -78,7 +78,7 @@ A, B = {"name": "a", "image": "1"}, {"name": "b", "image": "1"}
     ("value", "patch", "expected"),
     [
         (containers(A, B), containers({"name": "b", "image": "2"}), containers(A, {"name": "b", "image": "2"})),
-        (containers(A), containers(B), containers(A, B)),
+        (containers(A), containers(B), containers(B, A)),
         (containers(A, B), containers({"name": "a", "$patch": "delete"}), containers(B)),
         (containers(A, B), containers({"$patch": "replace"}, B), containers(B)),
         (

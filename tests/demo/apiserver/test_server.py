@@ -97,7 +97,6 @@ async def test_its_certificate_is_one_to_strict_readers(server: EmbeddedApiServe
         (("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", {}), 501, "NotImplemented"),
         (("GET", "/api/v1/watch/pods", None), 404, "NotFound"),
         (("GET", f"{MAPS}/a/nothing", None), 404, "NotFound"),
-        (("GET", "/apis/batch/v1/jobs", None), 404, "NotFound"),
         (("PUT", MAPS, {}), 405, "MethodNotAllowed"),
         (("POST", "/api/v1/pods", {}), 400, "BadRequest"),
         (("POST", MAPS, b"k8s\0"), 400, "BadRequest"),
@@ -119,6 +118,14 @@ async def test_refusals_say_why(
     status, answer = await asked(session, server, *request_)
     assert (status, answer["kind"], answer["code"], answer["reason"]) == (code, "Status", code, reason)
     assert answer["message"]
+
+
+@pytest.mark.parametrize("path", ["/apis/batch/v1/jobs", "/apis/batch", "/nothing", "/openapi/v3/apis/batch/v1"])
+async def test_what_is_not_served_is_not_there(
+    server: EmbeddedApiServer, session: aiohttp.ClientSession, path: str
+) -> None:
+    async with session.get(server.url + path) as response:
+        assert (response.status, await response.text()) == (404, "404 page not found\n")
 
 
 async def test_what_only_a_cluster_can_check_is_refused(

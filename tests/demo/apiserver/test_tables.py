@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from gpusharing.demo.apiserver.cells import duration
 from gpusharing.demo.apiserver.kinds import Kinds
-from gpusharing.demo.apiserver.tables import duration, json_path, table
+from gpusharing.demo.apiserver.tables import json_path, table
 
 KINDS = {kind.resource: kind for kind in Kinds()}
 
@@ -73,7 +74,11 @@ def test_pods(value: Any, cells: list[str]) -> None:
 )
 def test_each_kind_has_as_many_cells_as_columns(kind: Any) -> None:
     value = {
-        "metadata": {"name": "a"}, "spec": {"taint": {}, "template": {"spec": {}}, "policyName": "p", "driver": "d"},
+        "metadata": {"name": "a"},
+        "spec": {
+            "scope": "Cluster", "versions": [], "group": "g", "names": {"kind": "K"}, "taint": {},
+            "template": {"spec": {}}, "policyName": "p", "driver": "d",
+        },
         "roleRef": {"kind": "Role", "name": "r"},
     }  # fmt: skip
     shown = table(kind, [value], {}, "Object")

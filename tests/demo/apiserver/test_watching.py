@@ -4,6 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpusharing.demo.apiserver import reading, store
 from gpusharing.demo.apiserver.errors import StatusError
@@ -50,6 +52,20 @@ def test_a_list_is_what_there_was_at_a_version() -> None:
     assert names(kept) == ["a", "c"]
     assert "labels" in kept.all_at(MAPS.stored_as, then)[0]["metadata"]
     assert kept.all_at(MAPS.stored_as, then)[0]["metadata"]["labels"] == {}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=40))
+def test_any_version_is_remembered_as_it_was(steps: list[tuple[str, bool]]) -> None:
+    kept = Store()
+    seen: dict[int, list[Any]] = {}
+    for name, stays in steps:
+        if stays:
+            put(kept, name, step=str(len(seen)))
+        elif kept.get(MAPS.stored_as, name, "n"):
+            remove(kept, name)
+        seen[kept.version] = kept.all(MAPS.stored_as)
+    for version, values in seen.items():
+        assert kept.all_at(MAPS.stored_as, version) == values
 
 
 def test_pages_are_of_one_version_and_in_the_order_of_etcd() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import structlog
 
-from gpusharing.agent.health.conditions import READY, condition, healthy
+from gpusharing.agent.health.conditions import READY, PreparedReason, condition, healthy
 from gpusharing.agent.health.node_health import NodeHealth
 from gpusharing.agent.state.models import PreparedClaim, PreparedDevice
 from gpusharing.api.dra import ResourceClaim
@@ -147,7 +147,7 @@ def _entry(
     told = [Condition.model_validate(one) for one in before.get("conditions", ())]
     ignored = "; ".join(device.settings.ignored)
     conditions = [
-        condition(READY, is_so=True, reason="Prepared", message=ignored, before=told, now=now()),
+        condition(READY, reason=PreparedReason.PREPARED, message=ignored, before=told, now=now()),
         healthy(wrong, told, now=now()),
         *(one for one in told if one.type not in {READY, HEALTHY}),
     ]

@@ -8,6 +8,9 @@ from gpusharing.agent.health.conditions import (
     HELD,
     READY,
     STATE_TRUSTED,
+    HeldReason,
+    ReadyReason,
+    TrustReason,
     condition,
     healthy,
     messages,
@@ -121,7 +124,7 @@ def _held(uuid: str, unallocated: UnallocatedClaims, before: Iterable[Condition]
         f"use it ({', '.join(claim.users) or 'unknown'})"
         for claim, device in holders
     )
-    return (condition(HELD, is_so=True, reason="ClaimNotAllocated", message=claims, before=before, now=now),)
+    return (condition(HELD, reason=HeldReason.NOT_ALLOCATED, message=claims, before=before, now=now),)
 
 
 def _published(entry: Entry) -> PublishedDevice:
@@ -156,10 +159,10 @@ def _claim_status(claim: PreparedClaim) -> ClaimStatus:
 
 def _ready(sharing: NodeSharing, of_gpus: Sequence[Finding], own: Sequence[Problem], *, now: str) -> Condition:
     withheld = any(finding.effect is not Effect.NONE for finding in of_gpus)
-    reason = "GpuUnhealthy" if withheld else Reason.SETTING_NOT_APPLIED if of_gpus else READY
+    of_gpus_reason = ReadyReason.GPU_UNHEALTHY if withheld else ReadyReason.SETTING_NOT_APPLIED
+    reason = of_gpus_reason if of_gpus else ReadyReason.READY
     return condition(
         READY,
-        is_so=not of_gpus and not own,
         # What keeps the agent from its work may be why the rest is not as it should be.
         reason=own[0].reason if own else reason,
         message="; ".join(filter(None, (*(problem.message for problem in own), messages(of_gpus)))),
@@ -169,16 +172,16 @@ def _ready(sharing: NodeSharing, of_gpus: Sequence[Finding], own: Sequence[Probl
 
 
 def _trusted(sharing: NodeSharing, records: Records, gpus: Sequence[GpuStatus], *, now: str) -> Condition:
-    reason, message = "Trusted", ""
+    reason, message = TrustReason.TRUSTED, ""
     if files := ", ".join(map(str, records.put_aside)):
-        reason = "FilesPutAside"
+        reason = TrustReason.FILES_PUT_ASIDE
         message = (
             f"damaged or written by a newer agent, and put aside: {files}; what they said is found out again where "
             "that is possible, but not what a GPU was set to before: look at the GPU of this name, then delete the file"
         )
     elif records.lost_state:
         unknown = [one for gpu in gpus if (one := _unexplained(gpu, records.journal(gpu.uuid)))]
-        reason = "StateLost"
+        reason = TrustReason.STATE_LOST
         message = (
             "the state directory was empty when the agent started, and what it had was recovered: find out who emptied "
             "it, then restart the agent"
@@ -190,7 +193,6 @@ def _trusted(sharing: NodeSharing, records: Records, gpus: Sequence[GpuStatus], 
             )
     return condition(
         STATE_TRUSTED,
-        is_so=not message,
         reason=reason,
         message=message,
         before=sharing.status.conditions,

@@ -1,6 +1,5 @@
 """The status of one GPU, as its agent reports it."""
 
-from enum import StrEnum
 from functools import lru_cache
 from sys import intern
 from typing import Annotated, Any, Final, Literal
@@ -10,6 +9,7 @@ from typing_extensions import TypedDict
 
 from gpusharing.api.base import ApiModel, Numerous
 from gpusharing.api.meta import Conditions
+from gpusharing.api.reasons import ConditionReason
 from gpusharing.api.sharing.node_spec import PolicyReference
 from gpusharing.api.sharing.offers import Interval
 from gpusharing.api.text import Message, Name
@@ -22,26 +22,100 @@ HEALTHY: Final = "Healthy"
 """The condition of a GPU that says whether it can be used."""
 
 
-class Reason(StrEnum):
-    """What is wrong with a GPU, the heaviest first: its condition Healthy has one reason."""
+_RESET: Final = "Reset the GPU while nothing uses it and the agent is stopped, or reboot the node."
 
-    LOST = "GpuLost"
-    DRIVER_DOWN = "DriverDown"
-    NOT_RESPONDING = "GpuNotResponding"
+
+class Reason(ConditionReason):
+    """What is wrong with a GPU, the heaviest first: its condition Healthy has one reason. With those that leave it
+    healthy, the GPU can still be allocated."""
+
+    LOST = (
+        "GpuLost",
+        False,
+        "The GPU has fallen off the bus, or the driver does not list it any more.",
+        "Read the kernel's log, and reboot the node.",
+    )
+    DRIVER_DOWN = (
+        "DriverDown",
+        False,
+        "The driver hangs or is not loaded, so no GPU of the node can be used.",
+        "Repair the driver of the node.",
+    )
+    NOT_RESPONDING = (
+        "GpuNotResponding",
+        False,
+        "The driver lists the GPU, but its properties cannot be read.",
+        "Read the kernel's log of the node.",
+    )
     # Before what it entails: so the reason stays the same when the driver says what to do about it.
-    FATAL_XID = "FatalXid"
-    MEMORY_ERROR = "UncorrectedMemoryError"
-    UNAVAILABLE = "GpuUnavailable"
-    RECOVERY_NEEDED = "RecoveryNeeded"
-    ROW_REMAP_FAILED = "RowRemapFailed"
-    MPS_DOWN = "MpsDaemonDown"
-    INSTANCE_MISSING = "MigInstanceMissing"
-    SETTING_NOT_APPLIED = "SettingNotApplied"
-    ROW_REMAP_PENDING = "RowRemapPending"
-    IMEX_RECOVERY_NEEDED = "ImexRecoveryNeeded"
-    MINOR_XID = "MinorXid"
-    PROGRAM_XID = "ProgramXid"
-    UNMONITORED = "Unmonitored"
+    FATAL_XID = (
+        "FatalXid",
+        False,
+        "The driver has reported an XID after which the GPU has to be recovered.",
+        _RESET,
+        "health.md#xids",
+    )
+    MEMORY_ERROR = ("UncorrectedMemoryError", False, "GPU memory could not be corrected.", _RESET)
+    UNAVAILABLE = ("GpuUnavailable", False, "The driver says that the GPU cannot be used.", _RESET)
+    RECOVERY_NEEDED = (
+        "RecoveryNeeded",
+        False,
+        "The driver asks for a reset, a drain or a reboot.",
+        "Do what the message says.",
+    )
+    ROW_REMAP_FAILED = (
+        "RowRemapFailed",
+        False,
+        "GPU memory is broken, and the GPU has no spare memory rows left.",
+        "Replace the board.",
+    )
+    MPS_DOWN = (
+        "MpsDaemonDown",
+        False,
+        "The MPS daemon of the GPU has exited, does not answer or does not start.",
+        "Delete the pods that share the GPU: the agent restarts the daemon when no MPS server has clients.",
+    )
+    INSTANCE_MISSING = (
+        "MigInstanceMissing",
+        False,
+        "Somebody destroyed a MIG instance that a claim uses.",
+        "Delete the pods of that claim.",
+    )
+    SETTING_NOT_APPLIED = (
+        "SettingNotApplied",
+        True,
+        (
+            "A setting that a claim or the policy needs could not be applied or read. Claims that need the setting "
+            "fail, and say why."
+        ),
+        "Do what the message says; the agent tries again.",
+    )
+    ROW_REMAP_PENDING = (
+        "RowRemapPending",
+        True,
+        "GPU memory is broken, and is replaced at the next reset. The driver lets no program use it.",
+        _RESET,
+    )
+    IMEX_RECOVERY_NEEDED = (
+        "ImexRecoveryNeeded",
+        True,
+        "The driver asks to recover the IMEX domain of the GPU, not the GPU.",
+        "Recover the domain by NVIDIA's IMEX service.",
+    )
+    MINOR_XID = ("MinorXid", True, "The driver has reported an XID after which the GPU works.", "", "health.md#xids")
+    PROGRAM_XID = (
+        "ProgramXid",
+        True,
+        "The driver has reported an XID that is the fault of a program. The GPU works.",
+        "Check the programs that use the GPU.",
+        "health.md#xids",
+    )
+    UNMONITORED = (
+        "Unmonitored",
+        True,
+        "The agent cannot receive events of the GPU, so it does not see XIDs.",
+        "Restart the agent; if that does not help, restart the driver.",
+    )
 
 
 class PublishedDevice(Numerous):

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from gpusharing.api import names
 from gpusharing.api.base import Numerous, keyed_by
+from gpusharing.api.reasons import ExplainedReason
 from gpusharing.api.sharing.device_settings import DeviceSettings
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.api.sharing.tenants import Allowance
@@ -19,11 +20,22 @@ class PolicyReference(Numerous):
     """The generation of the policy."""
 
 
-class LossReason(StrEnum):
-    LOWER_PRIORITY = "LowerPriority"
-    NAME_SORTS_LATER = "NameSortsLater"
-    SELECTOR_FAILED = "SelectorFailed"
-    """A selector of a policy that ranks higher failed on the GPU, so no other policy gets it."""
+class LossReason(ExplainedReason):
+    LOWER_PRIORITY = (
+        "LowerPriority",
+        "Another policy that selects the GPU has a higher `priority`.",
+        "To win the GPU, raise `priority`.",
+    )
+    NAME_SORTS_LATER = (
+        "NameSortsLater",
+        "Another policy that selects the GPU has the same `priority`, and its name sorts first.",
+        "Give the policies different priorities.",
+    )
+    SELECTOR_FAILED = (
+        "SelectorFailed",
+        "A selector of a policy that ranks higher failed on the GPU, so no other policy gets it.",
+        "Correct the selector that condition `Degraded` of that policy names.",
+    )
 
 
 class Loser(Numerous):

@@ -1,12 +1,12 @@
 """The status of a SharingPolicy."""
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from gpusharing.api.base import ApiModel
 from gpusharing.api.meta import Conditions
+from gpusharing.api.reasons import ExplainedReason
 from gpusharing.api.sharing.plan import Plan
 
 
@@ -37,29 +37,60 @@ class ClientCount(ApiModel):
     """The most claims that can use the GPUs of this policy at the same time."""
 
 
-class LagReason(StrEnum):
+class LagReason(ExplainedReason):
     """Each node has one reason: the first of this list that applies."""
 
-    UNDECIDED = "Undecided"
-    """The operator cannot decide on the node, because of a bug. Its NodeSharing spec stays unchanged."""
-    NODE_NOT_READY = "NodeNotReady"
-    """Kubernetes reports the node as NotReady, so its agent cannot act."""
-    FAILING = "Failing"
-    """A GPU is unhealthy, or a setting of this policy failed on it."""
-    HELD_BACK = "HeldBack"
-    """The node stays unchanged until other nodes have changed (rollout.maxUnavailable)."""
-    UNCHANGED_UNTIL_IDLE = "UnchangedUntilIdle"
-    """GPUs in use stay unchanged until they are idle (rollout.disruption: Never)."""
-    WAITING_FOR_AGENT = "WaitingForAgent"
-    """The agent of the node has not reported this change as done."""
-    EVICTING = "Evicting"
-    """The change is blocked by claims, and their pods are being evicted."""
-    REPARTITIONING = "Repartitioning"
-    """MIG instances of GPUs are being created or destroyed, or GPUs are being reset."""
-    IN_USE = "InUse"
-    """The change is blocked by claims, and waits until they are released."""
-    WITHDRAWING = "Withdrawing"
-    """Devices that are no longer offered are being withdrawn."""
+    UNDECIDED = (
+        "Undecided",
+        "The operator cannot decide on the node, because of a bug. The node stays unchanged.",
+        "Report it with the message.",
+    )
+    NODE_NOT_READY = (
+        "NodeNotReady",
+        "Kubernetes reports the node as NotReady, so its agent cannot act. It counts towards `rollout.maxUnavailable`.",
+        "Repair the node, or delete its Node object.",
+    )
+    FAILING = (
+        "Failing",
+        "A GPU is unhealthy, or a setting of this policy failed on it.",
+        "The message has what the node reports.",
+        "health.md",
+    )
+    HELD_BACK = (
+        "HeldBack",
+        "The node stays unchanged until other nodes have changed (`rollout.maxUnavailable`).",
+        "Wait.",
+    )
+    UNCHANGED_UNTIL_IDLE = (
+        "UnchangedUntilIdle",
+        "GPUs in use stay unchanged until they are idle (`rollout.disruption: Never`).",
+        "Wait, or end the pods that use them.",
+    )
+    WAITING_FOR_AGENT = (
+        "WaitingForAgent",
+        "The agent of the node has not reported this change as done.",
+        "If it lasts, see the agent's pod and log on the node.",
+    )
+    EVICTING = "Evicting", "The change is blocked by claims, and their pods are being evicted.", "Wait."
+    REPARTITIONING = (
+        "Repartitioning",
+        "MIG instances of GPUs are being created or destroyed, or GPUs are being reset.",
+        "Wait.",
+    )
+    IN_USE = (
+        "InUse",
+        "The change is blocked by claims, and waits until they are released.",
+        "Wait, or end the pods that use them.",
+    )
+    WITHDRAWING = (
+        "Withdrawing",
+        (
+            "Devices that are no longer offered are being withdrawn. The message says since when and until when. That"
+            " takes less than 20 s as a rule, and an hour without the closing guard."
+        ),
+        "Wait.",
+        "tenants.md#when-gpus-change-hands",
+    )
 
 
 class LaggingNode(ApiModel):

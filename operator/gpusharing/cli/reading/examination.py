@@ -63,16 +63,16 @@ def read_cluster(client: Client) -> ClusterFacts:
         gates = threads.submit(_gates, client)
         nodes = threads.submit(_list, client, NODES, decode=_each(lean_node))
         slices = threads.submit(_list, client, SLICES, decode=_each(lean_slice))
-        operators = threads.submit(
-            lambda: _list(client, _DEPLOYMENTS, namespace=installed_in(client), labels=OPERATORS)
-        )
         monitors = threads.submit(_list, client, _POD_MONITORS)
+        namespace = installed_in(client)
+        operators = threads.submit(_list, client, _DEPLOYMENTS, namespace=namespace, labels=OPERATORS)
         return ClusterFacts(
             version=version.result(),
             served={api: kinds.result() for api, kinds in served.items()},
             gates=gates.result(),
             nodes=nodes.result(),
             slices=slices.result(),
+            namespace=namespace,
             operators=operators.result(),
             pod_monitors=monitors.result(),
         )
@@ -80,7 +80,7 @@ def read_cluster(client: Client) -> ClusterFacts:
 
 def read_installation(client: Client, facts: ClusterFacts) -> InstallationFacts:
     operator = next(iter(facts.operators.objects), None)
-    namespace = installed_in(client)
+    namespace = facts.namespace
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         definitions = threads.submit(_named, client, _DEFINITIONS, [one.name for one in DEFINITIONS])
         guards = threads.submit(_named, client, GUARDS, (*OF_CLAIMS, *OF_PROGRAMS))
@@ -140,10 +140,6 @@ def _gates(client: Client) -> Gates:
     except ReadError:
         return Gates(unread="you may not get /metrics")
     return Gates({name.decode(): value == b"1" for name, value in _GATE.findall(text)})
-
-
-def _operators(client: Client) -> Listed:
-    return _list(client, _DEPLOYMENTS, namespace=installed_in(client), labels=OPERATORS)
 
 
 def _each(lean: Callable[[Json], Json]) -> Decode:

@@ -1,5 +1,6 @@
 """What `top` and `ui` read of a cluster: NodeSharings, claims, and pods that wait for devices."""
 
+import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ class Lists:
     pods: Found
     """Those that wait, and ask for more than CPU and memory."""
     classes: Found
+    changes: int = 0
+    """How many changes of them were heard of."""
 
     def world(self) -> World:
         """Of NodeSharings and claims only whether they could be read: here they are no JSON."""
@@ -61,7 +64,7 @@ def read_lists(client: Client, namespace: str) -> Lists:
     # Loaded while the API server works.
     import gpusharing.occupancy.of_scene  # noqa: F401, PLC0415
 
-    found = dict(together.results())
+    found: dict[str, Any] = dict(together.results())
     return Lists(minor=found.pop("minor").objects[0]["minor"], **found)
 
 
@@ -71,6 +74,8 @@ class LiveLists:
     def __init__(self, client: Client, namespace: str, heard: Mapping[str, Heard] | None = None) -> None:
         """`heard`, by the field of `Lists`, is called by other threads, before `wait` ends."""
         self._minor = read_minor(client)
+        self._changes = itertools.count(1)
+        self._last_change = 0
         self._changed = threading.Event()
         self._watched = {
             name: Watched(client, ask, partial(self._hear, (heard or {}).get(name)))
@@ -80,6 +85,8 @@ class LiveLists:
     def _hear(self, hear: Heard | None, old: Any, new: Any) -> None:
         if hear is not None:
             hear(old, new)
+        if old is not new:
+            self._last_change = next(self._changes)
         self._changed.set()
 
     @property
@@ -101,7 +108,9 @@ class LiveLists:
         """None: they were not all read yet."""
         if not all(one.is_read.is_set() for one in self._watched.values()):
             return None
-        return Lists(minor=self._minor, **{name: one.found() for name, one in self._watched.items()})
+        changes = self._last_change
+        found = {name: one.found() for name, one in self._watched.items()}
+        return Lists(minor=self._minor, changes=changes, **found)
 
 
 def fleet_of(lists: Lists, waiting: Sequence["Waiting"], usage: "Usage") -> "Fleet":

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -18,13 +18,14 @@ from gpusharing.cli import exits
 from gpusharing.cli.exits import CommandError
 from gpusharing.cli.output import Screen
 from gpusharing.cli.reading.client import Client
-from gpusharing.cli.reading.fleet import Lists, LiveLists, fleet_of, waiting_of
+from gpusharing.cli.reading.explained import Explained
+from gpusharing.cli.reading.fleet import LiveLists, fleet_of
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.cli.reading.use import read_usage
 from gpusharing.cli.top.columns import clipped
 from gpusharing.cli.top.screen import console, drawn
 from gpusharing.findings.printable import printable
-from gpusharing.occupancy.fleet import Fleet, Waiting
+from gpusharing.occupancy.fleet import Fleet
 from gpusharing.occupancy.notes import not_measured
 from gpusharing.occupancy.usage import Usage
 
@@ -36,27 +37,6 @@ _AT_LEAST: Final = 10.0
 """Seconds after which the picture is drawn again though nothing has changed: it says of when it is."""
 _MEASURED: Final = 15.0
 """Seconds for which a measurement counts: Prometheus has no newer ones, as a rule."""
-_EXPLAINED: Final = 60.0
-"""Seconds for which an explanation counts: for each, all nodes and slices are read."""
-
-
-class Explained:
-    """Why pods wait."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._pods: Sequence[str] = ()
-        self._waiting: Sequence[Waiting] = ()
-        self._until = 0.0
-
-    def of(self, lists: Lists) -> Sequence[Waiting]:
-        pods = [one["metadata"]["uid"] for one in lists.pods.objects]
-        if pods != self._pods or time.monotonic() > self._until:
-            # While the API server does not answer, the last one counts.
-            with suppress(CommandError):
-                self._waiting = waiting_of(self._client, lists)
-            self._pods, self._until = pods, time.monotonic() + _EXPLAINED
-        return self._waiting
 
 
 class MeasuredAgain:
@@ -101,11 +81,12 @@ def _draw(picture: Live, client: Client, args: argparse.Namespace, part: Callabl
         has_changed = live.wait(_BETWEEN)
         before, size = size, shutil.get_terminal_size()
         lists = live.read()
+        is_explained = lists is not None and explained.ask(lists)
         if lists is None:
             picture.update(Text(live.problem or f"Reading {client.access.server} …"), refresh=True)
-        elif has_changed or size != before or time.monotonic() > drawn_at + _AT_LEAST:
+        elif has_changed or is_explained or size != before or time.monotonic() > drawn_at + _AT_LEAST:
             began = time.monotonic()
-            fleet = part(fleet_of(lists, explained.of(lists), measured.now()))
+            fleet = part(fleet_of(lists, explained.waiting(lists), measured.now()))
             screen = Screen.of()
             lines = drawn(fleet, args.group, screen, height=size.lines, state=_state(fleet, live, screen.width))
             picture.console.width = screen.width

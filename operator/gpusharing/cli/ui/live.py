@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self
@@ -11,6 +10,7 @@ from typing import Any, Final, Self
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.cli.reading.client import Client
 from gpusharing.cli.reading.cluster import Ask, Found, read_list, world_of
+from gpusharing.cli.reading.explained import Explained
 from gpusharing.cli.reading.fleet import Lists, LiveLists, fleet_of, read_lists, waiting_of
 from gpusharing.cli.reading.history import read_history
 from gpusharing.cli.reading.use import read_usage
@@ -20,10 +20,9 @@ from gpusharing.explaining.scene import Scene
 from gpusharing.findings.finding import Finding
 from gpusharing.occupancy import notes
 from gpusharing.occupancy.usage import Usage
-from gpusharing.occupancy.waiting import waiting, waiting_pods
 from gpusharing.planning.changes import Plan
 from gpusharing.snapshots.world import POLICIES, World
-from gpusharing.ui.gathered import Gathered, with_findings
+from gpusharing.ui.gathered import Gathered
 from gpusharing.ui.history import EVERY, History, Sample, sample
 from gpusharing.ui.picture import Picture, PlanError
 from gpusharing.ui.planning import plan_of
@@ -32,9 +31,8 @@ _SETTLE: Final = 0.05
 """Seconds in which changes are collected."""
 _FIRST: Final = 20.0
 """Seconds until the page is served, also if the cluster was not read by then."""
-_EXPLAINED_EVERY: Final = 5.0
-_EXPLAINED_AT_LEAST_EVERY: Final = 60.0
-"""Nodes and slices are not watched: they are several times as large as all that is."""
+_EXPLAINED_EVERY: Final = 0.25
+"""Seconds after which it is asked whether it is time to explain again."""
 _MEASURED_EVERY: Final = 15.0
 _HISTORY_EVERY: Final = 300.0
 _NOBODY_LOOKS: Final = 120.0
@@ -46,24 +44,30 @@ _SELDOM: Final = 5.0
 
 class LiveSource:
     def __init__(
-        self, client: Client, namespace: str, read: Callable[[], World], *, prometheus: str | None = None
+        self,
+        client: Client,
+        namespace: str,
+        read: Callable[[], World],
+        *,
+        prometheus: str | None = None,
+        planning: threading.BoundedSemaphore | None = None,
     ) -> None:
-        """`read`: all that a plan uses. `prometheus`: its URL. Raises CommandError."""
+        """`read`: all that a plan uses. `prometheus`: its URL. `planning`: held by a source that makes a plan, because
+        that takes memory. Raises CommandError."""
         self._client = client
         self._read = read
         self._prometheus = prometheus
         self._lock = threading.Lock()
         self._heard: list[Callable[[], None]] = []
-        self._changed = threading.Event()
         self._gathered = Gathered()
-        self._explained: dict[tuple[str, str], Finding] = {}
+        self._explained = Explained(client)
         self._usage = Usage()
         self._history = History()
         self._former: Sequence[Sample] = ()
         """From Prometheus."""
         self._sampled_at = 0.0
         self._looked_at = time.monotonic()
-        self._planning = threading.Lock()
+        self._planning = planning or threading.BoundedSemaphore()
         self._picture = Picture(problem="The cluster is being read.")
         self._is_new = threading.Condition()
         self._closed = threading.Event()
@@ -80,7 +84,6 @@ class LiveSource:
 
     def __exit__(self, *_: object) -> None:
         self._closed.set()
-        self._changed.set()
         self.lists.wake()
 
     # --------------------------------------------------------------------------------------------------------- pictures
@@ -110,7 +113,6 @@ class LiveSource:
     def _draw_often(self) -> None:
         while not self._closed.is_set():
             if self.lists.wait(EVERY):
-                self._changed.set()
                 self._closed.wait(_SETTLE)
             began = time.monotonic()
             try:
@@ -131,9 +133,8 @@ class LiveSource:
         for put in heard:
             put()
         world = lists.world()
-        pods = waiting_pods(lists.pods.objects, lists.classes.objects)
-        wait = with_findings(waiting(pods, (), Scene(world=world)), self._explained)
-        fleet = self._gathered.fleet(world, self._usage, waiting=wait, notes=_notes(world, self._usage))
+        waiting = self._explained.waiting(lists)
+        fleet = self._gathered.fleet(world, self._usage, waiting=waiting, notes=_notes(world, self._usage))
         if (now := time.time()) >= self._sampled_at + EVERY:
             self._sampled_at = now
             self._history.add(sample(fleet, now))
@@ -145,22 +146,10 @@ class LiveSource:
             self._is_new.notify_all()
 
     def _explain(self) -> None:
-        """Why pods wait: after changes and now and then, while somebody looks."""
-        pause = 0.0
-        while not self._closed.wait(pause):
-            self._changed.wait(_EXPLAINED_AT_LEAST_EVERY)
-            self._changed.clear()
-            pause = _EXPLAINED_EVERY
-            lists = self.lists.read()
-            if lists is None or not lists.pods.objects or not self._is_seen:
-                continue
-            began = time.monotonic()
-            # While the API server does not answer, the watches say so, too.
-            with suppress(Exception):
-                found = waiting_of(self._client, lists)
-                self._explained = {(one.namespace, one.pod): one.finding for one in found if one.finding}
-            pause = max(pause, 10 * (time.monotonic() - began))
-            self.lists.wake()
+        """Why pods wait, while somebody looks."""
+        while not self._closed.wait(_EXPLAINED_EVERY):
+            if self._is_seen and (lists := self.lists.read()) is not None and self._explained.ask(lists):
+                self.lists.wake()
 
     def _measure(self) -> None:
         """What claims use, as often as it is measured, and the last day, while somebody looks."""

@@ -15,8 +15,9 @@ from gpusharing.cli.snapshot_file import read_snapshot
 from gpusharing.cli.ui.file import FileLookup, FileSource
 from gpusharing.cli.ui.live import LiveSource, picture_now
 from gpusharing.cli.ui.lookup import LiveLookup
+from gpusharing.ui.loopback import LoopbackServer, root
+from gpusharing.ui.pages import Pages
 from gpusharing.ui.picture import Lookup, Picture, Source
-from gpusharing.ui.server import Server, root
 from gpusharing.ui.site import SEEN, UiSite
 from gpusharing.ui.still import still
 
@@ -52,15 +53,14 @@ def _print(picture: Picture, cluster: str) -> int:
 
 def _serve(source: Source, lookup: Lookup, cluster: str, arguments: argparse.Namespace) -> int:
     try:
-        server = Server(port=arguments.port)
+        server = LoopbackServer(port=arguments.port)
     except OSError as error:
         raise CommandError(f"port {arguments.port}: {error.strerror or error}") from error
     with server:
         server.site = UiSite(
             source,
             lookup,
-            cluster=cluster,
-            root=root(server.secret),
+            Pages(cluster=cluster, root=root(server.secret)),
             source_of_history="From Prometheus." if arguments.prometheus else SEEN,
         )
         # No browser is started: every user of the machine sees its arguments, and the URL has the secret.

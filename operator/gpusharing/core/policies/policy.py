@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -11,6 +10,7 @@ from gpusharing.api.sharing.policy import SharingPolicy, UnreadablePolicy
 from gpusharing.api.sharing.rollout import RolloutMode
 from gpusharing.api.sharing.tenants import Quota
 from gpusharing.core.policies.answers import Answers
+from gpusharing.core.reasons import AcceptedReason
 
 MOST_COST: Final = cel.COST_LIMIT // 10
 """Of all selectors of a policy together, in Kubernetes' units. The scheduler evaluates the selectors of one claim at a
@@ -18,17 +18,8 @@ time; the operator those of all policies for all GPUs, in one event loop.
 """
 
 
-class ObjectionReason(StrEnum):
-    INVALID_SELECTOR = "InvalidSelector"
-    """An expression is no CEL, or costs too much."""
-    INTERNAL_ERROR = "InternalError"
-    """The operator fails on it."""
-    UNREADABLE = "Unreadable"
-    """The object is of another version of this program. Nothing can be written about it; the operator's log has it."""
-
-
 class Objection(NamedTuple):
-    reason: ObjectionReason
+    reason: AcceptedReason
     message: str
 
 
@@ -53,7 +44,7 @@ class ExaminedPolicy:
     @property
     def is_readable(self) -> bool:
         """Otherwise nothing but its name is known, and its spec here says nothing."""
-        return self.objection is None or self.objection.reason is not ObjectionReason.UNREADABLE
+        return self.objection is None or self.objection.reason is not AcceptedReason.UNREADABLE
 
     @property
     def is_suspended(self) -> bool:
@@ -99,7 +90,7 @@ class ExaminedPolicies:
 def examine(policy: SharingPolicy, *, minor: int) -> ExaminedPolicy:
     """`minor` is that of the Kubernetes whose scheduler is to read the same expressions in the same way."""
     if isinstance(policy, UnreadablePolicy):
-        return ExaminedPolicy(policy=policy, objection=Objection(ObjectionReason.UNREADABLE, "see the operator's log"))
+        return ExaminedPolicy(policy=policy, objection=Objection(AcceptedReason.UNREADABLE, "see the operator's log"))
     programs: list[cel.Program] = []
     for index, selector in enumerate(policy.spec.gpus.selectors):
         try:
@@ -123,7 +114,7 @@ def broken(policy: SharingPolicy, error: Exception) -> ExaminedPolicy:
         f"the operator cannot decide on this policy ({type(error).__name__}); its GPUs stay unchanged: see the "
         "operator's log, and report it"
     )
-    return ExaminedPolicy(policy=policy, objection=Objection(ObjectionReason.INTERNAL_ERROR, message))
+    return ExaminedPolicy(policy=policy, objection=Objection(AcceptedReason.INTERNAL_ERROR, message))
 
 
 def _invalid_selector(index: int, why: str) -> Objection:
@@ -131,7 +122,7 @@ def _invalid_selector(index: int, why: str) -> Objection:
         f"spec.gpus.selectors[{index}].cel.expression is not valid; until it is corrected, the GPUs of this policy "
         f"stay unchanged: {why}"
     )
-    return Objection(ObjectionReason.INVALID_SELECTOR, message)
+    return Objection(AcceptedReason.INVALID_SELECTOR, message)
 
 
 def _too_costly(together: int) -> Objection:
@@ -140,4 +131,4 @@ def _too_costly(together: int) -> Objection:
         f"expressions may cost {together:,} units together, and a policy may cost {MOST_COST:,}; remove expressions, "
         "or replace loops (all, exists, map) by comparisons"
     )
-    return Objection(ObjectionReason.INVALID_SELECTOR, message)
+    return Objection(AcceptedReason.INVALID_SELECTOR, message)

@@ -55,16 +55,6 @@ class Effect(StrEnum):
 
 
 _RANKS: Final = {reason: rank for rank, reason in enumerate(Reason)}
-_ONLY_REPORTED: Final = frozenset(
-    {
-        Reason.SETTING_NOT_APPLIED,
-        Reason.ROW_REMAP_PENDING,
-        Reason.IMEX_RECOVERY_NEEDED,
-        Reason.MINOR_XID,
-        Reason.PROGRAM_XID,
-        Reason.UNMONITORED,
-    }
-)
 _REMEMBERED: Final = frozenset({Reason.FATAL_XID, Reason.MEMORY_ERROR, Reason.UNAVAILABLE})
 
 # For drivers that do not say themselves what an error needs. After these, only the program has to be restarted.
@@ -190,7 +180,7 @@ class Finding:
 
     @property
     def effect(self) -> Effect:
-        return Effect.NONE if self.reason in _ONLY_REPORTED else Effect.NO_SCHEDULE
+        return Effect.NONE if self.reason.is_true else Effect.NO_SCHEDULE
 
     def concerns(self, device: str, mig: MigSupport | None) -> bool:
         """Whether it is about this device: a MIG instance has failed for each device that has memory in common with

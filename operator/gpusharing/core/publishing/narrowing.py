@@ -201,12 +201,13 @@ def _holders(view: GpuView, answers: Answers) -> tuple[Holder, ...]:
 
 
 def _slots_with_menu(views: Sequence[GpuView], taken_by: Iterable[Collection[Holder]], menus: int) -> set[int]:
-    """The lowest idle ones, so that shares fill the GPUs from one end: the scheduler takes the first that fits."""
-    idle: dict[str, list[int]] = {}
+    """The lowest idle ones, so that shares fill the GPUs from one end: the scheduler takes the first that fits. Those
+    that somebody was allocated come last: a pod whose claim is not prepared for long must not keep the only menu."""
+    idle: dict[str, list[tuple[bool, int]]] = {}
     for view, holders in zip(views, taken_by, strict=True):
         if not holders and not view.is_moving and whole_only(view.menu) != view.menu:
-            idle.setdefault(view.group, []).append(view.gpu.slot)
-    return {slot for slots in idle.values() for slot in sorted(slots)[:menus]}
+            idle.setdefault(view.group, []).append((bool(view.allocated), view.gpu.slot))
+    return {slot for candidates in idle.values() for _, slot in sorted(candidates)[:menus]}
 
 
 def _with_open_names(view: GpuView) -> GpuView:
@@ -303,13 +304,17 @@ class _Planning:
     def _wanted(self, *, full: bool) -> set[str]:
         menu = self.view.menu
         if self.holders:
-            held = self._held_options()
-            return {option.device for option in menu if self._fits_beside(held, option)}
-        return {option.device for option in (menu if full else whole_only(menu))}
+            return self._beside({holder.device for holder in self.holders})
+        if full:
+            return {option.device for option in menu}
+        # Others come to those who will hold it.
+        awaited = self._beside(self.view.allocated) if self.view.allocated else set()
+        return {option.device for option in whole_only(menu)} | awaited
 
-    def _held_options(self) -> list[Option]:
-        devices = sorted({holder.device for holder in self.holders})
-        return [of_device(self.view.gpu, device) for device in devices]
+    def _beside(self, devices: Collection[str]) -> set[str]:
+        """What can be had of the menu with these."""
+        held = [of_device(self.view.gpu, device) for device in sorted(devices)]
+        return {option.device for option in self.view.menu if self._fits_beside(held, option)}
 
     def _fits_beside(self, held: Sequence[Option], option: Option) -> bool:
         others = [other for other in held if other.device != option.device]

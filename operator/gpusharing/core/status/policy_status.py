@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from gpusharing.api import names
 from gpusharing.api.meta import Condition, ConditionStatus
+from gpusharing.api.reasons import ConditionReason
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.policy_status import (
     ClientCount,
@@ -39,9 +40,12 @@ _COUNTED_NODES: Final = 20
 class Finding(NamedTuple):
     """A condition without its formalities."""
 
-    status: ConditionStatus
-    reason: str
+    reason: ConditionReason
     message: str = ""
+
+    @property
+    def status(self) -> ConditionStatus:
+        return ConditionStatus.TRUE if self.reason.is_true else ConditionStatus.FALSE
 
 
 def policy_status(
@@ -97,41 +101,38 @@ def _last_ready(examined: ExaminedPolicy) -> LastReady | None:
 
 def _accepted(objection: Objection | None) -> Finding:
     if objection:
-        return Finding(ConditionStatus.FALSE, *objection)
-    return Finding(ConditionStatus.TRUE, AcceptedReason.ACCEPTED)
+        return Finding(*objection)
+    return Finding(AcceptedReason.ACCEPTED)
 
 
 def _ready(examined: ExaminedPolicy, totals: Totals, *, guards_pending: bool) -> Finding:
-    def not_ready(reason: ReadyReason, message: str) -> Finding:
-        return Finding(ConditionStatus.FALSE, reason, message)
-
     nodes = counted(totals.selected, "node")
     if examined.objection:
-        return not_ready(ReadyReason.NOT_ACCEPTED, "see condition Accepted")
+        return Finding(ReadyReason.NOT_ACCEPTED, "see condition Accepted")
     if not totals.selected:
-        return not_ready(
+        return Finding(
             ReadyReason.NO_MATCHING_NODES,
             "no node with GPUs matches spec.nodes: label a node, or wait for its agent to report",
         )
     if totals.planned:
         is_paused = examined.policy.spec.rollout.paused
-        return not_ready(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _while_suspended(examined, totals))
+        return Finding(ReadyReason.PAUSED if is_paused else ReadyReason.PLAN, _while_suspended(examined, totals))
     if without := _without_gpus(totals, nodes):
-        return not_ready(*without)
+        return Finding(*without)
     if guards_pending:
-        return not_ready(
+        return Finding(
             ReadyReason.WAITING_FOR_GUARDS,
             "the admission policies do not hold for this policy's tenants on all API servers yet",
         )
     if totals.lagging:
-        return not_ready(
+        return Finding(
             ReadyReason.WAITING_FOR_NODES,
             f"not in force on {len(totals.lagging)} of {nodes} yet: {_lagging(totals)}",
         )
     message = f"in force on {counted(totals.won, 'GPU')} of {counted(totals.winning, 'node')}"
     if totals.without_offers:
         message += f", but no offer fits {totals.without_offers} of them: see condition Degraded"
-    return Finding(ConditionStatus.TRUE, ReadyReason.READY, message)
+    return Finding(ReadyReason.READY, message)
 
 
 def _without_gpus(totals: Totals, nodes: str) -> tuple[ReadyReason, str] | None:
@@ -163,18 +164,15 @@ def _why_nothing_matches(totals: Totals) -> str:
 
 
 def _progressing(examined: ExaminedPolicy, totals: Totals) -> Finding:
-    def not_progressing(reason: ProgressingReason, message: str = "") -> Finding:
-        return Finding(ConditionStatus.FALSE, reason, message)
-
     rollout = examined.policy.spec.rollout
     if examined.objection:
-        return not_progressing(ProgressingReason.STOPPED, "see condition Accepted")
+        return Finding(ProgressingReason.STOPPED, "see condition Accepted")
     if rollout.paused:
-        return not_progressing(ProgressingReason.PAUSED, _while_suspended(examined, totals))
+        return Finding(ProgressingReason.PAUSED, _while_suspended(examined, totals))
     if rollout.mode is RolloutMode.PLAN:
-        return not_progressing(ProgressingReason.PLAN, _while_suspended(examined, totals))
+        return Finding(ProgressingReason.PLAN, _while_suspended(examined, totals))
     if totals.held_back and not totals.moving:
-        return not_progressing(
+        return Finding(
             ProgressingReason.STOPPED,
             f"rollout stopped: failing nodes use up rollout.maxUnavailable, {counted(totals.held_back, 'node')} held "
             "back. Repair the failing nodes, remove them from spec.nodes, correct the policy, or raise maxUnavailable. "
@@ -183,13 +181,12 @@ def _progressing(examined: ExaminedPolicy, totals: Totals) -> Finding:
     if totals.moving or totals.held_back:
         then = f", {totals.held_back} more to follow" if totals.held_back else ""
         return Finding(
-            ConditionStatus.TRUE,
             ProgressingReason.ROLLING_OUT,
             f"changing {counted(totals.changing, 'node')}{then}",
         )
     if totals.lagging:
-        return Finding(ConditionStatus.TRUE, ProgressingReason.WAITING, _lagging(totals))
-    return not_progressing(ProgressingReason.COMPLETE)
+        return Finding(ProgressingReason.WAITING, _lagging(totals))
+    return Finding(ProgressingReason.COMPLETE)
 
 
 def _while_suspended(examined: ExaminedPolicy, totals: Totals) -> str:
@@ -205,17 +202,17 @@ def _while_suspended(examined: ExaminedPolicy, totals: Totals) -> str:
 
 def _conflicted(totals: Totals) -> Finding:
     if not totals.lost:
-        return Finding(ConditionStatus.FALSE, ConflictedReason.NO_CONFLICT)
+        return Finding(ConflictedReason.NO_CONFLICT)
     message = f"lost {counted(len(totals.lost), 'GPU')}: {listed(totals.lost)}"
-    return Finding(ConditionStatus.TRUE, ConflictedReason.LOST_GPUS, message)
+    return Finding(ConflictedReason.LOST_GPUS, message)
 
 
 def _degraded(totals: Totals, complaints: Sequence[Complaint], minor: int) -> Finding:
     # The sort is stable: messages of one reason stay in their order.
     found = sorted([*complaints, *_degradations(totals, minor)], key=lambda one: _WEIGHT[one[0]])
     if not found:
-        return Finding(ConditionStatus.FALSE, DegradedReason.NOT_DEGRADED)
-    return Finding(ConditionStatus.TRUE, found[0][0], "; ".join(message for _, message in found))
+        return Finding(DegradedReason.NOT_DEGRADED)
+    return Finding(found[0][0], "; ".join(message for _, message in found))
 
 
 def _degradations(totals: Totals, minor: int) -> Iterator[tuple[DegradedReason, str]]:

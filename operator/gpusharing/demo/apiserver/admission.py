@@ -25,6 +25,10 @@ class User:
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] | None = None
 
+    def info(self) -> dict[str, Any]:
+        extra = {name: list(values) for name, values in (self.extra or {}).items()}
+        return {"username": self.name, "groups": list(self.groups), **({"extra": extra} if extra else {})}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
@@ -44,13 +48,11 @@ class Review:
     def request(self) -> dict[str, Any]:
         kind = {"group": self.kind.group, "version": self.kind.version, "kind": self.kind.kind}
         resource = {"group": self.kind.group, "version": self.kind.version, "resource": self.kind.plural}
-        user: dict[str, Any] = {"username": self.user.name, "groups": list(self.user.groups)}
-        if self.user.extra:
-            user["extra"] = {name: list(values) for name, values in self.user.extra.items()}
         return {
             "kind": kind, "resource": resource, "subResource": self.subresource, "requestKind": kind,
             "requestResource": resource, "requestSubResource": self.subresource, "name": self.name,
-            "namespace": self.namespace, "operation": self.operation, "userInfo": user, "dryRun": self.dry_run,
+            "namespace": self.namespace, "operation": self.operation, "userInfo": self.user.info(),
+            "dryRun": self.dry_run,
         }  # fmt: skip
 
 

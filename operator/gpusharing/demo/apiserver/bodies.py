@@ -1,12 +1,14 @@
 """From what a client sends to what is stored: compared with the path, cleaned, with defaults, and checked."""
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final
 
 from gpusharing.demo.apiserver import admission, builtin, definitions, metadata, schemas, validation
-from gpusharing.demo.apiserver.errors import StatusError, bad_request, invalid
-from gpusharing.demo.apiserver.kinds import Kind
+from gpusharing.demo.apiserver.errors import StatusError, as_go, bad_request, invalid, invalid_value
+from gpusharing.demo.apiserver.kinds import GROUP_VERSION_KIND, Kind
+from gpusharing.demo.apiserver.kinds import definitions as known
 
 Json = dict[str, Any]
 
@@ -21,8 +23,8 @@ def read(kind: Kind, namespace: str, name: str, body: Any) -> Json:
     said = value.setdefault("apiVersion", kind.group_version), value.setdefault("kind", kind.kind)
     if said != (kind.group_version, kind.kind):
         raise bad_request(
-            f'{said[1]} in version "{said[0].rpartition("/")[2]}" cannot be handled as a {kind.kind}: '
-            f"the path is for {kind.kind} of {kind.group_version}"
+            f'{said[1]} in version "{str(said[0]).rpartition("/")[2]}" cannot be handled as a {kind.kind}: '
+            f"{_why_not(kind, *map(str, said))}"
         )
     about = value["metadata"] = _metadata(value.get("metadata"))
     if name and about.setdefault("name", name) != name:
@@ -34,11 +36,42 @@ def read(kind: Kind, namespace: str, name: str, body: Any) -> Json:
     return value
 
 
+def _why_not(kind: Kind, api_version: str, name: str) -> str:
+    """In Go's own words."""
+    group, _, version = api_version.rpartition("/")
+    wanted = {"group": group, "version": version, "kind": name}
+    if any(wanted in schema.get(GROUP_VERSION_KIND, ()) for schema in known().schemas.values()):
+        internal = kind.group.partition(".")[0] or "core"
+        return f"converting ({version}.{name}) to ({internal}.{kind.kind}): unknown conversion"
+    return f'no kind "{name}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
 def _metadata(given: Any) -> Json:
     """Without what is empty: Go does not write that."""
     if given is not None and not isinstance(given, dict):
         raise bad_request("the object provided is unrecognized: its metadata is not an object")
     return {name: part for name, part in (given or {}).items() if part not in (None, "", [], {})}
+
+
+def check_applied(kind: Kind, value: Json) -> None:
+    """Whoever applies must name known fields, whatever they say of validation. Raises StatusError."""
+    _, unknown = schemas.pruned(kind.schema, value)
+    if unknown:
+        about = value["metadata"]
+        where = f"{about.get('namespace', '')}/{about.get('name', '')}; {kind.group}/{kind.version}, Kind={kind.kind}"
+        faults = [f".{path}: field not declared in schema" for path in unknown]
+        shown = faults[0] if len(faults) == 1 else "errors:" + "".join(f"\n  {one}" for one in faults)
+        raise StatusError(500, f"failed to create typed patch object ({where}): {shown}", reason="")
+
+
+def check_patched(kind: Kind, value: Any, field_validation: str) -> None:
+    """Raises StatusError for unknown fields in what a patch makes, for those who are strict."""
+    if field_validation == "Strict" and isinstance(value, dict):
+        _, unknown = schemas.pruned(kind.schema, value)
+        if unknown:
+            faults = ", ".join(f'unknown field "{path}"' for path in sorted(unknown))
+            shown = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+            raise invalid("", "", "", [invalid_value("patch", as_go(shown), f"strict decoding error: {faults}")])
 
 
 def cleaned(kind: Kind, value: Json, field_validation: str) -> tuple[Json, list[str]]:
@@ -53,6 +86,8 @@ def cleaned(kind: Kind, value: Json, field_validation: str) -> tuple[Json, list[
     else:
         for wrong in validation.wrong_types(definitions.METADATA, value["metadata"]):
             raise _unreadable(kind, f"metadata.{wrong.field}: {wrong.message}")
+    if not kind.is_custom:
+        value = schemas.without_empty(kind.schema, value)
     return builtin.stored(kind, value), complaints if field_validation == "Warn" else []
 
 
@@ -74,17 +109,28 @@ def of_new(kind: Kind, value: Json, uid: str, now: str) -> Json:
 
 
 def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
+    """Raises StatusError for an object of Kubernetes' own kinds that lacks what it cannot be without."""
     if kind.is_custom:
         filled: Json = schemas.with_defaults(kind.schema, value)
         return filled
+    if causes := list(builtin.missing(kind, builtin.served(kind, value))):
+        raise invalid(kind.group, kind.kind, value["metadata"].get("name", ""), causes)
     if kind.stored_as == definitions.CRDS:
         return definitions.established(definitions.with_defaults(value), value["metadata"]["creationTimestamp"])
     return builtin.with_defaults(kind, value, is_new=is_new)
 
 
+def as_served_now(kind: Kind, value: Json) -> Json:
+    """An object that was stored before its definition changed."""
+    kept, _ = schemas.pruned(kind.schema, value)
+    return with_defaults(kind, kept, is_new=False)
+
+
 def check(kind: Kind, value: Json, before: Mapping[str, Any] | None) -> None:
     """Raises StatusError for all that is wrong with it."""
     causes = list(metadata.problems(kind, value["metadata"], before and before["metadata"]))
+    if "name" not in value["metadata"]:
+        raise invalid(kind.group, kind.kind, "", causes)
     if kind.is_custom:
         causes += validation.causes(kind.schema, value, before)
     else:

@@ -1,12 +1,11 @@
 """What Kubernetes itself adds to objects of its own kinds, as far as people and programs of the demo look at it."""
 
 import base64
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
-from gpusharing.demo.apiserver.kinds import EVENTS, Kind, followed, items_of, part_of
+from gpusharing.demo.apiserver.errors import Cause, as_go, invalid_value, required
+from gpusharing.demo.apiserver.kinds import EVENTS, Kind, Schema, below_path, followed, items_of, part_of
 
 Json = dict[str, Any]
 
@@ -30,7 +29,7 @@ _ROLLING: Final[Json] = {"rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 
 def with_defaults(kind: Kind, value: Json, *, is_new: bool) -> Json:
     if kind.resource == "secrets":
         return _secret(value)
-    if kind.resource == "namespaces":
+    if kind.resource == "namespaces" and "name" in value["metadata"]:
         about = value["metadata"]
         labels = {**(about.get("labels") or {}), "kubernetes.io/metadata.name": about["name"]}
         value = {**value, "metadata": {**about, "labels": labels}}
@@ -186,14 +185,23 @@ def stored(kind: Kind, value: Json) -> Json:
 
 def served(kind: Kind, value: Mapping[str, Any]) -> Json:
     """As a client of this version sees it."""
+    if kind.kind == "Event":
+        value = {**_EMPTY_EVENT, **value}
     if kind.group == EVENTS:
-        value = {_BACK.get(name, name): part for name, part in value.items()}
+        value = {_BACK.get(name, name): part for name, part in value.items() if name not in _LEFT_OUT or part}
     return {**value, "apiVersion": kind.group_version, "kind": kind.kind}
 
 
+# Go writes them always.
+_EMPTY_EVENT: Final[Json] = {
+    "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None, "reportingComponent": "",
+    "reportingInstance": "",
+}  # fmt: skip
+_LEFT_OUT: Final = frozenset({"reportingComponent", "reportingInstance"})
+
+
 def problems(kind: Kind, value: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[Cause]:
-    """Fields that are missing, or may not change; not all that kube-apiserver checks."""
-    yield from _missing(kind.schema, value, "")
+    """What may not change, or does not fit together; not all that kube-apiserver checks."""
     if kind.plural in {"resourceclaims", "resourceclaimtemplates"}:
         yield from _claim_problems(
             value["spec"], before["spec"] if before else None, is_template=kind.plural != "resourceclaims"
@@ -204,28 +212,34 @@ def problems(kind: Kind, value: Mapping[str, Any], before: Mapping[str, Any] | N
         if namespace != value["metadata"]["namespace"] and before is None:
             field = "regarding" if kind.group == EVENTS else "involvedObject"
             yield invalid_value(
-                f"{field}.namespace", json.dumps(about.get("namespace", "")), "does not match event.namespace"
+                f"{field}.namespace", as_go(about.get("namespace", "")), "does not match event.namespace"
             )
 
 
-def _missing(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
-    """Required fields. A number or a truth that is missing is zero to Go."""
+def missing(kind: Kind, value: Mapping[str, Any]) -> Iterator[Cause]:
+    return _missing(kind.schema, value, "")
+
+
+def _missing(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    """Required fields. A number or a truth that is missing is zero to Go, and a struct is there, but empty."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _missing(items_of(schema), item, f"{path}[{number}]")
     elif isinstance(value, dict):
+        known = schema.get("properties", {})
         for name in schema.get("required") or ():
-            if name not in value and schema["properties"][name].get("type") not in {"boolean", "integer"}:
-                yield required(f"{path}.{name}" if path else name)
-        for name, part in value.items():
+            if name not in value and known[name].get("type") not in {"boolean", "integer"}:
+                yield required(below_path(path, name))
+        structs: Json = {name: {} for name, part in known.items() if part.get("default") == {} and name not in value}
+        for name, item in {**structs, **value}.items():
             below = part_of(schema, name)
             if below is not None and name not in {"metadata", "status"}:
-                yield from _missing(followed(below), part, f"{path}.{name}" if path else name)
+                yield from _missing(followed(below), item, below_path(path, name))
 
 
 def _claim_problems(spec: Json, before: Mapping[str, Any] | None, *, is_template: bool) -> Iterator[Cause]:
     if before is not None and spec != before:
-        yield invalid_value("spec", json.dumps(spec, separators=(",", ":")), "field is immutable")
+        yield invalid_value("spec", as_go(spec), "field is immutable")
     path = "spec.spec" if is_template else "spec"
     devices = (spec.get("spec") or {} if is_template else spec).get("devices") or {}
     for number, request in enumerate(devices.get("requests") or ()):

@@ -77,14 +77,17 @@ def aggregated(kinds: Kinds, *, core: bool) -> Json:
             }
             for one in served
         ]  # fmt: skip
-        metadata = {"creationTimestamp": None, **({"name": name} if name else {})}
+        metadata = {"name": name} if name else {}
         items.append({"metadata": metadata, "versions": of_versions})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
 def _aggregated(kind: Kind) -> Json:
     def about(name: str) -> Json:
-        return {"group": "" if name != kind.kind else kind.group, "version": kind.version, "kind": name}
+        # Of Kubernetes' own kinds, group and version are those around it.
+        return {"group": kind.group, "version": kind.version, "kind": name} if kind.is_custom else {
+            "group": "", "version": "", "kind": name,
+        }  # fmt: skip
 
     below = [
         {"subresource": one, "responseKind": about(_kind_below(kind, one)), "verbs": list(_verbs_below(one))}

@@ -1,5 +1,6 @@
 """Refusals in the words of kube-apiserver: Status objects, which clients read."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,17 +13,20 @@ _REASONS: Final = {
 
 
 class StatusError(Exception):
-    def __init__(self, code: int, message: str, *, reason: str = "", details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, code: int, message: str, *, reason: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
-        self.reason = reason or _REASONS[code]
+        self.reason = _REASONS[code] if reason is None else reason
         self.message = message
         self.details = details
 
     def body(self) -> dict[str, Any]:
         return {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
-            "reason": self.reason, **({"details": self.details} if self.details else {}), "code": self.code,
+            **({"reason": self.reason} if self.reason else {}),
+            **({"details": self.details} if self.details is not None else {}), "code": self.code,
         }  # fmt: skip
 
 
@@ -36,6 +40,11 @@ class Cause:
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
+
+
+def as_go(value: Any) -> str:
+    """A value as messages show it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def required(field: str, detail: str = "") -> Cause:
@@ -55,8 +64,12 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, message)
 
 
-def no_such_path() -> StatusError:
+def no_such_resource() -> StatusError:
     return StatusError(404, "the server could not find the requested resource", details={})
+
+
+class NoSuchPathError(Exception):
+    """Nothing is served there."""
 
 
 def not_found(resource: str, name: str) -> StatusError:
@@ -79,8 +92,10 @@ def modified(resource: str, name: str) -> StatusError:
     return conflict(resource, name, why)
 
 
-def forbidden(resource: str, name: str, why: str) -> StatusError:
+def forbidden(resource: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
     details = _details(resource, name)
+    if causes:
+        details["causes"] = _shown(causes)
     return StatusError(403, f'{resource} "{name}" is forbidden: {why}', details=details)
 
 
@@ -89,13 +104,17 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
     texts = [str(cause) for cause in known]
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     named = f"{kind}.{group}" if group else kind
-    details = {"name": name, **({"group": group} if group else {}), "kind": kind}
-    details["causes"] = [{"reason": one.reason, "message": one.message, "field": one.field} for one in known]  # type: ignore[assignment]
+    details: dict[str, Any] = {**({"name": name} if name else {}), **({"group": group} if group else {}), "kind": kind}
+    details["causes"] = _shown(known)
     return StatusError(422, f'{named} "{name}" is invalid: {shown}', details=details)
 
 
 def too_old(version: int, oldest: int) -> StatusError:
     return StatusError(410, f"too old resource version: {version} ({oldest})")
+
+
+def _shown(causes: Sequence[Cause]) -> list[dict[str, str]]:
+    return [{"reason": one.reason, "message": one.message, "field": one.field} for one in causes]
 
 
 def _details(resource: str, name: str) -> dict[str, Any]:

@@ -1,27 +1,43 @@
 """Requests and answers: paths, media types, who asks, and what is refused."""
 
 import asyncio
-import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
-import yaml
 from aiohttp import web
 
-from gpusharing.demo.apiserver import builtin, discovery, protobuf, reading, tables
+from gpusharing.demo.apiserver import builtin, discovery, reading, reviews, tables
 from gpusharing.demo.apiserver.admission import User
-from gpusharing.demo.apiserver.errors import StatusError, bad_request, no_such_path, not_implemented
+from gpusharing.demo.apiserver.errors import (
+    NoSuchPathError,
+    StatusError,
+    bad_request,
+    no_such_resource,
+    not_implemented,
+)
+from gpusharing.demo.apiserver.exchange import (
+    JSON,
+    as_json,
+    body_of,
+    decoded,
+    delete_options,
+    deleted,
+    no_manager,
+    no_such_method,
+    object_of,
+    respond,
+    wanted_form,
+    write_of,
+)
 from gpusharing.demo.apiserver.kinds import Kind
-from gpusharing.demo.apiserver.objects import APPLY_PATCH, Objects, Place, Request, Written
+from gpusharing.demo.apiserver.objects import APPLY_PATCH, Objects, Place, Written
 from gpusharing.demo.apiserver.users import Users
 
 Json = dict[str, Any]
 
 log = structlog.get_logger(__name__)
 
-_JSON: Final = "application/json"
-_AGGREGATED: Final = f"{_JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_AGGREGATED: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _OPENAPI_V2: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # Of Kubernetes, and not served here. Any other is not served anywhere.
 _SUBRESOURCES: Final = frozenset(
@@ -31,9 +47,6 @@ _SUBRESOURCES: Final = frozenset(
     }
 )  # fmt: skip
 _LARGEST_BODY: Final = 3 * 2**20
-_SUPPORTED: Final = "application/json, application/yaml"
-_REVIEWS: Final = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
-_BODIES: Final = frozenset({"", _JSON, "application/yaml", "application/octet-stream", "text/plain"})
 
 
 class Server:
@@ -62,13 +75,15 @@ class Server:
             user = self._users.of(request.headers.get("Authorization", ""))
             return await self._answer(request, user)
         except StatusError as error:
-            return _response(error.body(), error.code)
+            return respond(error.body(), error.code)
+        except NoSuchPathError:
+            return web.Response(text="404 page not found\n", status=404)
         except web.HTTPRequestEntityTooLarge:
-            return _response(StatusError(413, "the request is larger than 3 MiB").body(), 413)
+            return respond(StatusError(413, "the request is larger than 3 MiB").body(), 413)
         except Exception:
             log.exception("request failed", method=request.method, path=request.path)
             body = StatusError(500, "the embedded API server has a defect: see its log", reason="InternalError").body()
-            return _response(body, 500)
+            return respond(body, 500)
 
     def _check_host(self, host: str) -> None:
         if host not in self.hosts:
@@ -78,11 +93,11 @@ class Server:
         parts = [part for part in request.path.split("/") if part]
         match parts:
             case ["version"]:
-                return _response(discovery.version())
+                return respond(discovery.version())
             case ["healthz" | "livez" | "readyz", *_]:
                 return web.Response(text="ok")
             case []:
-                return _response({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
+                return respond({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
             case ["openapi", "v3", *rest]:
                 return self._openapi(rest)
             case ["openapi", "v2"]:
@@ -91,46 +106,50 @@ class Server:
             case ["api"] | ["apis"]:
                 return self._groups(request, is_core=parts == ["api"])
             case ["apis", group] if group in self._kinds.groups():
-                return _response(discovery.group(self._kinds, group))
+                return respond(discovery.group(self._kinds, group))
             case ["api", version, *rest]:
                 return await self._of_version(request, "", version, rest, user)
             case ["apis", group, version, *rest]:
                 return await self._of_version(request, group, version, rest, user)
-        raise no_such_path()
+        raise NoSuchPathError
 
     def _openapi(self, path: list[str]) -> web.Response:
         if not path:
-            return _response(discovery.openapi_paths(self._kinds))
+            return respond(discovery.openapi_paths(self._kinds))
         group, version = ("", path[-1]) if path[0] == "api" else (path[1], path[-1])
         kinds = self._of_group_version(group, version)
         if not kinds:
-            raise no_such_path()
-        return _response(discovery.openapi(kinds))
+            raise NoSuchPathError
+        return respond(discovery.openapi(kinds))
 
     def _of_group_version(self, group: str, version: str) -> list[Kind]:
         return [kind for kind in self._kinds if (kind.group, kind.version) == (group, version)]
 
     def _groups(self, request: web.Request, *, is_core: bool) -> web.Response:
         if "as=APIGroupDiscoveryList" in request.headers.get("Accept", "") and "v=v2" in request.headers["Accept"]:
-            return _response(discovery.aggregated(self._kinds, core=is_core), content_type=_AGGREGATED)
-        return _response(discovery.versions(request.host) if is_core else discovery.groups(self._kinds))
+            return respond(discovery.aggregated(self._kinds, core=is_core), content_type=_AGGREGATED)
+        return respond(discovery.versions(request.host) if is_core else discovery.groups(self._kinds))
 
     async def _of_version(
         self, request: web.Request, group: str, version: str, path: list[str], user: User
     ) -> web.StreamResponse:
         kinds = self._of_group_version(group, version)
         if not kinds:
-            raise no_such_path()
+            raise NoSuchPathError
         if not path:
-            return _response(discovery.resources(kinds))
+            return respond(discovery.resources(kinds))
         namespace = ""
         if path[0] == "namespaces" and len(path) > 2 and path[2] not in {"status", "finalize"}:
             namespace, path = path[1], path[2:]
         kind = self._kinds.find(group, version, path[0])
+        if kind is None and kinds[0].is_custom:
+            raise NoSuchPathError
         if kind is None:
-            raise no_such_path()
-        if kind.plural in _REVIEWS:
-            return _response(await self._review(request, kind, user), 201)
+            raise no_such_resource()
+        if kind.plural in reviews.PLURALS:
+            if request.method != "POST":
+                raise no_such_method()
+            return respond(reviews.answered(kind, await body_of(request), user), 201)
         if len(path) == 1:
             return await self._collection(request, kind, namespace, user)
         return await self._named(request, Place(kind, namespace, path[1], "/".join(path[2:])), user)
@@ -141,14 +160,14 @@ class Server:
             return await answers(request, place, user)
         if place.subresource.partition("/")[0] in _SUBRESOURCES and not place.kind.is_custom:
             raise not_implemented(f"{place.kind.plural}/{place.subresource}")
-        raise no_such_path()
+        raise no_such_resource()
 
     async def _collection(self, request: web.Request, kind: Kind, namespace: str, user: User) -> web.StreamResponse:
         query = request.query
         match request.method:
             case "GET":
                 if kind.namespaced is False and namespace:
-                    raise no_such_path()
+                    raise NoSuchPathError
                 selection = reading.Selection.of(kind, namespace, query)
                 if query.get("watch") in {"1", "true"}:
                     return await self._watch(request, selection)
@@ -156,31 +175,31 @@ class Server:
             case "POST":
                 if kind.namespaced and not namespace:
                     raise bad_request("an empty namespace may not be set during creation")
-                written = self._objects.create(kind, namespace, await _body(request), _write(request, user))
+                written = self._objects.create(kind, namespace, await object_of(request, kind), write_of(request, user))
                 return self._written(request, kind, written)
             case "DELETE":
                 return await self._delete_collection(request, reading.Selection.of(kind, namespace, query), user)
-        raise _no_such_method()
+        raise no_such_method()
 
     def _list(self, request: web.Request, selection: reading.Selection) -> web.Response:
         kind = selection.kind
         page = reading.listed(self._store, selection, request.query)
-        match _form(request):
+        match wanted_form(request):
             case "Table":
                 include = request.query.get("includeObject", "Metadata")
-                return _response(tables.table(kind, page.items, page.metadata, include))
+                return respond(tables.table(kind, page.items, page.metadata, include))
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 items = [tables.partial(value) for value in page.items]
                 about = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
-                return _response({**about, "metadata": page.metadata, "items": items})
+                return respond({**about, "metadata": page.metadata, "items": items})
         about = {"kind": kind.list_kind, "apiVersion": kind.group_version}
-        return _response({**about, "metadata": page.metadata, "items": page.items})
+        return respond({**about, "metadata": page.metadata, "items": page.items})
 
     async def _watch(self, request: web.Request, selection: reading.Selection) -> web.StreamResponse:
-        form = _form(request)
+        form = wanted_form(request)
         if (error := reading.check_watch(self._store, selection.kind, request.query)) is not None:
-            return _response({"type": "ERROR", "object": error.body()})
-        response = web.StreamResponse(headers={"Content-Type": _JSON})
+            return respond({"type": "ERROR", "object": error.body()})
+        response = web.StreamResponse(headers={"Content-Type": JSON})
         await response.prepare(request)
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a handler runs in one
@@ -196,7 +215,7 @@ class Server:
                     is_first = False
                 elif event.type == "BOOKMARK" and form == "Table":
                     value = tables.table(selection.kind, [], value["metadata"], "None")
-                await response.write(_json({"type": event.type, "object": value}))
+                await response.write(as_json({"type": event.type, "object": value}))
         except ConnectionError:
             # The client has gone.
             pass
@@ -207,81 +226,58 @@ class Server:
     async def _delete_collection(
         self, request: web.Request, selection: reading.Selection, user: User
     ) -> web.StreamResponse:
-        options = await _body(request) or {}
+        options = await body_of(request) or {}
         page = reading.listed(self._store, selection, request.query)
         for value in page.items:
             self._objects.delete(
-                Place.of(selection.kind, value), {**options, **_delete_options(request)}, _write(request, user)
+                Place.of(selection.kind, value), {**options, **delete_options(request)}, write_of(request, user)
             )
         about = {"kind": selection.kind.list_kind, "apiVersion": selection.kind.group_version}
-        return _response({**about, "metadata": page.metadata, "items": page.items})
+        return respond({**about, "metadata": page.metadata, "items": page.items})
 
     async def _object(self, request: web.Request, place: Place, user: User) -> web.StreamResponse:
         match request.method:
             case "GET":
                 if request.query.get("watch") in {"1", "true"}:
                     raise not_implemented("a watch of one object by its path")
-                return _response(self._shown(request, place.kind, builtin.served(place.kind, self._objects.get(place))))
+                return respond(self._shown(request, place.kind, builtin.served(place.kind, self._objects.get(place))))
             case "PUT":
-                written = self._objects.replace(place, await _body(request), _write(request, user))
+                written = self._objects.replace(place, await object_of(request, place.kind), write_of(request, user))
                 return self._written(request, place.kind, written)
             case "PATCH":
                 content_type = request.content_type
                 if content_type == APPLY_PATCH and "fieldManager" not in request.query:
-                    raise _no_manager()
-                patch = _decoded(await request.read())
-                written = self._objects.patch(place, content_type, patch, _write(request, user))
+                    raise no_manager()
+                patch = decoded(await request.read())
+                written = self._objects.patch(place, content_type, patch, write_of(request, user))
                 return self._written(request, place.kind, written)
             case "DELETE" if not place.subresource:
-                options = {**(await _body(request) or {}), **_delete_options(request)}
-                value, has_gone = self._objects.delete(place, options, _write(request, user))
+                options = {**(await body_of(request) or {}), **delete_options(request)}
+                value, has_gone = self._objects.delete(place, options, write_of(request, user))
                 if has_gone and not place.kind.is_shown_when_deleted:
-                    return _response(_deleted(place, value))
-                return _response(self._shown(request, place.kind, builtin.served(place.kind, value)))
-        raise _no_such_method()
+                    return respond(deleted(place, value))
+                return respond(self._shown(request, place.kind, builtin.served(place.kind, value)))
+        raise no_such_method()
 
     async def _bind(self, request: web.Request, place: Place, user: User) -> web.StreamResponse:
         if request.method != "POST":
-            raise _no_such_method()
-        node = ((await _body(request)).get("target") or {}).get("name")
+            raise no_such_method()
+        node = ((await body_of(request)).get("target") or {}).get("name")
         if not node:
             raise bad_request("a Binding needs target.name")
-        self._objects.bind(place, node, _write(request, user))
-        return _response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
-
-    async def _review(self, request: web.Request, kind: Kind, user: User) -> Json:
-        """There is no RBAC: everybody may do everything."""
-        if request.method != "POST":
-            raise _no_such_method()
-        body = await _body(request)
-        about = {"kind": kind.kind, "apiVersion": kind.group_version, "metadata": {"creationTimestamp": None}}
-        spec = {"spec": body.get("spec") or {}}
-        match kind.kind:
-            case "SelfSubjectAccessReview":
-                why = "this embedded API server has no RBAC: everything is allowed"
-                return {**about, **spec, "status": {"allowed": True, "reason": why}}
-            case "SelfSubjectRulesReview":
-                rules = {
-                    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-                    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-                    "incomplete": False,
-                }
-                return {**about, **spec, "status": rules}
-            case _:
-                extra = {name: list(values) for name, values in (user.extra or {}).items()}
-                info = {"username": user.name, "groups": list(user.groups), **({"extra": extra} if extra else {})}
-                return {**about, "status": {"userInfo": info}}
+        self._objects.bind(place, node, write_of(request, user))
+        return respond({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
     def _written(self, request: web.Request, kind: Kind, written: Written) -> web.Response:
         value = self._shown(request, kind, builtin.served(kind, written.value))
-        response = _response(value, 201 if written.is_new else 200)
+        response = respond(value, 201 if written.is_new else 200)
         for warning in written.warnings:
             quoted = warning.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
             response.headers.add("Warning", f'299 - "{quoted}"')
         return response
 
     def _shown(self, request: web.Request, kind: Kind, value: Json) -> Json:
-        match _form(request):
+        match wanted_form(request):
             case "Table":
                 include = request.query.get("includeObject", "Metadata")
                 metadata = {"resourceVersion": value["metadata"]["resourceVersion"]}
@@ -289,92 +285,3 @@ class Server:
             case "PartialObjectMetadata":
                 return tables.partial(value)
         return value
-
-
-def _response(value: Any, status: int = 200, content_type: str = _JSON) -> web.Response:
-    return web.Response(body=_json(value), status=status, headers={"Content-Type": content_type})
-
-
-def _json(value: Any) -> bytes:
-    """As Go writes it: in one line, with an end."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-
-
-def _form(request: web.Request) -> str:
-    """What the client takes objects as, the first that is known: Table, PartialObjectMetadata(List), or as they are."""
-    accept = request.headers.get("Accept") or _JSON
-    for one in accept.split(","):
-        media, *parameters = [part.strip() for part in one.split(";")]
-        if media not in {_JSON, "application/*", "*/*"}:
-            continue
-        given = dict(part.split("=", 1) for part in parameters if "=" in part)
-        form = given.get("as", "")
-        if not form or (
-            form in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"} and given.get("v") == "v1"
-        ):
-            return form
-    message = f"only the following media types are accepted: {_SUPPORTED}"
-    raise StatusError(406, message)
-
-
-async def _body(request: web.Request) -> Any:
-    if request.content_type == protobuf.MEDIA_TYPE:
-        return protobuf.decoded(await request.read())
-    if request.content_type not in _BODIES and request.body_exists:
-        raise StatusError(
-            415, f"the body of the request was in an unknown format - accepted media types include: {_SUPPORTED}"
-        )
-    data = await request.read()
-    return _decoded(data) if data else {}
-
-
-def _decoded(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        pass
-    try:
-        return yaml.safe_load(data)
-    except (ValueError, yaml.YAMLError) as error:
-        raise bad_request(f"the object provided is unrecognized: {error}") from None
-
-
-def _write(request: web.Request, user: User) -> Request:
-    query = request.query
-    if (dry_run := query.get("dryRun")) not in {None, "", "All"}:
-        why = f'Unsupported value: "{dry_run}": supported values: "All"'
-        raise StatusError(422, f"CreateOptions.meta.k8s.io is invalid: dryRun: {why}")
-    agent = request.headers.get("User-Agent", "").partition("/")[0][:128]
-    return Request(
-        user=user,
-        manager=query.get("fieldManager") or agent or "unknown",
-        dry_run=bool(dry_run),
-        field_validation=query.get("fieldValidation") or "Warn",
-        force=query.get("force") in {"1", "true"},
-    )
-
-
-def _delete_options(request: web.Request) -> Json:
-    query: Mapping[str, str] = request.query
-    options: Json = {}
-    if "propagationPolicy" in query:
-        options["propagationPolicy"] = query["propagationPolicy"]
-    if "gracePeriodSeconds" in query:
-        options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
-    return options
-
-
-def _deleted(place: Place, value: Json) -> Json:
-    details = {"name": place.name, "kind": place.kind.plural, "uid": value["metadata"]["uid"]}
-    if place.kind.group:
-        details["group"] = place.kind.group
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-
-
-def _no_such_method() -> StatusError:
-    return StatusError(405, "the server does not allow this method on the requested resource", details={})
-
-
-def _no_manager() -> StatusError:
-    what = "PatchOptions.meta.k8s.io"
-    return StatusError(422, f'{what} "" is invalid: fieldManager: Required value: is required for apply patch')

@@ -12,6 +12,7 @@ Schema = Mapping[str, Any]
 
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 PREFIX: Final = "#/components/schemas/"
+GROUP_VERSION_KIND: Final = "x-kubernetes-group-version-kind"
 
 _STORED_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 EVENTS: Final = "events.k8s.io"
@@ -192,3 +193,8 @@ def part_of(schema: Schema, name: str) -> Schema | None:
 
 def items_of(schema: Schema) -> Schema:
     return followed(schema.get("items") or {})
+
+
+def below_path(path: str, name: str) -> str:
+    """Of a field, as messages name it."""
+    return f"{path}.{name}" if path else name

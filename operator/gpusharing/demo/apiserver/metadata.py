@@ -1,11 +1,10 @@
 """Names, labels and what else metadata may say, in the words of kube-apiserver."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
+from gpusharing.demo.apiserver.errors import Cause, as_go, invalid_value, required
 from gpusharing.demo.apiserver.kinds import Kind
 
 _LABEL: Final = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -39,7 +38,7 @@ def problems(kind: Kind, metadata: Mapping[str, Any], before: Mapping[str, Any] 
     if not name:
         yield required("metadata.name", "name or generateName is required")
     elif before is None and (wrong := _name_problem(kind, name)):
-        yield invalid_value("metadata.name", _quoted(name), wrong)
+        yield invalid_value("metadata.name", as_go(name), wrong)
     yield from _wrong("metadata.labels", metadata.get("labels") or (), _key_problem)
     yield from _wrong("metadata.labels", (metadata.get("labels") or {}).values(), _value_problem)
     yield from _wrong("metadata.annotations", metadata.get("annotations") or (), lambda key: _key_problem(key.lower()))
@@ -51,7 +50,7 @@ def problems(kind: Kind, metadata: Mapping[str, Any], before: Mapping[str, Any] 
     if before is not None and "deletionTimestamp" in before:
         known = before.get("finalizers") or ()
         if added := sorted(set(metadata.get("finalizers") or ()) - set(known)):
-            shown = ", ".join(_quoted(one) for one in added)
+            shown = ", ".join(as_go(one) for one in added)
             why = "no new finalizers can be added if the object is being deleted, found new finalizers"
             yield Cause("metadata.finalizers", "FieldValueForbidden", f"Forbidden: {why} []string{{{shown}}}")
 
@@ -59,7 +58,7 @@ def problems(kind: Kind, metadata: Mapping[str, Any], before: Mapping[str, Any] 
 def _wrong(field: str, texts: Iterable[str], problem: Callable[[str], str | None]) -> Iterator[Cause]:
     for text in texts:
         if why := problem(text):
-            yield invalid_value(field, _quoted(text), why)
+            yield invalid_value(field, as_go(text), why)
 
 
 def _name_problem(kind: Kind, name: str) -> str | None:
@@ -87,7 +86,3 @@ def _value_problem(value: str) -> str | None:
     if len(value) > 63:
         return _TOO_LONG.format(63)
     return None if not value or _NAME_PART.fullmatch(value) else _NOT_LABEL_VALUE
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from gpusharing.demo.apiserver import admission, bodies, builtin, definitions, ownership, patches
 from gpusharing.demo.apiserver.admission import Review, User
 from gpusharing.demo.apiserver.errors import (
+    Cause,
     StatusError,
     already_exists,
+    as_go,
     bad_request,
     conflict,
     forbidden,
@@ -34,6 +37,11 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_WHAT_IT_CERTIFIES: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
 _OF_THE_SYSTEM: Final = frozenset({"default", "kube-system", "kube-public"})
 # Only the API server writes these.
 _KEPT: Final = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -73,8 +81,11 @@ class Written:
 
 
 class Objects:
-    def __init__(self, store: Store, kinds: Kinds, *, later: Callable[[Callable[[], None]], object]) -> None:
-        """`later`: calls a function after the answer."""
+    def __init__(
+        self, store: Store, kinds: Kinds, *, later: Callable[[Callable[[], None]], object], authority: str = ""
+    ) -> None:
+        """`later`: calls a function after the answer. `authority`: whom clients have to trust."""
+        self._authority = authority
         self.store = store
         self.kinds = kinds
         self._garbage = Garbage(store, kinds, delete=self._delete_quietly, write=self._keep, later=later)
@@ -128,35 +139,45 @@ class Objects:
             raise not_found("namespaces", place.namespace)
         if "deletionTimestamp" in about["metadata"]:
             why = f"unable to create new content in namespace {place.namespace} because it is being terminated"
-            raise forbidden(place.kind.resource, place.name, why)
+            cause = Cause(
+                "metadata.namespace", "NamespaceTerminating", f"namespace {place.namespace} is being terminated"
+            )
+            raise forbidden(place.kind.resource, place.name, why, [cause])
 
     def _fill_namespace(self, name: str) -> None:
         """As the controllers of a cluster do."""
-        if account := self.kinds.stored_as("", "serviceaccounts"):
+        account, config_map = self.kinds.stored_as("", "serviceaccounts"), self.kinds.stored_as("", "configmaps")
+        if account and config_map:
             self.create(account, name, {"metadata": {"name": "default"}}, SYSTEM)
+            about = {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": _WHAT_IT_CERTIFIES}}
+            self.create(config_map, name, {"metadata": about, "data": {"ca.crt": self._authority}}, SYSTEM)
 
     def replace(self, place: Place, body: Json, request: Request) -> Written:
         value = bodies.read(place.kind, place.namespace, place.name, body)
         before = self.get(place)
         if "resourceVersion" not in value["metadata"] and not place.kind.is_replaced_blindly:
             wrong = invalid_value("metadata.resourceVersion", "0", "must be specified for an update")
-            raise invalid(place.kind.group, place.kind.kind, place.name, [wrong])
+            raise invalid(place.kind.group, place.kind.plural, place.name, [wrong])
+        if (uid := value["metadata"].get("uid")) and uid != before["metadata"]["uid"]:
+            raise conflict(place.kind.resource, place.name, _another(place, uid, before["metadata"]["uid"]))
         return self._changed(place, before, value, request)
 
     def patch(self, place: Place, content_type: str, patch: Any, request: Request) -> Written:
         kind = place.kind
         if content_type == APPLY_PATCH:
             return self._apply(place, patch, request)
+        types = [JSON_PATCH, MERGE_PATCH, *([] if kind.is_custom else [STRATEGIC_PATCH]), APPLY_PATCH]
+        if content_type not in types:
+            raise StatusError(415, f"{_PATCH_TYPES}{', '.join(types)}")
         before = self.get(place)
         shown = deepcopy(builtin.served(kind, before))
         if content_type == JSON_PATCH:
             value = patches.json_patch(shown, patch)
         elif content_type == MERGE_PATCH:
             value = patches.merge_patch(shown, patch)
-        elif content_type == STRATEGIC_PATCH and not kind.is_custom:
-            value = patches.strategic_merge_patch(kind.schema, shown, patch)
         else:
-            raise StatusError(415, _PATCH_TYPES)
+            value = patches.strategic_merge_patch(kind.schema, shown, patch)
+        bodies.check_patched(kind, value, request.field_validation)
         return self._changed(place, before, bodies.read(kind, place.namespace, place.name, value), request)
 
     def _changed(self, place: Place, before: Json, value: Json, request: Request) -> Written:
@@ -169,7 +190,8 @@ class Objects:
         config = bodies.read(kind, place.namespace, place.name, body)
         if config["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
-        config, warnings = bodies.cleaned(kind, config, request.field_validation)
+        bodies.check_applied(kind, config)
+        config, warnings = bodies.cleaned(kind, _at_door(place, config), request.field_validation)
         before = self._find(place)
         if before is None and place.subresource:
             raise not_found(kind.resource, place.name)
@@ -187,8 +209,8 @@ class Objects:
         if (version := said.get("resourceVersion")) and version != known["resourceVersion"]:
             raise modified(place.kind.resource, place.name)
         if (uid := said.get("uid")) and uid != known["uid"]:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {known['uid']}"
-            raise conflict(place.kind.resource, place.name, why)
+            wrong = invalid_value("metadata.uid", as_go(uid), "field is immutable")
+            raise invalid(place.kind.group, place.kind.kind, place.name, [wrong])
 
     def _update(
         self, place: Place, before: Json, value: Json, request: Request, *, warnings: list[str], manager: Manager | None
@@ -285,6 +307,27 @@ class Objects:
     def _serve(self, definition: Json, kinds: tuple[Kind, ...]) -> None:
         spec = definition["spec"]
         self.kinds.replace_custom(spec["group"], spec["names"]["plural"], kinds)
+        if kinds:
+            self.store.rewrite(kinds[0].stored_as, partial(bodies.as_served_now, kinds[0]))
+
+
+def _another(place: Place, uid: str, known: str) -> str:
+    key = "/".join(
+        part for part in ("registry", place.kind.group, place.kind.plural, place.namespace, place.name) if part
+    )
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /{key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {uid}, UID in object meta: {known}"
+    )
+
+
+def _at_door(place: Place, config: Json) -> Json:
+    """What of an applied object this door takes: the status has one of its own."""
+    if place.subresource == "status":
+        return {name: part for name, part in config.items() if name in {"apiVersion", "kind", "metadata", "status"}}
+    if "status" in place.kind.subresources:
+        return {name: part for name, part in config.items() if name != "status"}
+    return config
 
 
 def _with_what_stays(place: Place, before: Json, value: Json, *, keeps_managers: bool) -> Json:
@@ -299,7 +342,8 @@ def _with_what_stays(place: Place, before: Json, value: Json, *, keeps_managers:
         mine = {"managedFields"} if kind.is_custom else {"managedFields", "labels", "annotations"}
         kept = {name: part for name, part in old.items() if name not in mine}
         about = kept | {name: about[name] for name in mine if name in about}
-        return {**before, "status": value.get("status", {}), "metadata": about}
+        status = {"status": value["status"]} if "status" in value else {}
+        return {name: part for name, part in before.items() if name != "status"} | {"metadata": about} | status
     value = {**value, "metadata": about}
     if "status" in kind.subresources:
         value.pop("status", None)
@@ -344,10 +388,7 @@ def _is_held(kind: Kind, value: Json) -> bool:
     return bool(value["metadata"].get("finalizers") or by_spec)
 
 
-_PATCH_TYPES: Final = (
-    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
-    "application/merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor"
-)
+_PATCH_TYPES: Final = "the body of the request was in an unknown format - accepted media types include: "
 
 
 def _now() -> str:

@@ -14,6 +14,8 @@ Json = dict[str, Any]
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
+_KUBECTL: Final = "kubectl"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 # Nobody manages what the API server itself writes.
 _UNMANAGED: Final = frozenset(
     {"f:name", "f:namespace", "f:creationTimestamp", "f:selfLink", "f:uid", "f:generation", "f:managedFields",
@@ -94,8 +96,10 @@ def applied(schema: Schema, before: Json | None, config: Json, manager: Manager,
     others = {one: managed for one, managed in managers.items() if one != manager}
     changed = _without_unmanaged(fields.difference(schema, live, after)).changed
     conflicts = {one: found for one, managed in others.items() if (found := managed.paths & changed)}
-    if conflicts and not force:
-        raise _conflict(conflicts)
+    allowed = _applied_by_client(schema, live) if manager.name == _KUBECTL else frozenset()
+    refused = {one: left for one, found in conflicts.items() if (left := found - allowed)}
+    if refused and not force:
+        raise _conflict(refused)
     for one, found in conflicts.items():
         others[one] = replace(others[one], paths=others[one].paths - found)
     if last is not None:
@@ -104,6 +108,15 @@ def applied(schema: Schema, before: Json | None, config: Json, manager: Manager,
     is_same = last is not None and last.paths == wanted
     others[manager] = last if is_same and last else Managed(now, wanted)
     return written(after, others)
+
+
+def _applied_by_client(schema: Schema, live: Mapping[str, Any]) -> Paths:
+    """What `kubectl apply` has applied the other way before, as far as it is still so: it may be taken over."""
+    try:
+        last = json.loads((live["metadata"].get("annotations") or {}).get(_LAST_APPLIED, ""))
+    except ValueError:
+        return frozenset()
+    return fields.paths_of(schema, last) - fields.difference(schema, live, fields.merged(schema, live, last)).changed
 
 
 def _without_unmanaged(found: fields.Difference) -> fields.Difference:

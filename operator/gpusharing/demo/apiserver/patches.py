@@ -132,7 +132,7 @@ def _reordered(schema: Schema, merged: Mapping[str, Any], patch: Mapping[str, An
     """Lists of which the patch says the order, and no more."""
     orders = {name.removeprefix(_ORDER): order for name, order in patch.items() if name.startswith(_ORDER)}
     return {
-        field: _ordered(merged[field], order, (part_of(schema, field) or {}).get(_KEY))
+        field: _ordered(merged[field], order, merged[field], (part_of(schema, field) or {}).get(_KEY))
         for field, order in orders.items()
         if field not in patch and isinstance(merged.get(field), list)
     }
@@ -151,7 +151,7 @@ def _merged_field(schema: Schema, value: Any, patch: Any, order: Sequence[Any] |
     found = list(value or ())
     if key is None:
         found += [one for one in patch if one not in found]
-        return _ordered(found, order, None)
+        return _ordered(found, order or patch, value or (), None)
     if any(one.get(_DIRECTIVE) == "replace" and key not in one for one in patch):
         return [one for one in patch if _DIRECTIVE not in one]
     for one in patch:
@@ -165,12 +165,21 @@ def _merged_field(schema: Schema, value: Any, patch: Any, order: Sequence[Any] |
             found.append(strategic_merge_patch(items_of(schema), {}, one))
         else:
             found[place] = strategic_merge_patch(items_of(schema), found[place], one)
-    return _ordered(found, order, key)
+    return _ordered(found, order or patch, value or (), key)
 
 
-def _ordered(values: list[Any], order: Sequence[Any] | None, key: str | None) -> list[Any]:
-    if not order:
-        return values
-    wanted = [one[key] if key else one for one in order]
-    places = {name: number for number, name in enumerate(wanted)}
-    return sorted(values, key=lambda one: places.get(one.get(key) if key else one, len(places)))
+def _ordered(values: list[Any], order: Sequence[Any], before: Sequence[Any], key: str | None) -> list[Any]:
+    """What the patch orders stands so; the rest is put before that in front of which it stood."""
+
+    def name(one: Any) -> Any:
+        return one.get(key) if key else one
+
+    wanted, stood = [name(one) for one in order], [name(one) for one in before]
+    ordered = sorted((one for one in values if name(one) in wanted), key=lambda one: wanted.index(name(one)))
+    rest = [one for one in values if name(one) not in wanted]
+    found: list[Any] = []
+    while ordered or rest:
+        both = ordered and rest and {name(rest[0]), name(ordered[0])} <= {*stood}
+        is_first = not ordered or (both and stood.index(name(rest[0])) < stood.index(name(ordered[0])))
+        found.append((rest if is_first else ordered).pop(0))
+    return found

@@ -40,6 +40,9 @@ class Selection:
             tests.append(lambda value: value["metadata"].get("namespace") == namespace)
         return cls(kind, namespace, lambda value: all(test(value) for test in tests))
 
+    def is_inside(self, value: Mapping[str, Any]) -> bool:
+        return not self.namespace or value["metadata"].get("namespace") == self.namespace
+
 
 class Page(NamedTuple):
     items: list[Json]
@@ -60,13 +63,18 @@ def listed(store: Store, selection: Selection, query: Mapping[str, str]) -> Page
     elif asked > version:
         raise StatusError(504, f"Too large resource version: {asked}, current: {version}", reason="Timeout")
     values = store.all(collection) if version == store.version else store.all_at(collection, version)
-    found = [value for value in values if selection.matches(value) and place_of(value) > after]
+    left = [value for value in values if place_of(value) > after and selection.is_inside(value)]
+    found: list[Json] = []
+    while left and not (limit and len(found) == limit):
+        value = left.pop(0)
+        if selection.matches(value):
+            found.append(value)
     metadata: Json = {"resourceVersion": str(version)}
-    if limit and len(found) > limit:
-        metadata["continue"] = _token(version, place_of(found[limit - 1]))
+    if left:
+        # Whether one of them matches is found out by who asks for them.
+        metadata["continue"] = _token(version, place_of(value))
         if "labelSelector" not in query and "fieldSelector" not in query:
-            metadata["remainingItemCount"] = len(found) - limit
-        found = found[:limit]
+            metadata["remainingItemCount"] = len(left)
     return Page([builtin.served(selection.kind, value) for value in found], metadata)
 
 
@@ -98,7 +106,10 @@ def check_watch(store: Store, kind: Kind, query: Mapping[str, str]) -> StatusErr
         text = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
         more.append(Cause("resourceVersionMatch", "FieldValueNotSupported", text))
     _refuse("resourceVersionMatch", causes, more)
-    if version := _number(query, "resourceVersion"):
+    text = query.get("resourceVersion") or "0"
+    if not text.isdecimal():
+        raise StatusError(500, f'strconv.ParseUint: parsing "{text}": invalid syntax', reason="")
+    if version := int(text):
         try:
             store.changes_after(kind.stored_as, version)
         except StatusError as error:
@@ -192,7 +203,7 @@ def _event(selection: Selection, change: Change) -> Event | None:
 
 
 def _bookmark(kind: Kind, version: int, annotations: Mapping[str, str]) -> Event:
-    metadata: Json = {"resourceVersion": str(version), "creationTimestamp": None}
+    metadata: Json = {"resourceVersion": str(version)}
     if annotations:
         metadata["annotations"] = dict(annotations)
     return Event("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.group_version, "metadata": metadata})

@@ -30,7 +30,7 @@ def _pruned(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
                 kept[name] = part
             else:
                 unknown.append(where)
-        elif part is None and not below.get("nullable") and "default" not in below and "type" in below:
+        elif part is None and not below.get("nullable") and "type" in followed(below):
             continue
         else:
             kept[name] = _pruned(followed(below), part, where, unknown)
@@ -54,3 +54,19 @@ def with_defaults(schema: Schema, value: Any) -> Any:
         if below is not None and "x-kubernetes-group-version-kind" not in below and name != "metadata":
             filled[name] = with_defaults(below, item)
     return filled
+
+
+def without_empty(schema: Schema, value: Any) -> Any:
+    """Without empty lists and maps that nobody asks for, which Go does not write; an empty struct is something."""
+    if isinstance(value, list):
+        items = items_of(schema)
+        return [without_empty(items, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for name, item in value.items():
+        below = followed(part_of(schema, name) or {})
+        is_collection = "items" in below or "additionalProperties" in below
+        if item not in ({}, []) or not is_collection or name in schema.get("required", ()):
+            kept[name] = without_empty(below, item)
+    return kept

@@ -57,6 +57,10 @@ def _label_test(part: str, text: str) -> Test:
                 return lambda labels: labels.get(key) == value
             case "!=":
                 return lambda labels: labels.get(key) != value
+            case _ if not value.lstrip("-").isdecimal():
+                raise bad_request(
+                    f"values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                )
             case _:
                 return lambda labels: key in labels and _is_beyond(labels[key], operator, value)
     if match := _EXISTS.fullmatch(part):
@@ -106,18 +110,15 @@ def field_test(text: str, kind: Kind) -> Test:
             name = "reportingComponent"
         name = re.sub("^regarding", "involvedObject", name)
         if name not in known:
-            raise bad_request(f"field label not supported: {name}" if kind.is_custom else _not_known(name, text, kind))
+            has_others = kind.is_custom or kind.stored_as in _FIELDS
+            why = f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+            raise bad_request(f"field label not supported: {name}" if has_others else why)
         wanted.append((name, operator != "!=", value))
 
     def matches(value: Mapping[str, Any]) -> bool:
         return all((field_value(value, name) == text) is is_equal for name, is_equal, text in wanted)
 
     return matches
-
-
-def _not_known(name: str, text: str, kind: Kind) -> str:
-    version = kind.group_version
-    return f'Unable to find "{version}, Resource={kind.plural}" that match label selector "", field selector "{text}": field label not supported: {name}'  # noqa: E501
 
 
 def field_value(value: Any, path: str) -> str:

@@ -47,7 +47,9 @@ class EmbeddedApiServer:
         """Of an administrator."""
 
     async def __aenter__(self) -> Self:
-        objects = Objects(Store(), Kinds(), later=asyncio.get_running_loop().call_soon)
+        self._certificate, key = certificate_and_key()
+        later = asyncio.get_running_loop().call_soon
+        objects = Objects(Store(), Kinds(), later=later, authority=self._certificate)
         server = Server(objects, self._users)
         runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
@@ -59,7 +61,6 @@ class EmbeddedApiServer:
             self.url = f"https://{_HOST}:{port}"
             _fill(objects)
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._certificate, key = certificate_and_key()
             await web.SockSite(runner, listener, ssl_context=_tls(self._directory, self._certificate, key)).start()
             self.add_user(_ADMIN.name, *_ADMIN.groups, path=self.kubeconfig)
         except BaseException:

@@ -5,7 +5,7 @@ Objects that are in here are never changed: who writes puts another one in their
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,8 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 _KEPT_CHANGES: Final = 2000
+_FIRST: Final = 100
+"""Version: of what was before, nobody knows."""
 
 
 class Change(NamedTuple):
@@ -33,14 +35,14 @@ class Change(NamedTuple):
 class _Objects:
     values: dict[Key, Json] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
-    forgotten: int = 0
+    forgotten: int = _FIRST
     """The version of the newest change that is not kept any more."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Store:
     def __init__(self) -> None:
-        self.version = 1
+        self.version = _FIRST
         self._collections: dict[Collection, _Objects] = {}
         self._dependents: dict[str, set[tuple[Collection, Key]]] = {}
 
@@ -57,7 +59,7 @@ class Store:
     def all_at(self, collection: Collection, version: int) -> list[Json]:
         """As they were. Raises StatusError (410) if that is forgotten."""
         values = dict(self._of(collection).values)
-        for change in reversed(self.changes_after(collection, version)):
+        for change in reversed(self.changes_after(collection, max(version, _FIRST))):
             values.pop(change.key, None)
             if change.before is not None:
                 values[change.key] = change.before
@@ -80,6 +82,11 @@ class Store:
         value = {**value, "metadata": {**value["metadata"], "resourceVersion": str(self.version + 1)}}
         self._record(collection, _key(value), value)
         return value
+
+    def rewrite(self, collection: Collection, change: Callable[[Json], Json]) -> None:
+        """Shows all objects in another way, as when a schema has new defaults: that is no write."""
+        values = self._of(collection).values
+        values |= {key: change(value) for key, value in values.items()}
 
     def remove(self, collection: Collection, value: Json) -> Json:
         """The last state of it, with the version at which it has gone."""

@@ -7,24 +7,27 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpusharing import cel
-from gpusharing.cel.expressions import expression
 from gpusharing.cel.values import durations, timestamps
-from gpusharing.cel.values.optional import NONE, Optional
-from gpusharing.demo.apiserver.errors import Cause, invalid_value, required
+from gpusharing.demo.apiserver import rules
+from gpusharing.demo.apiserver.errors import Cause, as_go, invalid_value, required
 from gpusharing.demo.apiserver.fields import element_of
-from gpusharing.demo.apiserver.kinds import Schema, followed, items_of, part_of
+from gpusharing.demo.apiserver.kinds import Schema, below_path, followed, items_of, part_of
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,), "array": (list,), "string": (str,), "integer": (int,), "number": (int, float),
     "boolean": (bool,),
 }  # fmt: skip
-_ABSENT: Final = object()
 # After these, rules are not looked at: they could meet values of other types than they expect.
-_BLOCKING: Final = frozenset({"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
+_BLOCKING: Final = frozenset(
+    {
+        "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)  # fmt: skip
 _NOT_CHECKED: Final = Cause(
     "<nil>",
     "FieldValueInvalid",
-    'Invalid value: "null": some validation rules were not checked because the object was invalid; correct the '
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
     "existing errors to complete validation",
 )
 
@@ -34,7 +37,7 @@ def causes(schema: Schema, value: Any, before: Any = None) -> list[Cause]:
     found = list(_structure(schema, value, ""))
     if any(cause.reason in _BLOCKING for cause in found):
         return [*found, _NOT_CHECKED] if _has_rules(schema) else found
-    return found + list(_rules(schema, value, _ABSENT if before is None else before, ""))
+    return found + list(rules.problems(schema, value, rules.ABSENT if before is None else before, ""))
 
 
 def wrong_types(schema: Schema, value: Any) -> list[Cause]:
@@ -43,14 +46,12 @@ def wrong_types(schema: Schema, value: Any) -> list[Cause]:
 
 
 def _types(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if value is None:
-        return
     if wrong := _type_problem(schema, value, path):
         yield wrong
     elif isinstance(value, dict):
         for name, item in value.items():
             if (below := part_of(schema, name)) is not None:
-                yield from _types(followed(below), item, _below(path, name))
+                yield from _types(followed(below), item, below_path(path, name))
     elif isinstance(value, list):
         for number, item in enumerate(value):
             yield from _types(items_of(schema), item, f"{path}[{number}]")
@@ -101,8 +102,8 @@ def _type_name(value: Any) -> str:
 
 def _of_any_type(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     if "enum" in schema and value not in schema["enum"]:
-        known = ", ".join(_quoted(one if isinstance(one, str) else json.dumps(one)) for one in schema["enum"])
-        yield Cause(path, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {known}")
+        known = ", ".join(as_go(one if isinstance(one, str) else json.dumps(one)) for one in schema["enum"])
+        yield Cause(path, "FieldValueNotSupported", f"Unsupported value: {as_go(value)}: supported values: {known}")
     for part in schema.get("allOf") or ():
         yield from _structure(part, value, path)
     for word in ("anyOf", "oneOf"):
@@ -116,12 +117,12 @@ def _of_any_type(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
 def _of_object(schema: Schema, value: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for name in schema.get("required") or ():
         if name not in value:
-            yield required(_below(path, name))
+            yield required(below_path(path, name))
     yield from _size(schema, "Properties", value, path)
     for name, item in value.items():
         below = part_of(schema, name)
         if below is not None and not (name == "metadata" and not path):
-            yield from _structure(below, item, _below(path, name))
+            yield from _structure(below, item, below_path(path, name))
 
 
 def _of_list(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
@@ -143,10 +144,11 @@ def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
     yield from _size(schema, "Length", value, path)
     pattern = schema.get("pattern")
     if pattern and not _compiled(pattern).search(value):
-        yield invalid_value(path, _quoted(value), f"{path} in body should match '{pattern}'")
+        yield invalid_value(path, as_go(value), f"{path} in body should match '{pattern}'")
     name = schema.get("format")
     if name in _FORMATS and not _FORMATS[name](value):
-        yield invalid_value(path, _quoted(value), f'{path} in body must be of type {name}: "{value}"')
+        message = f'Invalid value: {as_go(value)}: {path} in body must be of type {name}: "{value}"'
+        yield Cause(path, "FieldValueTypeInvalid", message)
 
 
 def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:
@@ -163,7 +165,7 @@ def _size(schema: Schema, suffix: str, value: Any, path: str) -> Iterator[Cause]
     size, low, high = len(value), schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
     if low is not None and size < low:
         verb, what = _SIZES[suffix]
-        shown = _quoted(value) if isinstance(value, str) else str(size)
+        shown = as_go(value) if isinstance(value, str) else str(size)
         yield invalid_value(path, shown, f"{path} in body should {verb} at least {low} {what}")
     if high is None or size <= high:
         return
@@ -178,86 +180,8 @@ def _size(schema: Schema, suffix: str, value: Any, path: str) -> Iterator[Cause]
 _SIZES: Final = {"Length": ("be", "chars long"), "Items": ("have", "items"), "Properties": ("have", "properties")}
 
 
-def _rules(schema: Schema, value: Any, before: Any, path: str) -> Iterator[Cause]:
-    """`before`: the value that this one replaces, or _ABSENT."""
-    if value is None:
-        return
-    for rule in schema.get("x-kubernetes-validations") or ():
-        yield from _rule(schema, rule, value, before, path)
-    if isinstance(value, dict):
-        for name, item in value.items():
-            below = part_of(schema, name)
-            if below is not None and not (name == "metadata" and not path):
-                old = before.get(name, _ABSENT) if isinstance(before, dict) else _ABSENT
-                yield from _rules(below, item, old, _below(path, name))
-    elif isinstance(value, list):
-        below = items_of(schema)
-        # Items of other lists have no identity: none is known to replace another.
-        old_items = {element_of(schema, one): one for one in before} if isinstance(before, list) else {}
-        for number, item in enumerate(value):
-            element = element_of(schema, item)
-            old = old_items.get(element, _ABSENT) if element is not None else _ABSENT
-            yield from _rules(below, item, old, f"{path}[{number}]")
-
-
-def _rule(schema: Schema, rule: Mapping[str, Any], value: Any, before: Any, path: str) -> Iterator[Cause]:
-    text: str = rule["rule"]
-    compares, may_be_new = "oldSelf" in text, rule.get("optionalOldSelf", False)
-    if compares and before is _ABSENT and not may_be_new:
-        return
-    values = {"self": value}
-    if compares and may_be_new:
-        values["oldSelf"] = NONE if before is _ABSENT else Optional(before)
-    elif compares:
-        values["oldSelf"] = before
-    try:
-        if expression(text, tuple(values)).evaluate(values) is True:
-            return
-        message = _message(rule, values)
-    except cel.EvaluationError as error:
-        yield invalid_value(path, f'"{schema.get("type", "")}"', f"{error} evaluating rule: {_default(rule)}")
-        return
-    where = path + rule["fieldPath"] if "fieldPath" in rule else path
-    where = where.removeprefix(".") or "<nil>"
-    match rule.get("reason"):
-        case "FieldValueForbidden":
-            yield Cause(where, "FieldValueForbidden", f"Forbidden: {message}")
-        case "FieldValueRequired":
-            yield required(where, message)
-        case "FieldValueDuplicate":
-            yield Cause(where, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
-        case _:
-            shown = "" if isinstance(value, dict | list) else f" {_shown(value)}:"
-            yield Cause(where, "FieldValueInvalid", f"Invalid value:{shown} {message}")
-
-
-def _message(rule: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    if "messageExpression" in rule:
-        try:
-            return str(expression(rule["messageExpression"], tuple(values)).evaluate(values))
-        except cel.EvaluationError:
-            pass
-    return rule.get("message") or f"failed rule: {_default(rule)}"
-
-
-def _default(rule: Mapping[str, Any]) -> str:
-    return str(rule.get("message") or rule["rule"]).strip()
-
-
 def _has_rules(schema: Schema) -> bool:
     return "x-kubernetes-validations" in json.dumps(schema)
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 @lru_cache(256)

@@ -1,0 +1,1 @@
+"""gpusharing ui-server: the page of `ui` in a cluster."""

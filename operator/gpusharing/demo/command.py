@@ -61,5 +61,5 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         from gpusharing.demo import running  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise CommandError(f"{error}: pip install 'gpu-sharing-operator[demo]'") from error
+        raise CommandError(f"{error}. In a clone: pip install '.[demo]'") from error
     return running.run(arguments)

@@ -31,5 +31,5 @@ def test_makes_a_node_whose_tools_run(simulated_node: Image) -> None:
 def test_without_it_people_are_told(image: Image) -> None:
     done = image.run("gpusharing", "sim", "create", "/tmp/node", "--gpus", "L4")
     assert done.returncode == 1
-    assert "use the image gpusharing-simulated-node" in done.stderr
+    assert "the image gpusharing-simulated-node need none" in done.stderr
     assert not list(Path(image.rootfs / "tmp/node").glob("bin/*"))

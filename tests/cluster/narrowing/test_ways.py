@@ -57,7 +57,7 @@ async def test_a_a_released_gpu_whose_other_share_is_not_prepared_yet(bed: Bed) 
         await bed.gets(await bed.start(WHOLE), "gpu-0")
         another = await bed.start(WHOLE)
         await bed.waits(another, seconds=TAKEN_WAIT + IDLE_WAIT + 2)
-        await bed.shows(node, "gpu-0", "gpu-0-timeslicing", "gpu-1", "-gpu-1-timeslicing")
+        await bed.shows(node, "gpu-0", "gpu-0-timeslicing", "gpu-1", "gpu-1-timeslicing")
         assert bed.allocations.wrong == []
         # And it is not lost either.
         await bed.ends(b)

@@ -5,11 +5,11 @@ from typing import Final
 
 from gpusharing.api import names
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.gpu_status import HEALTHY, GpuStatus
-from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.core.devices.reported_models import reported
+from gpusharing.core.publishing.possible_modes import possible_modes
 from gpusharing.explaining import wording
 from gpusharing.explaining.explanation import Explanation, Table, worst
 from gpusharing.explaining.scene import Scene
@@ -132,15 +132,41 @@ def _node_row(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, s
     policy = gpu.policy.name if gpu and gpu.policy else "-"
     uids = list(dict.fromkeys(one.claim for one in gpu.allocated)) if gpu else []
     healthy = _condition(status.conditions, HEALTHY)
-    state = "ok" if healthy is None or healthy.status is not ConditionStatus.FALSE else healthy.reason
+    state = healthy.reason if healthy and _is_unhealthy(status) else "ok"
     claims = _claims(sharing, uids, scene)
-    return (f"gpu-{status.slot}", status.model, policy, _offers(gpu), in_use_as(gpu) or "-", claims, state)
+    return (
+        f"gpu-{status.slot}",
+        status.model,
+        policy,
+        _offers(status, gpu, sharing),
+        in_use_as(gpu) or "-",
+        claims,
+        state,
+    )
 
 
-def _offers(gpu: GpuSharing | None) -> str:
+def _offers(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing) -> str:
     if gpu is None or gpu.offers is None:
         return "as found"
-    return ", ".join(mode.value for mode in Sharing if for_mode(gpu.offers, mode) is not None)
+    is_moving = status.pool not in {None, names.pool(sharing.metadata.name, restricted_to=gpu.restricted_to)}
+    if is_moving or _is_unhealthy(status):
+        return "-"
+    modes = possible_modes(
+        gpu.offers,
+        reported(status, sharing.status.models).mig,
+        mig_enabled=is_mig_enabled(status),
+        instances=[(one.profile, one.start) for one in status.instances],
+        allocated=[one.device for one in gpu.allocated],
+    )
+    return ", ".join(modes) or "-"
+
+
+def is_mig_enabled(status: GpuStatus) -> bool:
+    return status.mig_mode is not None and status.mig_mode.enabled
+
+
+def _is_unhealthy(status: GpuStatus) -> bool:
+    return any(one.type == HEALTHY and one.status is ConditionStatus.FALSE for one in status.conditions)
 
 
 def _devices(

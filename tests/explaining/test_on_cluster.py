@@ -36,9 +36,9 @@ TOO_MUCH: Final = {"mps": {"maxClients": 2, "memory": {"default": "500Gi"}, "thr
 EARLIER: Final = "2026-11-18T12:00:00Z"
 
 
-def of_h100(node: str) -> NodeSharingStatus:
-    """What an agent reports whose GPU has MIG."""
-    one = board("H100-80GB", 0)
+def of_mig_capable(node: str, model: str = "H100-80GB") -> NodeSharingStatus:
+    """What an agent reports."""
+    one = board(model, 0)
     gpu = gpu_status(0, node=node).model_copy(update={"model": one.product_name, "mig_profiles": profile_names(one)})
     return NodeSharingStatus(observed_generation=1, models=reported_models.described([one]), gpus=(gpu,))
 
@@ -147,8 +147,13 @@ async def unhealthy(place: Place) -> None:
 
 
 async def too_little_memory(place: Place) -> None:
-    await place.add_node(report=of_h100(place.name))
+    await place.add_node(report=of_mig_capable(place.name))
     await place.add_policy(offers={"exclusive": {}, **TOO_MUCH})
+
+
+async def mig_on_ampere(place: Place) -> None:
+    await place.add_node(report=of_mig_capable(place.name, "A100-80GB"))
+    await place.add_policy(offers={"exclusive": {}, "mig": {"profiles": ["1g.10gb"]}})
 
 
 async def closing(place: Place) -> None:
@@ -345,6 +350,11 @@ CASES: Final[Mapping[str, Case]] = {
         operator_is_stopped=True,
     ),
     "GSH0408": Case(node_that_is_not_ready, NODE, "Kubernetes reports node {n} as not ready.", exits.NEVER),
+    "GSH0409": Case(
+        mig_on_ampere,
+        POLICY,
+        "MIG is not offered on 1 GPU (NVIDIA A100-SXM4-80GB) of {n}: MIG mode is off",
+    ),
     "GSH0501": Case(
         selector_that_is_no_cel,
         POLICY,

@@ -10,6 +10,7 @@ import pytest
 
 from explaining.bed import ALL_MODES, Json, our_slices, request
 from explaining.scenes import EARLIER, SHARED, WHOLE, claim, node, node_sharing, pod, result, slices, world
+from gpusharing.api.sharing.offers import ExclusiveOffer, Offers
 from gpusharing.core.allocate import search
 from gpusharing.explaining import claims, gpus, pods, policies
 from gpusharing.explaining.explanation import Explanation, State
@@ -224,6 +225,11 @@ def undecided(sharing: Json) -> None:
     sharing["spec"]["gpus"] = []
 
 
+def ampere(sharing: Json) -> None:
+    """Its MIG mode is off, and a switch resets the GPU."""
+    sharing["status"]["models"][0]["switchResets"] = True
+
+
 def not_ready(sharing: Json) -> None:
     condition = {"type": "Ready", "status": "False", "reason": "DriverDown", "message": "no driver"}
     sharing["status"]["conditions"] = [condition | {"lastTransitionTime": EARLIER}]
@@ -240,6 +246,7 @@ REFUSAL: Final = {"sharing": "MPS", "reason": "MemoryTooSmall", "message": "90Gi
         (of_gpu(published=[{"device": "gpu-0-mps", "closingSince": EARLIER}]), "GSH0405", State.RUNS),
         (of_decision(policy=None), "GSH0406", State.RUNS),
         (undecided, "GSH0407", State.WAITS),
+        (ampere, "GSH0409", State.RUNS),
     ],
 )
 def test_nodes_and_gpus(change: Callable[[Json], None], code: str, state: State) -> None:
@@ -253,6 +260,32 @@ def test_nodes_and_gpus(change: Callable[[Json], None], code: str, state: State)
     assert gpus.find(status.uuid, [decoded]) == [(status, decoded)]
     of_gpu_ = gpus.explain_gpu(status, decoded, scene)
     assert (codes(of_gpu_), of_gpu_.state) == ([code], state)
+
+
+@pytest.mark.parametrize(
+    ("change", "policy", "offers", "expected"),
+    [
+        (ampere, "all-modes", ALL_MODES, ["MIG is not offered on 2 GPUs (NVIDIA H100 80GB HBM3) of node-1, node-2"]),
+        (lambda _: None, "all-modes", ALL_MODES, []),
+        (ampere, "another", ALL_MODES, []),
+        (ampere, "all-modes", Offers(exclusive=ExclusiveOffer()), []),
+    ],
+)
+def test_gpus_that_would_have_to_be_reset(
+    change: Callable[[Json], None], policy: str, offers: Offers, expected: list[str]
+) -> None:
+    sharings = [node_sharing("node-1"), node_sharing("node-2")]
+    for one in sharings:
+        change(one)
+    value = {
+        "metadata": {"name": policy, "uid": "u", "resourceVersion": "1", "generation": 2},
+        "spec": {"offers": offers.to_json()},
+        "status": {"observedGeneration": 2},
+    }
+    scene = Scene.of_file(world(policies=[value], node_sharings=sharings))
+    found = policies.explain(scene.policies[policy], scene)
+    assert [one.sentence.partition(":")[0] for one in found.findings] == expected
+    assert found.state is State.RUNS
 
 
 def test_a_node_without_an_agent_that_is_not_ready() -> None:

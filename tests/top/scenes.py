@@ -12,6 +12,8 @@ from gpusharing.occupancy.of_file import of_file
 from gpusharing.occupancy.sums import summed
 from gpusharing.occupancy.usage import Measured, Usage
 from gpusharing.snapshots.world import World
+from planning.fleets import Fleet as Builder
+from planning.fleets import mps, policy, time_slicing
 from top.place import shared_fleet
 
 _UNKNOWN: Final = Usage()
@@ -111,6 +113,21 @@ def _sick() -> Fleet:
     return summed(Fleet(taken_at="2026-11-20T12:00:00Z", nodes=nodes))
 
 
+def _idle() -> Fleet:
+    """GPUs that nobody has: shared, reserved, being changed and without a policy."""
+    every = {"exclusive": {}, **time_slicing(4), **mps(8), "mig": {"profiles": ["1g.10gb"]}}
+    fleet = fleet_of(Builder(nodes=1, gpus=4, model="A100-80GB", policies=[policy("all", offers=every)]).world())
+    (node,) = fleet.nodes
+    shared, reserved, changing, found = node.gpus
+    gpus = (
+        shared,
+        replace(reserved, policy="serving", restricted=True, offers=(Sharing.EXCLUSIVE,)),
+        replace(changing, policy="layout", offers=()),
+        replace(found, policy=None, offers=None),
+    )
+    return summed(replace(fleet, nodes=(replace(node, gpus=gpus),)))
+
+
 def _empty() -> Fleet:
     world = World(minor=37, taken_at="", unread={"node_sharings": "the API server does not serve nodesharings (404)"})
     return summed(Fleet(notes=tuple(notes.notes(world))))
@@ -121,6 +138,7 @@ SCENES: Final[Mapping[str, Callable[[], Fleet]]] = {
     "measured": lambda: fleet_of(shared_fleet().world(), _USED),
     "tenant": lambda: fleet_of(seen_by_tenant(shared_fleet().world())),
     "without-node-sharings": lambda: fleet_of(without_node_sharings(shared_fleet().world())),
+    "idle": _idle,
     "sick": _sick,
     "empty": _empty,
 }

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from building import NOW
 from building.boards import board
 from explaining.bed import ALL_MODES
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.gpu_models import GpuModel
 from gpusharing.core.devices.reported_models import described
+from gpusharing.explaining.gpus import explain_node
 from gpusharing.explaining.scene import Scene
 from gpusharing.occupancy import document, of_scene, sharing
 from gpusharing.occupancy.fleet import Fleet, GpuUse
@@ -22,12 +24,13 @@ from gpusharing.occupancy.usage import Measured, Name, Sample, Usage, usage_of
 from gpusharing.occupancy.waiting import to_explain, waiting, waiting_pods
 from gpusharing.snapshots.world import World
 from planning.fleets import Fleet as Builder
-from planning.fleets import claim, pod, policy
+from planning.fleets import claim, mps, pod, policy, time_slicing
 from top.place import shared_fleet
 from top.scenes import fleet_of, seen_by_tenant, without_node_sharings
 
 H100: Final = board("H100-80GB", 0)
 USABLE: Final = H100.usable_mib
+EVERY_MODE: Final = {"exclusive": {}, **time_slicing(4), **mps(8), "mig": {"profiles": ["1g.10gb"]}}
 WORLD: Final = shared_fleet().world()
 
 
@@ -92,6 +95,45 @@ def test_a_reserved_gpu_is_found_by_its_slot() -> None:
     builder.hold("gpu-0", namespace="search", reserved_for="search")
     found = gpu(fleet_of(builder.world()), "node-0/gpu-0")
     assert (found.restricted, found.policy, [one.claim for one in found.holders]) == (True, "search", ["c0"])
+
+
+UNDIVIDED: Final = (Sharing.EXCLUSIVE, Sharing.TIME_SLICING, Sharing.MPS)
+_FATAL: Final = {"type": "Healthy", "status": "False", "reason": "FatalXid", "message": "", "lastTransitionTime": NOW}
+UNHEALTHY: Final = {"conditions": [_FATAL]}
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "offers"),
+    [
+        pytest.param("H100-80GB", {}, tuple(Sharing), id="MIG mode is switched for claims"),
+        pytest.param("A100-80GB", {}, UNDIVIDED, id="MIG would need a reset"),
+        pytest.param(
+            "A100-80GB", {"migMode": {"enabled": True, "found": True}}, (Sharing.MIG,), id="so would the others"
+        ),
+        pytest.param("L4", {}, UNDIVIDED, id="it does not know MIG"),
+        pytest.param("H100-80GB", UNHEALTHY, (), id="unhealthy"),
+        pytest.param("H100-80GB", {"pool": "node-0/search"}, (), id="not yet in its pool"),
+        pytest.param("H100-80GB", {"pool": None}, tuple(Sharing), id="an older agent tells no pool"),
+        pytest.param(
+            "H100-80GB", {"instances": [{"profile": "1g.10gb", "start": 0}]}, (Sharing.MIG,), id="cut by others"
+        ),
+    ],
+)
+def test_what_can_be_had(model: str, changes: Mapping[str, Any], offers: Sequence[Sharing]) -> None:
+    """The same for `top`, `ui` and `explain`."""
+    world = Builder(nodes=1, gpus=1, model=model, policies=[policy("all", offers=EVERY_MODE)]).world()
+    (one,) = json.loads(json.dumps(world.node_sharings))
+    one["status"]["gpus"][0] |= changes
+    changed = replace(world, node_sharings=[one])
+    found = gpu(fleet_of(changed), "node-0/gpu-0")
+    assert found.offers == offers
+    scene = Scene.of_file(changed)
+    (table,) = explain_node("node-0", scene.node_sharings["node-0"], scene).tables
+    assert table.rows[0][3] == (", ".join(offers) or "-")
+
+
+def test_without_a_policy_nothing_is_said_of_modes() -> None:
+    assert gpu(fleet_of(Builder(nodes=1, gpus=1).world()), "node-0/gpu-0").offers is None
 
 
 @pytest.mark.parametrize(

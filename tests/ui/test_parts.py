@@ -49,6 +49,21 @@ def fleet_of_nodes(count: int, first: Holder) -> Fleet:
 
 
 @pytest.mark.parametrize(
+    ("more", "free"),
+    [
+        ({"offers": None}, "free for claims"),
+        ({"offers": tuple(Sharing)}, "free for any mode"),
+        ({"offers": (Sharing.EXCLUSIVE, Sharing.MPS)}, "free for Exclusive, MPS"),
+        ({"offers": (Sharing.EXCLUSIVE,), "restricted": True}, "reserved, free for Exclusive"),
+        ({"offers": ()}, "not offered now"),
+        ({"offers": (), "health": "FatalXid"}, "not usable"),
+    ],
+)
+def test_for_what_a_gpu_is_free(more: dict[str, Any], free: str) -> None:
+    assert gpu_row(gpu(**more)).free == free
+
+
+@pytest.mark.parametrize(
     ("one", "segments", "cells"),
     [
         (gpu(), [], ()),

@@ -153,6 +153,9 @@ def _node(client: Client, node: Json, namespace: str) -> "Explained":
 def _policy(client: Client, policy: Json) -> "Explained":
     question = Question(client)
     question.classes()
+    # On some GPUs MIG needs a reset.
+    if ((policy.get("spec") or {}).get("offers") or {}).get("mig"):
+        question.node_sharings()
     return _explain_policy(policy["metadata"]["name"], question.scene(policies=[policy]))
 
 

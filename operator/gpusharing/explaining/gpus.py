@@ -5,11 +5,11 @@ from typing import Final
 
 from gpusharing.api import names
 from gpusharing.api.meta import Condition, ConditionStatus
-from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.gpu_status import HEALTHY, GpuStatus
-from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.core.devices.reported_models import reported
+from gpusharing.core.publishing.possible_modes import needs_reset, possible_modes
 from gpusharing.explaining import wording
 from gpusharing.explaining.explanation import Explanation, Table, worst
 from gpusharing.explaining.scene import Scene
@@ -32,7 +32,7 @@ def explain_node(name: str, sharing: NodeSharing | None, scene: Scene, *, is_rea
     findings += _of_agent(sharing, about)
     decided = {gpu.uuid: gpu for gpu in sharing.spec.gpus}
     for status in sharing.status.gpus:
-        findings += _of_gpu(status, decided.get(status.uuid), name, about)
+        findings += _of_gpu(status, decided.get(status.uuid), sharing, about)
     rows = [_node_row(status, decided.get(status.uuid), sharing, scene) for status in sharing.status.gpus]
     count = len(sharing.status.gpus)
     in_use = sum(bool(gpu.allocated) for gpu in sharing.spec.gpus)
@@ -45,7 +45,7 @@ def explain_gpu(status: GpuStatus, sharing: NodeSharing, scene: Scene) -> Explan
     node = sharing.metadata.name
     about = Reference("GPU", f"{node}/gpu-{status.slot}")
     gpu = next((one for one in sharing.spec.gpus if one.uuid == status.uuid), None)
-    findings = [*_of_agent(sharing, about), *_of_gpu(status, gpu, node, about)]
+    findings = [*_of_agent(sharing, about), *_of_gpu(status, gpu, sharing, about)]
     mode = in_use_as(gpu)
     use = f"is in use in mode {mode}" if mode else "is idle"
     headline = f"GPU {about.name} ({status.model}, {status.memory}, {status.uuid}) {use}."
@@ -106,11 +106,13 @@ def _of_agent(sharing: NodeSharing, about: Reference) -> list[Finding]:
     return [gpus.AGENT_NOT_READY.found(about, node=node, reason=ready.reason, message=ready.message)]
 
 
-def _of_gpu(status: GpuStatus, gpu: GpuSharing | None, node: str, about: Reference) -> list[Finding]:
+def _of_gpu(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, about: Reference) -> list[Finding]:
     name = f"gpu-{status.slot}"
-    found = health(status, node, about)
+    found = health(status, sharing.metadata.name, about)
     if gpu is None:
         return [*found, gpus.NOT_CONFIGURED.found(about, gpu=name)]
+    if needs_reset_for_mig(status, gpu, sharing):
+        found.append(gpus.MIG_NEEDS_RESET.found(about, gpus=name))
     if gpu.policy is None:
         found.append(gpus.NO_POLICY.found(about, gpu=name))
     policy = gpu.policy.name if gpu.policy else ""
@@ -132,15 +134,48 @@ def _node_row(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, s
     policy = gpu.policy.name if gpu and gpu.policy else "-"
     uids = list(dict.fromkeys(one.claim for one in gpu.allocated)) if gpu else []
     healthy = _condition(status.conditions, HEALTHY)
-    state = "ok" if healthy is None or healthy.status is not ConditionStatus.FALSE else healthy.reason
+    state = healthy.reason if healthy and _is_unhealthy(status) else "ok"
     claims = _claims(sharing, uids, scene)
-    return (f"gpu-{status.slot}", status.model, policy, _offers(gpu), in_use_as(gpu) or "-", claims, state)
+    return (
+        f"gpu-{status.slot}",
+        status.model,
+        policy,
+        _offers(status, gpu, sharing),
+        in_use_as(gpu) or "-",
+        claims,
+        state,
+    )
 
 
-def _offers(gpu: GpuSharing | None) -> str:
+def _offers(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing) -> str:
     if gpu is None or gpu.offers is None:
         return "as found"
-    return ", ".join(mode.value for mode in Sharing if for_mode(gpu.offers, mode) is not None)
+    is_moving = status.pool not in {None, names.pool(sharing.metadata.name, restricted_to=gpu.restricted_to)}
+    if is_moving or _is_unhealthy(status):
+        return "-"
+    modes = possible_modes(
+        gpu.offers,
+        reported(status, sharing.status.models).mig,
+        mig_enabled=_is_mig_enabled(status),
+        instances=[(one.profile, one.start) for one in status.instances],
+        allocated=[one.device for one in gpu.allocated],
+    )
+    return ", ".join(modes) or "-"
+
+
+def needs_reset_for_mig(status: GpuStatus, gpu: GpuSharing, sharing: NodeSharing) -> bool:
+    if gpu.offers is None:
+        return False
+    mig = reported(status, sharing.status.models).mig
+    return needs_reset(gpu.offers, mig, mig_enabled=_is_mig_enabled(status))
+
+
+def _is_mig_enabled(status: GpuStatus) -> bool:
+    return status.mig_mode is not None and status.mig_mode.enabled
+
+
+def _is_unhealthy(status: GpuStatus) -> bool:
+    return any(one.type == HEALTHY and one.status is ConditionStatus.FALSE for one in status.conditions)
 
 
 def _devices(

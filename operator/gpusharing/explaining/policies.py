@@ -8,10 +8,13 @@ from gpusharing.api.names import Sharing, policy_class
 from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.reasons import AcceptedReason, ConditionType, ReadyReason
+from gpusharing.core.text import counted, listed
+from gpusharing.explaining import gpus
 from gpusharing.explaining.explanation import Explanation, Table, worst
 from gpusharing.explaining.scene import Scene
 from gpusharing.findings import policies
 from gpusharing.findings.finding import Finding, Reference
+from gpusharing.findings.gpus import MIG_NEEDS_RESET
 
 _OFFERS: Final = ("MODE", "CLASS", "STATE")
 _COUNTS: Final = ("WHAT", "COUNT")
@@ -28,7 +31,7 @@ _SUSPENDED: Final = {ReadyReason.PAUSED: "paused: false", ReadyReason.PLAN: "mod
 
 def explain(policy: SharingPolicy, scene: Scene) -> Explanation:
     about = Reference("SharingPolicy", policy.metadata.name)
-    findings = _findings(policy, about)
+    findings = [*_findings(policy, about), *_resets(policy, scene, about)]
     nodes = policy.status.nodes
     where = f" is in force on {nodes.ready} of {nodes.selected} nodes" if nodes else " has no status yet"
     headline = f"SharingPolicy {about.name}{where}."
@@ -64,6 +67,27 @@ def _not_ready(ready: Condition | None, about: Reference) -> list[Finding]:
         return [policies.SUSPENDED.found(about, reason=ready.reason, field=field)]
     entry = policies.MATCHES_NOTHING if ready.reason in _EMPTY else policies.NOT_READY
     return [entry.found(about, reason=ready.reason, message=ready.message)]
+
+
+def _resets(policy: SharingPolicy, scene: Scene, about: Reference) -> list[Finding]:
+    """GPUs of the policy which do not offer MIG as it says. A policy without MIG has none."""
+    if policy.spec.offers.mig is None:
+        return []
+    models: list[str] = []
+    nodes: list[str] = []
+    for node, sharing in sorted(scene.node_sharings.items()):
+        reported = {one.uuid: one for one in sharing.status.gpus}
+        for gpu in sharing.spec.gpus:
+            status = reported.get(gpu.uuid)
+            is_ours = gpu.policy is not None and gpu.policy.name == about.name
+            if status and is_ours and gpus.needs_reset_for_mig(status, gpu, sharing):
+                models.append(status.model)
+                nodes.append(node)
+    if not models:
+        return []
+    where = listed(list(dict.fromkeys(nodes)))
+    text = f"{counted(len(models), 'GPU')} ({listed(list(dict.fromkeys(models)))}) of {where}"
+    return [MIG_NEEDS_RESET.found(about, gpus=text)]
 
 
 def _classes(policy: SharingPolicy, scene: Scene) -> Sequence[tuple[str, ...]]:

@@ -60,6 +60,14 @@ NODE_NOT_READY: Final = Entry(
     sentence="Kubernetes reports node {node} as not ready.",
     remedy="Run `kubectl describe node {node}`.",
 )
+MIG_NEEDS_RESET: Final = Entry(
+    code="GSH0409",
+    severity=Severity.INFO,
+    title="MIG needs a reset",
+    sentence="MIG is not offered on {gpus}: MIG mode is off, and turning it on would reset the GPU.",
+    remedy="To allow the reset, select such GPUs in a policy whose spec.offers has only mig; they are reset while "
+    "idle.",
+)
 
 ENTRIES: Final = (
     NO_AGENT,
@@ -70,4 +78,5 @@ ENTRIES: Final = (
     NO_POLICY,
     NOT_CONFIGURED,
     NODE_NOT_READY,
+    MIG_NEEDS_RESET,
 )

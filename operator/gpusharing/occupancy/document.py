@@ -86,7 +86,7 @@ def _gpu(gpu: GpuUse) -> dict[str, Any]:
             "model": gpu.model or None,
             "policy": gpu.policy,
             "restricted": gpu.restricted or None,
-            "offers": [mode.value for mode in gpu.offers],
+            "offers": [mode.value for mode in gpu.offers or ()],
             "modes": [mode.value for mode in gpu.modes],
             "sharesTaken": gpu.shares_taken,
             "sharesTotal": gpu.shares_total,

@@ -43,7 +43,9 @@ class GpuUse:
     """The one that is in force. None: the GPU is offered as it was found."""
     restricted: bool = False
     """Reserved for tenants of the policy."""
-    offers: tuple[Sharing, ...] = ()
+    offers: tuple[Sharing, ...] | None = None
+    """In which it can be had while it is idle: none while it is unhealthy or being changed. None: it is offered as it
+    was found, or nobody knows."""
     modes: tuple[Sharing, ...] = ()
     """In which it is in use: none, one, or several while a change drains."""
     shares_taken: int = 0

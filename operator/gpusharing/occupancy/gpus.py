@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from gpusharing.api import names
 from gpusharing.api.names import DeviceName, Sharing
 from gpusharing.api.sharing.gpu_status import HEALTHY
-from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.claims import share_ratio
 from gpusharing.core.claims.share_ratio import Capacities, Promise
 from gpusharing.core.devices.gpu import Divisible, MigSupport
 from gpusharing.core.devices.reported_models import Reported
 from gpusharing.core.publishing import capacities
+from gpusharing.core.publishing.possible_modes import possible_modes
 from gpusharing.core.quantities import mebibytes
 from gpusharing.occupancy.fleet import GpuUse, Holder
 from gpusharing.occupancy.sharing import Gpu, GpuReport
@@ -44,6 +45,7 @@ def gpu_use(
 ) -> GpuUse:
     gpu = _divisible(report, mig)
     offers = decided.offers if decided else None
+    possible = _possible_modes(node, report, decided, mig)
     ordered = sorted(parts, key=lambda one: (one.device, one.namespace, one.claim, one.uid))
     promises = _promises(gpu, offers, ordered)
     holders = [
@@ -61,10 +63,10 @@ def gpu_use(
         memory=gpu.usable_mib,
         policy=report.policy.name if report.policy else None,
         restricted=bool(decided and decided.restricted),
-        offers=_modes_of(offers),
+        offers=possible,
         modes=modes,
         shares_taken=sum(one.shares for one in holders),
-        shares_total=_shares(modes, offers, mig),
+        shares_total=_shares(modes or possible or (), offers, mig, is_idle=not modes),
         ratio=None if None in ratios else float(sum(one for one in ratios if one is not None)),
         memory_promised=sum(one.memory_promised or 0 for one in holders),
         memory_used=together.memory if measured.memory is None else measured.memory,
@@ -131,8 +133,21 @@ def _together(holders: Sequence[Holder]) -> Measured:
     )
 
 
-def _modes_of(offers: Offers | None) -> tuple[Sharing, ...]:
-    return tuple(mode for mode in Sharing if for_mode(offers, mode) is not None) if offers else ()
+def _possible_modes(
+    node: str, report: GpuReport, decided: Gpu | None, mig: MigSupport | None
+) -> tuple[Sharing, ...] | None:
+    if decided is None or decided.offers is None:
+        return None
+    is_moving = report.pool not in {None, names.pool(node, restricted_to=decided.restricted_to)}
+    if is_moving or _health(report):
+        return ()
+    return possible_modes(
+        decided.offers,
+        mig,
+        mig_enabled=report.mig_mode is not None and report.mig_mode.enabled,
+        instances=[(one.profile, one.start) for one in report.instances],
+        allocated=[one.device for one in decided.allocated],
+    )
 
 
 def _total(mode: Sharing, offers: Offers | None, mig: MigSupport | None) -> int | None:
@@ -148,12 +163,11 @@ def _total(mode: Sharing, offers: Offers | None, mig: MigSupport | None) -> int 
             return max((one.slices for one in mig.profiles), default=None) if mig else None
 
 
-def _shares(modes: Sequence[Sharing], offers: Offers | None, mig: MigSupport | None) -> int | None:
+def _shares(modes: Sequence[Sharing], offers: Offers | None, mig: MigSupport | None, *, is_idle: bool) -> int | None:
     """Of a GPU that is idle, those of the mode that has most. Nobody adds up those of several modes."""
-    if modes:
+    if not is_idle:
         return _total(modes[0], offers, mig) if len(modes) == 1 else None
-    totals = [_total(mode, offers, mig) or 1 for mode in _modes_of(offers)]
-    return max(totals, default=1)
+    return max((_total(mode, offers, mig) or 1 for mode in modes), default=1)
 
 
 def _health(report: GpuReport) -> str:

@@ -27,6 +27,7 @@ class Gpu(msgspec.Struct, frozen=True):
     uuid: str
     written_offers: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="offers")
     """As JSON: in a fleet, few are different."""
+    policy: Policy | None = None
     restricted: bool = False
     allocated: tuple[Allocated, ...] = ()
 
@@ -34,6 +35,10 @@ class Gpu(msgspec.Struct, frozen=True):
     def offers(self) -> Offers | None:
         written = bytes(self.written_offers)
         return _offers(written) if written else None
+
+    @property
+    def restricted_to(self) -> str | None:
+        return self.policy.name if self.restricted and self.policy else None
 
 
 class MemoryLimit(msgspec.Struct, frozen=True):
@@ -74,6 +79,15 @@ class Condition(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class MigMode(msgspec.Struct, frozen=True):
+    enabled: bool
+
+
+class Instance(msgspec.Struct, frozen=True):
+    profile: str
+    start: int
+
+
 class GpuReport(msgspec.Struct, frozen=True, rename="camel"):
     """As the agent reports it."""
 
@@ -83,6 +97,9 @@ class GpuReport(msgspec.Struct, frozen=True, rename="camel"):
     memory: str = "0Mi"
     usable_memory: str | None = None
     policy: Policy | None = None
+    pool: str | None = None
+    mig_mode: MigMode | None = None
+    instances: tuple[Instance, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
@@ -95,8 +112,9 @@ class Profile(msgspec.Struct, frozen=True):
     starts: tuple[int, ...]
 
 
-class Model(msgspec.Struct, frozen=True):
+class Model(msgspec.Struct, frozen=True, rename="camel"):
     model: str
+    switch_resets: bool = False
     profiles: tuple[Profile, ...] = ()
 
     @property
@@ -139,7 +157,7 @@ def _mig(model: Model) -> MigSupport:
         )
         for one in model.profiles
     )
-    return MigSupport(profiles=profiles, switch_resets_gpu=False)
+    return MigSupport(profiles=profiles, switch_resets_gpu=model.switch_resets)
 
 
 def lean() -> Lean[NodeSharing]:

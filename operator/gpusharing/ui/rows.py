@@ -98,7 +98,12 @@ def gpu_row(gpu: GpuUse, *, with_model: bool = True, named: int = NAMED) -> GpuR
 def _free(gpu: GpuUse) -> str:
     if gpu.health:
         return "not usable"
-    return f"free for {'any mode' if len(gpu.offers) == len(Sharing) else ', '.join(gpu.offers) or 'claims'}"
+    if gpu.offers is None:
+        return "free for claims"
+    if not gpu.offers:
+        return "not offered now"
+    modes = "any mode" if len(gpu.offers) == len(Sharing) else ", ".join(gpu.offers)
+    return f"{'reserved, ' if gpu.restricted else ''}free for {modes}"
 
 
 def _model(gpu: GpuUse) -> str:

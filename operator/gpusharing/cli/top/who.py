@@ -13,17 +13,24 @@ _FROM_WIDTH: Final = 60
 
 
 def who(gpu: GpuUse, width: int) -> Sequence[Cell]:
+    if gpu.is_idle:
+        return (
+            [Cell(_free(gpu, width), "dim")]
+            if not gpu.health
+            else [Cell(clipped(printable(gpu.health), width), "bold red")]
+        )
     health = [Cell(f"{printable(gpu.health)} ", "bold red")] if gpu.health else []
     room = width - sum(len(cell.text) for cell in health)
-    if gpu.is_idle:
-        return [*health, Cell(_free(gpu, room), "dim")]
     return [*health, *_holders(gpu, room, detailed=width >= _FROM_WIDTH)]
 
 
 def _free(gpu: GpuUse, width: int) -> str:
-    if not gpu.offers:
+    if gpu.offers is None:
         return clipped("free, as it was found", width)
-    return clipped(f"free: {_first([mode.value for mode in gpu.offers], width - len('free: '))}", width)
+    if not gpu.offers:
+        return clipped("not offered now", width)
+    start = "reserved: " if gpu.restricted else "free: "
+    return clipped(f"{start}{_first([mode.value for mode in gpu.offers], width - len(start))}", width)
 
 
 def _first(names: Sequence[str], width: int) -> str:

@@ -9,7 +9,9 @@ from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.gpu_status import HEALTHY, GpuStatus
 from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.node_spec import GpuSharing, RefusalReason
+from gpusharing.core.devices.reported_models import reported
+from gpusharing.core.reasons import AcceptedReason, DegradedReason
 from gpusharing.explaining import wording
 from gpusharing.explaining.explanation import Explanation, Table, worst
 from gpusharing.explaining.scene import Scene
@@ -32,7 +34,7 @@ def explain_node(name: str, sharing: NodeSharing | None, scene: Scene, *, is_rea
     findings += _of_agent(sharing, about)
     decided = {gpu.uuid: gpu for gpu in sharing.spec.gpus}
     for status in sharing.status.gpus:
-        findings += _of_gpu(status, decided.get(status.uuid), name, about)
+        findings += _of_gpu(status, decided.get(status.uuid), sharing, about)
     rows = [_node_row(status, decided.get(status.uuid), sharing, scene) for status in sharing.status.gpus]
     count = len(sharing.status.gpus)
     in_use = sum(bool(gpu.allocated) for gpu in sharing.spec.gpus)
@@ -42,10 +44,9 @@ def explain_node(name: str, sharing: NodeSharing | None, scene: Scene, *, is_rea
 
 
 def explain_gpu(status: GpuStatus, sharing: NodeSharing, scene: Scene) -> Explanation:
-    node = sharing.metadata.name
-    about = Reference("GPU", f"{node}/gpu-{status.slot}")
+    about = Reference("GPU", f"{sharing.metadata.name}/gpu-{status.slot}")
     gpu = next((one for one in sharing.spec.gpus if one.uuid == status.uuid), None)
-    findings = [*_of_agent(sharing, about), *_of_gpu(status, gpu, node, about)]
+    findings = [*_of_agent(sharing, about), *_of_gpu(status, gpu, sharing, about)]
     mode = in_use_as(gpu)
     use = f"is in use in mode {mode}" if mode else "is idle"
     headline = f"GPU {about.name} ({status.model}, {status.memory}, {status.uuid}) {use}."
@@ -102,21 +103,26 @@ def _of_agent(sharing: NodeSharing, about: Reference) -> list[Finding]:
     ready = _condition(sharing.status.conditions, _READY)
     if ready is None or ready.status is ConditionStatus.TRUE:
         return []
-    node = sharing.metadata.name
-    return [gpus.AGENT_NOT_READY.found(about, node=node, reason=ready.reason, message=ready.message)]
+    return [gpus.AGENT_NOT_READY.found(about, node=sharing.metadata.name, reason=ready.reason, message=ready.message)]
 
 
-def _of_gpu(status: GpuStatus, gpu: GpuSharing | None, node: str, about: Reference) -> list[Finding]:
+def _of_gpu(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, about: Reference) -> list[Finding]:
     name = f"gpu-{status.slot}"
-    found = health(status, node, about)
+    found = health(status, sharing.metadata.name, about)
     if gpu is None:
         return [*found, gpus.NOT_CONFIGURED.found(about, gpu=name)]
     if gpu.policy is None:
         found.append(gpus.NO_POLICY.found(about, gpu=name))
     policy = gpu.policy.name if gpu.policy else ""
+    has_mig = reported(status, sharing.status.models).mig is not None
     found += [
         gpus.OFFER_REFUSED.found(
-            about, gpu=name, mode=one.sharing.value, reason=one.reason.value, message=one.message, policy=policy
+            about,
+            gpu=name,
+            mode=one.sharing.value,
+            reason=one.reason.value,
+            message=one.message,
+            remedy=refusal_remedy(one.reason, policy, has_mig=has_mig),
         )
         for one in gpu.refused
     ]
@@ -126,6 +132,15 @@ def _of_gpu(status: GpuStatus, gpu: GpuSharing | None, node: str, about: Referen
         if one.closing_since
     ]
     return found
+
+
+def refusal_remedy(reason: RefusalReason, policy: str, *, has_mig: bool) -> str:
+    if reason is RefusalReason.UNKNOWN_MIG_PROFILE and not has_mig:
+        return f"Leave mig out of the offers of SharingPolicy {policy} for such GPUs."
+    if reason is RefusalReason.INTERNAL_ERROR:
+        return AcceptedReason.INTERNAL_ERROR.remedy
+    # A refusal degrades the policy for the same reason.
+    return DegradedReason(reason.value).remedy
 
 
 def _node_row(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, scene: Scene) -> tuple[str, ...]:

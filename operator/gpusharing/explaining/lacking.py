@@ -20,6 +20,7 @@ _TEMPORARY: Final = frozenset({Step.CLOSING, Step.IN_USE, Step.CAPACITY_TAKEN, S
 _IN_WORDS: Final = {
     Step.CLASS_SELECTOR: "not of the class",
     Step.REQUEST_SELECTOR: "not selected by the request",
+    Step.RESERVED: "reserved by their policy",
     Step.CLOSING: "closing",
     Step.TAINT: "tainted",
     Step.UNKNOWN_CAPACITY: "without this capacity",
@@ -51,10 +52,7 @@ def has_devices(answer: Answer, nodes: Collection[str]) -> bool:
 
 def matches_nothing(lack: Lack) -> bool:
     """Whether some request matches no published device at all."""
-    return any(
-        one.looked_at and one.looked_at == one.fell_out[Step.CLASS_SELECTOR] + one.fell_out[Step.REQUEST_SELECTOR]
-        for one in lack.answer.reasons(lack.nodes)
-    )
+    return any(one.looked_at and one.looked_at == one.unmatched for one in lack.answer.reasons(lack.nodes))
 
 
 def steps(lack: Lack) -> list[tuple[str, ...]]:

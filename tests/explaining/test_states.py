@@ -314,7 +314,7 @@ def test_a_class_whose_policy_has_no_such_gpu(status: Json, why: str) -> None:
         (
             request(SHARED, capacity={"requests": {"memory": "60Gi"}}),
             {"shares": "1", "memory": "40Gi"},
-            "asks for 60Gi of memory, and no device has more than 39759Mi left: ",
+            "asks for 60Gi of memory, and no device has more than 40599Mi left: ",
         ),
         (
             request(SHARED, capacity={"requests": {"memory": "60Gi"}}),

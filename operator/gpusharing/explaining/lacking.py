@@ -79,9 +79,9 @@ def _of_request(one: Reasons, lack: Lack, *, is_hopeless: bool) -> list[Finding]
             found += failed_steps.SAID_OF[step](one, wanted, lack)
     if text := refusals.compared_as_text(wanted, lack.about):
         found.insert(0, text)
-    # That others do not match is of interest only if none does.
+    # That others do not match is of interest only if none does; then it is said once, of class or request.
     matching = [finding for finding in found if finding.entry is not waiting.NOTHING_MATCHES]
-    return matching or found
+    return matching or found[:1]
 
 
 def _most_on_a_node(like: Reasons, lack: Lack) -> int:

@@ -35,6 +35,9 @@ class Answer(NamedTuple):
 
 _MATCHES = Answer(matches=True)
 _CLOSING: Final = frozenset({names.CLOSING, names.DRAINING})
+_WHOLE_RESERVED: Final = {"string": "restricted"}
+"""The type of a whole GPU that is reserved, so that classes which know no reservations exclude it, too."""
+_WHOLE: Final = {"string": "gpu"}
 _RESERVED: Final = _CLOSING | {names.RESTRICTED_ATTRIBUTE}
 
 
@@ -120,7 +123,11 @@ class Selection:
             return Answer(matches=False)
         known = self._unmarked.get((device.shape, marks))
         if known is None:
-            others = {name: entry for name, entry in attributes.items() if name not in marks}
+            others = {
+                name: _WHOLE if name == "type" and entry == _WHOLE_RESERVED else entry
+                for name, entry in attributes.items()
+                if name not in marks
+            }
             unmarked = seen_by_cel(device, others)
             failed = (origin for origin, selector in self._selectors if selector.evaluate(unmarked) is not True)
             origin = next(failed, None)

@@ -31,7 +31,7 @@ def test_the_reasons_of_nodes_agree_with_the_search(minor: int) -> None:
                 assert all(one.looked_at == one.fell_out.total() + one.left for one in found.reasons)
                 steps.update(step for one in found.reasons for step, count in one.fell_out.items() if count)
                 assert not _would_fit(claims, found.reasons), (number, pod, found.reasons)
-    assert steps == set(Step) - {Step.GUARD, Step.RESERVED}
+    assert steps == set(Step) - {Step.GUARD}
 
 
 def _would_fit(claims: list[Claim], reasons: tuple[Reasons, ...]) -> bool:

@@ -98,7 +98,9 @@ def _too_large(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
             waiting.TOO_LARGE.found(
                 lack.about,
                 request=one.request,
-                asked=wording.of_capacity(asked, name),
+                asks=wording.of_capacity(asked, name),
+                asked=wording.amount(asked),
+                capacity=name,
                 most=wording.amount(most),
                 where=f": fits on {where} now" if where else "",
             )
@@ -108,8 +110,8 @@ def _too_large(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
 
 def _in_use(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
     if wanted.admin and _held_by_ours(one, lack):
-        in_use = wording.are(one.fell_out[Step.IN_USE])
-        return [waiting.ADMIN_WAITS.found(lack.about, request=one.request, count=in_use, holders=lack.holders(one))]
+        are = wording.are(one.fell_out[Step.IN_USE])
+        return [waiting.ADMIN_WAITS.found(lack.about, request=one.request, count=are, holders=lack.holders(one))]
     count = one.fell_out[Step.IN_USE] + one.left
     in_use = one.fell_out[Step.IN_USE]
     return [
@@ -134,8 +136,11 @@ def _shares_taken(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
         waiting.SHARES_TAKEN.found(
             lack.about,
             request=one.request,
-            asked=_amount_asked(name, asked, most),
+            asks=_amount_asked(name, asked, most),
             left=_amount_left(name, most),
+            asked=wording.amount(asked) if asked else "",
+            capacity=name,
+            most=wording.amount(most),
             holders=lack.holders(one),
             remedy=less or "Wait until one is released, or delete a pod that does not need it any more.",
         )

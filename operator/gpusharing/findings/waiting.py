@@ -29,7 +29,7 @@ TOO_LARGE: Final = Entry(
     code="GSH0204",
     severity=Severity.ERROR,
     title="No device gives so much",
-    sentence="Request {request} asks for {asked}, and no device that matches gives more than {most}.",
+    sentence="Request {request} asks for {asks}, and no device that matches gives more than {most}.",
     remedy="Ask for {most} or less{where}.",
 )
 IN_USE: Final = Entry(
@@ -43,7 +43,7 @@ SHARES_TAKEN: Final = Entry(
     code="GSH0206",
     severity=Severity.WARNING,
     title="Too little left",
-    sentence="Request {request} asks for {asked}, and no device has {left}: {holders}.",
+    sentence="Request {request} asks for {asks}, and no device has {left}: {holders}.",
     remedy="{remedy}",
 )
 OTHER_MODE: Final = Entry(

@@ -113,7 +113,7 @@ async def test_too_little_is_left(bed: Bed) -> None:
     await bed.hold("big", SHARED, "n0", "gpu-0-timeslicing", share={"shares": "1", "memory": "70Gi"})
     await bed.add_claim("c", request(SHARED, capacity={"requests": {"memory": "20Gi"}}))
     sentence, remedy, _ = await waits(bed, "c", said=NO_DEVICES, code="GSH0206", exit_=WAITS)
-    assert sentence.startswith("Request gpu needs 20Gi of memory, and no device has more than ")
+    assert sentence.startswith("Request gpu asks for 20Gi of memory, and no device has more than ")
     assert "left: pod default/big-pod (for " in sentence
     assert remedy.endswith("or less: fits on n0/gpu-0-timeslicing now.")
 

@@ -1,6 +1,6 @@
 """Findings that need no scheduler: about running pods, GPUs, nodes and policies, and what is rare in front of one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -8,11 +8,13 @@ from unittest import mock
 
 import pytest
 
-from explaining.bed import ALL_MODES, Json, our_slices, request
+from explaining.bed import ALL_MODES, DRIVER, Json, our_slices, request
 from explaining.scenes import EARLIER, SHARED, WHOLE, claim, node, node_sharing, pod, result, slices, world
+from gpusharing.api.names import GROUP, Sharing, policy_class
+from gpusharing.api.sharing.node_spec import RefusalReason
 from gpusharing.api.sharing.offers import ExclusiveOffer, Offers
 from gpusharing.core.allocate import search
-from gpusharing.explaining import claims, gpus, pods, policies
+from gpusharing.explaining import claims, gpus, pods, policies, wording
 from gpusharing.explaining.explanation import Explanation, State
 from gpusharing.explaining.scene import Scene
 from gpusharing.findings.table import AREAS
@@ -204,6 +206,156 @@ def test_an_agent_that_does_not_run_is_looked_for_where_it_is(namespace: str) ->
     assert f"kubectl -n {namespace} describe pods" in found.findings[0].remedy
 
 
+def reserved_slices(*nodes: str) -> list[Json]:
+    return [
+        {"metadata": {"name": f"{number}-{name}"}, "spec": spec}
+        for name in nodes
+        for number, spec in enumerate(our_slices(name, policy="search"))
+    ]
+
+
+def of_search(name: str = "search", **status: Any) -> Json:
+    return {
+        "metadata": {"name": name, "uid": "u", "resourceVersion": "1"},
+        "spec": {"offers": ALL_MODES.to_json(), "tenants": {"namespaces": {"matchLabels": {"team": "search"}}}},
+        "status": status,
+    }
+
+
+def class_of_search(mode: Sharing) -> Json:
+    device_class = policy_class("search", mode)
+    ours = f'device.attributes["{GROUP}"]'
+    expression = f'{ours}.?policy.orValue("") == "search" && {ours}.?sharing.orValue("") == "{mode}"'
+    return {
+        "metadata": {"name": device_class, "uid": "u"},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+
+
+def asking(
+    asked: Json, published: list[Json], *, team: str | None = None, held: Sequence[Json] = (), **others: Any
+) -> World:
+    """Pod ml/train-7 with this request, in a cluster with policy search. `team`: of namespace ml."""
+    namespaces = [] if team is None else [{"metadata": {"name": "ml", "labels": {"team": team}}}]
+    found = world(
+        slices=published,
+        claims=[*held, claim("mine", asked)],
+        pods=[pod("train-7", "mine")],
+        namespaces=namespaces,
+        **{"policies": [of_search()], **others},
+    )
+    of_classes = [class_of_search(mode) for mode in (Sharing.EXCLUSIVE, Sharing.MPS)]
+    return replace(found, classes=[*found.classes, *of_classes])
+
+
+@pytest.mark.parametrize(
+    ("team", "remedy"),
+    [
+        (None, "Ask the owner of the policy to add namespace ml to its tenants, or wait for other GPUs."),
+        ("ml", "Ask the owner of the policy to add namespace ml to its tenants, or wait for other GPUs."),
+        ("search", "Namespace ml is a tenant: use a class of the policy (search-exclusive, search-mps)."),
+    ],
+)
+def test_all_gpus_are_reserved(team: str | None, remedy: str) -> None:
+    found = explain_pod(asking(request(WHOLE), reserved_slices("node-1", "node-2"), team=team))
+    assert (codes(found), found.state) == (["GSH0239"], State.NEVER)
+    (finding,) = found.findings
+    assert finding.sentence == "All 2 GPUs for request gpu are reserved for tenants of SharingPolicy search."
+    assert finding.remedy == remedy
+    steps = next(table for table in found.tables if table.name == "steps")
+    assert steps.rows[0][2].endswith("2 reserved by their policy")
+
+
+def test_the_only_gpu_is_reserved_by_a_policy_that_may_not_be_read() -> None:
+    found = explain_pod(asking(request("mig.nvidia.com"), reserved_slices("node-1"), policies=[]))
+    assert codes(found) == ["GSH0239"]
+    assert found.findings[0].sentence == (
+        "The only GPU for request gpu is reserved for tenants of SharingPolicy search."
+    )
+
+
+def test_a_reserved_gpu_that_the_request_does_not_select_is_not_the_cause() -> None:
+    selector = f'device.attributes["{DRIVER}"].productName == "B200"'
+    found = explain_pod(asking(request(WHOLE, selector=selector), reserved_slices("node-1")))
+    assert codes(found) == ["GSH0203"]
+    assert found.findings[0].sentence.startswith("None of 1 device matches the selector of request gpu")
+
+
+def test_beside_reserved_gpus_the_others_are_waited_for() -> None:
+    """A free GPU that is reserved, and one that is in use: whole, or in a mode in which it publishes nothing else."""
+    whole = claim("on-1", request(WHOLE), result("node-1", "gpu-0"))
+    shared = claim("on-1", request(SHARED), result("node-1", SHARE, {"shares": "1"}))
+    for held, device, code in ((whole, "gpu-0", "GSH0205"), (shared, SHARE, "GSH0207")):
+        published = [*reserved_slices("node-2"), *slices("node-1", only=device.__eq__)]
+        sharings = [node_sharing("node-1", (held, device))]
+        found = explain_pod(asking(request(WHOLE), published, held=[held], node_sharings=sharings))
+        assert (codes(found), found.state) == ([code], State.WAITS)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"gpus": {"won": 0, "lost": 1}}, "which has no GPUs"),
+        ({"gpus": {"won": 1, "lost": 0}}, "none of whose GPUs has it now"),
+        ({}, "none of whose GPUs has it now"),
+    ],
+)
+def test_a_class_whose_policy_has_no_such_gpu(status: Json, why: str) -> None:
+    policies_ = [of_search(**status)]
+    found = explain_pod(asking(request("search-mps"), slices("node-1"), team="search", policies=policies_))
+    assert (codes(found), found.state) == (["GSH0240"], State.NEVER)
+    assert found.findings[0].sentence == f"Class search-mps is for MPS on GPUs of SharingPolicy search, {why}."
+    assert found.findings[0].remedy == "Run `gpusharing explain policy search`: it has the cause."
+
+
+@pytest.mark.parametrize(
+    ("asked", "consumed", "sentence"),
+    [
+        (request(SHARED), {"shares": "4"}, "asks for 1 share, and no device has one left: "),
+        (
+            request(SHARED, capacity={"requests": {"memory": "60Gi"}}),
+            {"shares": "1", "memory": "40Gi"},
+            "asks for 60Gi of memory, and no device has more than 40599Mi left: ",
+        ),
+        (
+            request(SHARED, capacity={"requests": {"memory": "60Gi"}}),
+            {"shares": "1", "memory": "79Gi"},
+            "asks for 60Gi of memory, and no device has more than ",
+        ),
+        (request(SHARED), {"shares": "1", "memory": "70Gi"}, "asks for the default of memory, and no device has more"),
+    ],
+)
+def test_too_little_is_left(asked: Json, consumed: Mapping[str, str], sentence: str) -> None:
+    held = claim("on-1", request(SHARED), result("node-1", SHARE, consumed))
+    found = explain_pod(asking(asked, slices("node-1", only=SHARE.__eq__), held=[held]))
+    assert codes(found) == ["GSH0206"]
+    assert found.findings[0].sentence.startswith(f"Request gpu {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("amount", "name", "text"),
+    [(1, "shares", "1 share"), (2, "shares", "2 shares"), (50, "threads", "50 threads"), (5, "slots", "5 of slots")],
+)
+def test_amounts_of_capacities_in_words(amount: int, name: str, text: str) -> None:
+    assert wording.of_capacity(amount * 10**9, name) == text
+
+
+def test_admin_access_to_a_gpu_that_is_used_whole() -> None:
+    held = claim("on-1", request(WHOLE), result("node-1", "gpu-0"))
+    found = explain_pod(asking(request(WHOLE, adminAccess=True), slices("node-1"), held=[held]))
+    assert (codes(found), found.state) == (["GSH0241"], State.WAITS)
+    assert found.findings[0].sentence == (
+        "Request gpu: 1 device is in use, and Kubernetes gives no admin access to a GPU in use before its other modes "
+        "are withdrawn: pod ml/on-1 (for 2 h)."
+    )
+
+
+def test_admin_access_to_a_gpu_that_is_shared() -> None:
+    held = claim("on-1", request(SHARED), result("node-1", SHARE, {"shares": "1"}))
+    found = explain_pod(asking(request(WHOLE, adminAccess=True), slices("node-1"), held=[held]))
+    assert (codes(found), found.state) == (["GSH0207"], State.WAITS)
+
+
 # ------------------------------------------------------------------------------------------------------- GPUs and nodes
 
 
@@ -233,6 +385,30 @@ def ampere(sharing: Json) -> None:
 def not_ready(sharing: Json) -> None:
     condition = {"type": "Ready", "status": "False", "reason": "DriverDown", "message": "no driver"}
     sharing["status"]["conditions"] = [condition | {"lastTransitionTime": EARLIER}]
+
+
+@pytest.mark.parametrize(
+    ("reason", "has_mig", "remedy"),
+    [
+        ("UnknownMigProfile", True, "Use a profile of the list in the message."),
+        ("UnknownMigProfile", False, "Leave mig out of the offers of SharingPolicy all-modes for such GPUs."),
+        ("MemoryTooSmall", True, "Select larger GPUs, or use percentages."),
+        ("InternalError", True, "Report it with the message."),
+    ],
+)
+def test_what_helps_depends_on_why_a_mode_is_refused(reason: str, has_mig: bool, remedy: str) -> None:
+    sharing = node_sharing("node-1")
+    of_decision(refused=[REFUSAL | {"sharing": "MIG", "reason": reason}])(sharing)
+    if not has_mig:
+        sharing["status"]["models"] = []
+    scene = Scene.of_file(world(node_sharings=[sharing]))
+    found = gpus.explain_node("node-1", scene.node_sharings["node-1"], scene)
+    assert (codes(found), found.findings[0].remedy) == (["GSH0404"], remedy)
+
+
+@pytest.mark.parametrize("reason", RefusalReason)
+def test_each_refusal_has_a_remedy(reason: RefusalReason) -> None:
+    assert gpus.refusal_remedy(reason, "search", has_mig=True).endswith(".")
 
 
 REFUSAL: Final = {"sharing": "MPS", "reason": "MemoryTooSmall", "message": "90Gi is more than the GPU has"}
@@ -330,6 +506,13 @@ def test_policies(status: Mapping[str, Any], expected: list[str], state: State) 
     scene = Scene.of_file(world(policies=[value]))
     found = policies.explain(scene.policies["all-modes"], scene)
     assert (codes(found), found.state) == (expected, state)
+
+
+@pytest.mark.parametrize(("selected", "text"), [(1, "1 of 1 node"), (2, "1 of 2 nodes")])
+def test_nodes_of_a_policy_are_counted(selected: int, text: str) -> None:
+    scene = Scene.of_file(world(policies=[of_search(nodes={"selected": selected, "ready": 1})]))
+    found = policies.explain(scene.policies["search"], scene)
+    assert found.headline == f"SharingPolicy search is in force on {text}."
 
 
 # --------------------------------------------------------------------------------------------------------- completeness

@@ -108,7 +108,7 @@ async def test_neighbours_and_settings(user: User) -> None:
     (row,) = found["gpus"]
     assert (status, row["policy"], row["inUseAs"], row["health"]) == (0, "all-modes", "TimeSlicing", "ok")
     status, found = await explain(user, "policy", "all-modes")
-    assert (status, found["message"]) == (0, "SharingPolicy all-modes is in force on 1 of 1 nodes.")
+    assert (status, found["message"]) == (0, "SharingPolicy all-modes is in force on 1 of 1 node.")
 
     # A GPU in use does not publish what cannot be allocated on it: explain knows what it offers otherwise.
     await user.apply(pod("third", template="whole"))

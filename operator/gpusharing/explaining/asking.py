@@ -227,6 +227,7 @@ def _times(reasons: Reasons, count: int) -> Reasons:
         fell_out=type(reasons.fell_out)({step: number * count for step, number in reasons.fell_out.items()}),
         left=reasons.left * count,
         holders=type(reasons.holders)({key: number * count for key, number in reasons.holders.items()}),
+        reserved=type(reasons.reserved)({policy: number * count for policy, number in reasons.reserved.items()}),
         taints=type(reasons.taints)({key: number * count for key, number in reasons.taints.items()}),
         most=dict(reasons.most),
         errors=reasons.errors,

@@ -1,5 +1,6 @@
-"""Device classes that are missing, or that are of a policy that does not offer their mode."""
+"""Device classes that are missing, that policies keep for their tenants, or of whose policy no GPU has their mode."""
 
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from gpusharing.api.meta import LabelSelector
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.modes import FIELDS, for_mode
 from gpusharing.api.sharing.policy import SharingPolicy
+from gpusharing.core.text import counted, listed
 from gpusharing.core.verdicts.tenancy import in_words
 from gpusharing.explaining.scene import Scene
 from gpusharing.findings import waiting
@@ -84,6 +86,46 @@ def not_offered(name: str, about: Reference, scene: Scene) -> Finding | None:
         offered=offered(policy),
         field=FIELDS[ours.sharing],
     )
+
+
+def not_published(name: str, about: Reference, scene: Scene) -> Finding | None:
+    """The policy of the class offers the mode, and no GPU has it."""
+    ours = of_policy(name)
+    policy = scene.policies.get(ours.policy) if ours else None
+    if ours is None or policy is None:
+        return None
+    gpus = policy.status.gpus
+    why = "which has no GPUs" if gpus and not gpus.won else "none of whose GPUs has it now"
+    return waiting.NOT_PUBLISHED.found(about, class_=name, mode=ours.sharing, policy=ours.policy, why=why)
+
+
+def reserved(gpus: Mapping[str, int], request: str, about: Reference, scene: Scene, *, are_all: bool) -> Finding:
+    """`gpus`: their number, by policy. `are_all`: no other GPU is of the class."""
+    count = sum(gpus.values())
+    if are_all:
+        subject, verb = ("The only GPU", "is") if count == 1 else (f"All {count} GPUs", "are")
+    else:
+        subject, verb = counted(count, "GPU"), "is" if count == 1 else "are"
+    policies = sorted(gpus)
+    noun = "SharingPolicy" if len(policies) == 1 else "SharingPolicies"
+    return waiting.RESERVED.found(
+        about,
+        gpus=f"{subject} for request {request} {verb}",
+        policies=f"{noun} {listed(policies)}",
+        remedy=_of_reserved(policies, about.namespace, scene),
+    )
+
+
+def _of_reserved(policies: Sequence[str], namespace: str, scene: Scene) -> str:
+    closed = closed_to(namespace, scene)
+    for name in policies:
+        policy = scene.policies.get(name)
+        if policy and name not in closed and scene.labels_of_namespace(namespace) is not None:
+            own = [one for one in offered(policy).split(", ") if one in scene.classes]
+            which = f" ({', '.join(own)})" if own else ""
+            return f"Namespace {namespace} is a tenant: use a class of the policy{which}."
+    whose = "the policy" if len(policies) == 1 else "a policy"
+    return f"Ask the owner of {whose} to add namespace {namespace} to its tenants, or wait for other GPUs."
 
 
 def closed_to(namespace: str, scene: Scene) -> dict[str, LabelSelector]:

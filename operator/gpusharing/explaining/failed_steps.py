@@ -30,12 +30,20 @@ def _nothing_matches(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
     else:
         of_class = lack.scene.classes[wanted.device_class].spec.selectors
         expression = " && ".join(one["cel"]["expression"] for one in of_class)
+        if finding := classes.not_published(wanted.device_class, lack.about, lack.scene):
+            return [finding]
         whose, count = f"class {wanted.device_class}", one.looked_at
     return [
         waiting.NOTHING_MATCHES.found(
             lack.about, count=wording.devices(count), whose=whose, request=one.request, expression=expression
         )
     ]
+
+
+def _excluded_as_reserved(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
+    del wanted
+    are_all = one.looked_at == one.unmatched
+    return [classes.reserved(one.reserved, one.request, lack.about, lack.scene, are_all=are_all)]
 
 
 def _closing(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
@@ -90,6 +98,7 @@ def _too_large(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
             waiting.TOO_LARGE.found(
                 lack.about,
                 request=one.request,
+                asks=wording.of_capacity(asked, name),
                 asked=wording.amount(asked),
                 capacity=name,
                 most=wording.amount(most),
@@ -99,7 +108,10 @@ def _too_large(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
     return found
 
 
-def _in_use(one: Reasons, _: Wanted, lack: Lack) -> list[Finding]:
+def _in_use(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
+    if wanted.admin and _held_by_ours(one, lack):
+        are = wording.are(one.fell_out[Step.IN_USE])
+        return [waiting.ADMIN_WAITS.found(lack.about, request=one.request, count=are, holders=lack.holders(one))]
     count = one.fell_out[Step.IN_USE] + one.left
     in_use = one.fell_out[Step.IN_USE]
     return [
@@ -124,13 +136,28 @@ def _shares_taken(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
         waiting.SHARES_TAKEN.found(
             lack.about,
             request=one.request,
-            asked=wording.amount(asked) if asked else "a part",
+            asks=_amount_asked(name, asked, most),
+            left=_amount_left(name, most),
+            asked=wording.amount(asked) if asked else "",
             capacity=name,
             most=wording.amount(most),
             holders=lack.holders(one),
             remedy=less or "Wait until one is released, or delete a pod that does not need it any more.",
         )
     ]
+
+
+def _amount_asked(name: str, asked: int | None, most: int) -> str:
+    if asked:
+        return wording.of_capacity(asked, name)
+    # Who asks for no amount gets the default, which is one share.
+    return wording.of_capacity(wording.ONE, name) if name == wording.SHARES and not most else f"the default of {name}"
+
+
+def _amount_left(name: str, most: int) -> str:
+    if most:
+        return f"more than {wording.amount(most)} left"
+    return "one left" if name == wording.SHARES else "any left"
 
 
 def _other_mode(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
@@ -164,6 +191,7 @@ def _reserved(one: Reasons, wanted: Wanted, lack: Lack) -> list[Finding]:
 SAID_OF: Final[Mapping[Step, Callable[[Reasons, Wanted, Lack], list[Finding]]]] = {
     Step.CLASS_SELECTOR: _nothing_matches,
     Step.REQUEST_SELECTOR: _nothing_matches,
+    Step.RESERVED: _excluded_as_reserved,
     Step.CLOSING: _closing,
     Step.TAINT: _tainted,
     Step.UNKNOWN_CAPACITY: _unknown_capacity,

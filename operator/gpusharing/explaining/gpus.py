@@ -7,9 +7,10 @@ from gpusharing.api import names
 from gpusharing.api.meta import Condition, ConditionStatus
 from gpusharing.api.sharing.gpu_status import HEALTHY, GpuStatus
 from gpusharing.api.sharing.node_sharing import NodeSharing
-from gpusharing.api.sharing.node_spec import GpuSharing
+from gpusharing.api.sharing.node_spec import GpuSharing, RefusalReason
 from gpusharing.core.devices.reported_models import reported
 from gpusharing.core.publishing.possible_modes import needs_reset, possible_modes
+from gpusharing.core.reasons import AcceptedReason, DegradedReason
 from gpusharing.explaining import wording
 from gpusharing.explaining.explanation import Explanation, Table, worst
 from gpusharing.explaining.scene import Scene
@@ -42,8 +43,7 @@ def explain_node(name: str, sharing: NodeSharing | None, scene: Scene, *, is_rea
 
 
 def explain_gpu(status: GpuStatus, sharing: NodeSharing, scene: Scene) -> Explanation:
-    node = sharing.metadata.name
-    about = Reference("GPU", f"{node}/gpu-{status.slot}")
+    about = Reference("GPU", f"{sharing.metadata.name}/gpu-{status.slot}")
     gpu = next((one for one in sharing.spec.gpus if one.uuid == status.uuid), None)
     findings = [*_of_agent(sharing, about), *_of_gpu(status, gpu, sharing, about)]
     mode = in_use_as(gpu)
@@ -102,8 +102,7 @@ def _of_agent(sharing: NodeSharing, about: Reference) -> list[Finding]:
     ready = _condition(sharing.status.conditions, _READY)
     if ready is None or ready.status is ConditionStatus.TRUE:
         return []
-    node = sharing.metadata.name
-    return [gpus.AGENT_NOT_READY.found(about, node=node, reason=ready.reason, message=ready.message)]
+    return [gpus.AGENT_NOT_READY.found(about, node=sharing.metadata.name, reason=ready.reason, message=ready.message)]
 
 
 def _of_gpu(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, about: Reference) -> list[Finding]:
@@ -116,9 +115,15 @@ def _of_gpu(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, abo
     if gpu.policy is None:
         found.append(gpus.NO_POLICY.found(about, gpu=name))
     policy = gpu.policy.name if gpu.policy else ""
+    has_mig = reported(status, sharing.status.models).mig is not None
     found += [
         gpus.OFFER_REFUSED.found(
-            about, gpu=name, mode=one.sharing.value, reason=one.reason.value, message=one.message, policy=policy
+            about,
+            gpu=name,
+            mode=one.sharing.value,
+            reason=one.reason.value,
+            message=one.message,
+            remedy=refusal_remedy(one.reason, policy, has_mig=has_mig),
         )
         for one in gpu.refused
     ]
@@ -128,6 +133,15 @@ def _of_gpu(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, abo
         if one.closing_since
     ]
     return found
+
+
+def refusal_remedy(reason: RefusalReason, policy: str, *, has_mig: bool) -> str:
+    if reason is RefusalReason.UNKNOWN_MIG_PROFILE and not has_mig:
+        return f"Leave mig out of the offers of SharingPolicy {policy} for such GPUs."
+    if reason is RefusalReason.INTERNAL_ERROR:
+        return AcceptedReason.INTERNAL_ERROR.remedy
+    # A refusal degrades the policy for the same reason.
+    return DegradedReason(reason.value).remedy
 
 
 def _node_row(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, scene: Scene) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ _TEMPORARY: Final = frozenset({Step.CLOSING, Step.IN_USE, Step.CAPACITY_TAKEN, S
 _IN_WORDS: Final = {
     Step.CLASS_SELECTOR: "not of the class",
     Step.REQUEST_SELECTOR: "not selected by the request",
+    Step.RESERVED: "reserved by their policy",
     Step.CLOSING: "closing",
     Step.TAINT: "tainted",
     Step.UNKNOWN_CAPACITY: "without this capacity",
@@ -51,10 +52,7 @@ def has_devices(answer: Answer, nodes: Collection[str]) -> bool:
 
 def matches_nothing(lack: Lack) -> bool:
     """Whether some request matches no published device at all."""
-    return any(
-        one.looked_at and one.looked_at == one.fell_out[Step.CLASS_SELECTOR] + one.fell_out[Step.REQUEST_SELECTOR]
-        for one in lack.answer.reasons(lack.nodes)
-    )
+    return any(one.looked_at and one.looked_at == one.unmatched for one in lack.answer.reasons(lack.nodes))
 
 
 def steps(lack: Lack) -> list[tuple[str, ...]]:
@@ -81,9 +79,9 @@ def _of_request(one: Reasons, lack: Lack, *, is_hopeless: bool) -> list[Finding]
             found += failed_steps.SAID_OF[step](one, wanted, lack)
     if text := refusals.compared_as_text(wanted, lack.about):
         found.insert(0, text)
-    # That others do not match is of interest only if none does.
+    # That others do not match is of interest only if none does; then it is said once, of class or request.
     matching = [finding for finding in found if finding.entry is not waiting.NOTHING_MATCHES]
-    return matching or found
+    return matching or found[:1]
 
 
 def _most_on_a_node(like: Reasons, lack: Lack) -> int:

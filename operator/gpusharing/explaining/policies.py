@@ -9,7 +9,7 @@ from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.core.reasons import AcceptedReason, ConditionType, ReadyReason
 from gpusharing.core.text import counted, listed
-from gpusharing.explaining import gpus
+from gpusharing.explaining import gpus, wording
 from gpusharing.explaining.explanation import Explanation, Table, worst
 from gpusharing.explaining.scene import Scene
 from gpusharing.findings import policies
@@ -33,7 +33,7 @@ def explain(policy: SharingPolicy, scene: Scene) -> Explanation:
     about = Reference("SharingPolicy", policy.metadata.name)
     findings = [*_findings(policy, about), *_resets(policy, scene, about)]
     nodes = policy.status.nodes
-    where = f" is in force on {nodes.ready} of {nodes.selected} nodes" if nodes else " has no status yet"
+    where = f" is in force on {nodes.ready} of {wording.nodes(nodes.selected)}" if nodes else " has no status yet"
     headline = f"SharingPolicy {about.name}{where}."
     tables = [Table("offers", _OFFERS, _classes(policy, scene)), *_counts(policy)]
     return Explanation(object=about, state=worst(findings), headline=headline, findings=findings, tables=tables)

@@ -10,6 +10,10 @@ from gpusharing.explaining import lean
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _BILLION: Final = 10**9
+ONE: Final = _BILLION
+"""As amounts have it."""
+SHARES: Final = "shares"
+_COUNTED: Final = frozenset({SHARES, "threads"})
 
 
 def amount(of: int) -> str:
@@ -20,6 +24,14 @@ def amount(of: int) -> str:
             if whole % unit == 0:
                 return f"{whole // unit}{suffix}"
     return from_billionths(of)
+
+
+def of_capacity(amount_: int, name: str) -> str:
+    """60Gi of memory, 2 shares, 50 threads."""
+    text = amount(amount_)
+    if name not in _COUNTED:
+        return f"{text} of {name}"
+    return f"{text} {name.removesuffix('s') if amount_ == ONE else name}"
 
 
 def quantity(text: str) -> str:

@@ -30,7 +30,7 @@ OFFER_REFUSED: Final = Entry(
     severity=Severity.WARNING,
     title="Mode not offered on a GPU",
     sentence="{gpu} does not offer {mode} ({reason}): {message}",
-    remedy="Change the amounts in SharingPolicy {policy}, or leave the mode out for such GPUs.",
+    remedy="{remedy}",
 )
 CLOSING: Final = Entry(
     code="GSH0405",

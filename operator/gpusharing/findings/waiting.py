@@ -29,7 +29,7 @@ TOO_LARGE: Final = Entry(
     code="GSH0204",
     severity=Severity.ERROR,
     title="No device gives so much",
-    sentence="Request {request} asks for {asked} of {capacity}, and no device that matches gives more than {most}.",
+    sentence="Request {request} asks for {asks}, and no device that matches gives more than {most}.",
     remedy="Ask for {most} or less{where}.",
 )
 IN_USE: Final = Entry(
@@ -43,7 +43,7 @@ SHARES_TAKEN: Final = Entry(
     code="GSH0206",
     severity=Severity.WARNING,
     title="Too little left",
-    sentence="Request {request} needs {asked} of {capacity}, and no device has more than {most} left: {holders}.",
+    sentence="Request {request} asks for {asks}, and no device has {left}: {holders}.",
     remedy="{remedy}",
 )
 OTHER_MODE: Final = Entry(
@@ -271,6 +271,28 @@ NOT_BOUND: Final = Entry(
     sentence="Claim {claim} has {device}, of which driver {driver} has not reported yet: {conditions}.",
     remedy="Wait for the driver. If it takes minutes, see the driver's log.",
 )
+RESERVED: Final = Entry(
+    code="GSH0239",
+    severity=Severity.ERROR,
+    title="GPUs are reserved",
+    sentence="{gpus} reserved for tenants of {policies}.",
+    remedy="{remedy}",
+)
+NOT_PUBLISHED: Final = Entry(
+    code="GSH0240",
+    severity=Severity.ERROR,
+    title="No GPU for a policy's class",
+    sentence="Class {class_} is for {mode} on GPUs of SharingPolicy {policy}, {why}.",
+    remedy="Run `gpusharing explain policy {policy}`: it has the cause.",
+)
+ADMIN_WAITS: Final = Entry(
+    code="GSH0241",
+    severity=Severity.WARNING,
+    title="Admin access has to wait",
+    sentence="Request {request}: {count} in use, and Kubernetes gives no admin access to a GPU in use before its other "
+    "modes are withdrawn: {holders}.",
+    remedy="Wait about two minutes: then the agent has withdrawn them.",
+)
 
 ENTRIES: Final = (
     NO_SLICES,
@@ -311,4 +333,7 @@ ENTRIES: Final = (
     NOT_AVAILABLE,
     EXCLUDED,
     NOT_BOUND,
+    RESERVED,
+    NOT_PUBLISHED,
+    ADMIN_WAITS,
 )

@@ -8,6 +8,7 @@ from gpusharing.api.meta import ConditionStatus
 from gpusharing.api.sharing.policy import SharingPolicy
 from gpusharing.api.sharing.rollout import RolloutMode
 from gpusharing.core.reasons import ConditionType
+from gpusharing.core.text import counted
 from gpusharing.explaining.wording import age
 from gpusharing.findings.finding import Finding
 from gpusharing.occupancy.fleet import Fleet, Waiting
@@ -135,9 +136,9 @@ def _policy(one: SharingPolicy) -> PolicyRow:
     state, style, message = policy_state(one)
     counts = []
     if status.nodes:
-        counts.append(f"{status.nodes.ready} of {status.nodes.selected} nodes")
+        counts.append(f"{status.nodes.ready} of {counted(status.nodes.selected, 'node')}")
     if status.gpus:
-        counts.append(f"{status.gpus.won} GPUs")
+        counts.append(counted(status.gpus.won, "GPU"))
     if status.clients:
         counts.append(f"{status.clients.current} of {status.clients.max} clients")
     return PolicyRow(f"policy-{name}", name, f"policy/{name}", state, style, ", ".join(counts), message)

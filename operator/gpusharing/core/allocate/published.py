@@ -76,12 +76,6 @@ class Device:
         return self._as_cel
 
     @property
-    def is_closing(self) -> bool:
-        """Whether it has the mark by which our classes exclude what is closing or draining."""
-        attributes = self.value.get("attributes") or {}
-        return names.CLOSING in attributes or names.DRAINING in attributes
-
-    @property
     def reserved_by(self) -> str | None:
         """The policy for whose tenants alone it is. Others may name their pools as they like."""
         driver, pool = self.pool

@@ -26,6 +26,8 @@ class Step(StrEnum):
 
     CLASS_SELECTOR = "ClassSelector"
     REQUEST_SELECTOR = "RequestSelector"
+    RESERVED = "Reserved"
+    """Its class excludes what policies reserve for their tenants."""
     CLOSING = "Closing"
     """Our agent withdraws it, or its mode is no longer offered."""
     TAINT = "Taint"
@@ -44,6 +46,9 @@ class Step(StrEnum):
     """The scheduler would take it, and the allocation guard would refuse that: it is reserved for other namespaces."""
 
 
+_SELECTING: Final = (Step.CLASS_SELECTOR, Step.REQUEST_SELECTOR, Step.RESERVED)
+
+
 @dataclass(slots=True, kw_only=True)
 class Reasons:
     """Of one request, or one alternative, on one node or on several."""
@@ -58,6 +63,8 @@ class Reasons:
     """Devices that would do if this were the only request."""
     holders: Counter[Key] = field(default_factory=Counter)
     """Claims that have devices, or parts of them, that the request could have otherwise."""
+    reserved: Counter[str] = field(default_factory=Counter)
+    """By policy: GPUs whose devices fell out because they are reserved."""
     taints: Counter[str] = field(default_factory=Counter)
     most: dict[str, int] = field(default_factory=dict)
     """By capacity of which a device has too little: the most that one of them has left, in billionths."""
@@ -70,8 +77,12 @@ class Reasons:
         together."""
         if self.needed:
             return self.left >= self.needed
-        unmatched = self.fell_out[Step.CLASS_SELECTOR] + self.fell_out[Step.REQUEST_SELECTOR]
-        return self.left == self.looked_at - unmatched > 0
+        return self.left == self.looked_at - self.unmatched > 0
+
+    @property
+    def unmatched(self) -> int:
+        """Devices that are not selected."""
+        return sum(self.fell_out[step] for step in _SELECTING)
 
     def add(self, other: "Reasons") -> None:
         """The same request on one more node."""
@@ -79,6 +90,7 @@ class Reasons:
         self.fell_out += other.fell_out
         self.left += other.left
         self.holders += other.holders
+        self.reserved += other.reserved
         self.taints += other.taints
         self.errors = (self.errors + other.errors)[:_MOST_ERRORS]
         for name, amount in other.most.items():
@@ -118,6 +130,8 @@ class _Examination:
         self._pools = pools
         self._taken = taken
         self._denied = denied
+        self._reserved: set[tuple[str, int | None]] = set()
+        """GPUs, by policy and slot."""
         self._constraints: Sequence[Constraint] = [one for one in claim.constraints if one.concerns(wanted)]
         self._reasons = Reasons(
             claim=(claim.namespace, claim.name),
@@ -136,6 +150,7 @@ class _Examination:
                 found.left += 1
             else:
                 found.fell_out[step] += 1
+        found.reserved.update(policy for policy, _ in self._reserved)
         return found
 
     def _first_failed(self, device: Device) -> Step | None:
@@ -150,7 +165,19 @@ class _Examination:
             self._reasons.errors += (answer.error,)
         if answer.origin is Origin.REQUEST:
             return Step.REQUEST_SELECTOR
-        return Step.CLOSING if selection.is_kept_by_mark(device) else Step.CLASS_SELECTOR
+        if selection.is_kept_by_closing(device):
+            return Step.CLOSING
+        return self._reserved_step(device) or Step.CLASS_SELECTOR
+
+    def _reserved_step(self, device: Device) -> Step | None:
+        """Of a device that the class does not match."""
+        if device.reserved_by is None:
+            return None
+        unreserved = self._question.selection.unreserved(device)
+        if unreserved.matches:
+            self._reserved.add((device.reserved_by, names.slot_of_device(device.id[2])))
+            return Step.RESERVED
+        return Step.REQUEST_SELECTOR if unreserved.origin is Origin.REQUEST else None
 
     def _untainted(self, device: Device) -> Step | None:
         for taint in device.taints:
@@ -181,7 +208,10 @@ class _Examination:
                 self._note_most(name, left)
                 self._note_holders([device])
                 return Step.CAPACITY_TAKEN
-        return Step.COUNTERS if self._lacks_counters(device) else None
+        if not self._lacks_counters(device):
+            return None
+        # For admin access, too, Kubernetes counts what the device consumes, and so a second time.
+        return Step.IN_USE if device.id in self._taken.exclusively else Step.COUNTERS
 
     def _lacks_counters(self, device: Device) -> bool:
         if not device.consumes or (device.is_shared and self._taken.is_taken(device)):

@@ -3,7 +3,7 @@ answer."""
 
 from collections.abc import Container, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpusharing import cel
 from gpusharing.api import names
@@ -34,6 +34,11 @@ class Answer(NamedTuple):
 
 
 _MATCHES = Answer(matches=True)
+_CLOSING: Final = frozenset({names.CLOSING, names.DRAINING})
+_WHOLE_RESERVED: Final = {"string": "restricted"}
+"""The type of a whole GPU that is reserved, so that classes which know no reservations exclude it, too."""
+_WHOLE: Final = {"string": "gpu"}
+_RESERVED: Final = _CLOSING | {names.RESTRICTED_ATTRIBUTE}
 
 
 class Selector:
@@ -96,23 +101,38 @@ class Selection:
         self._selectors = [(Origin.CLASS, selectors.get(one)) for one in of_class]
         self._selectors += [(Origin.REQUEST, selectors.get(one)) for one in wanted.selectors]
         self._by_shape: dict[int, Answer] = {}
-        self._open: dict[int, bool] = {}
+        self._unmarked: dict[tuple[int, frozenset[str]], Answer] = {}
 
     def answer(self, device: Device) -> Answer:
         known = self._by_shape.get(device.shape)
         return known if known is not None else self._ask(device)
 
-    def is_kept_by_mark(self, device: Device) -> bool:
+    def is_kept_by_closing(self, device: Device) -> bool:
         """Whether its class would match if the device were not marked as closing or draining."""
-        if not device.is_closing:
-            return False
-        known = self._open.get(device.shape)
+        unmarked = self._without(device, _CLOSING)
+        return unmarked.matches or unmarked.origin is Origin.REQUEST
+
+    def unreserved(self, device: Device) -> Answer:
+        """As if it were for everybody."""
+        return self._without(device, _RESERVED)
+
+    def _without(self, device: Device, marks: frozenset[str]) -> Answer:
+        """Of a device whose class does not match: as if it did not have these marks of ours."""
+        attributes: Mapping[str, Mapping[str, object]] = device.value.get("attributes") or {}
+        if marks.isdisjoint(attributes):
+            return Answer(matches=False)
+        known = self._unmarked.get((device.shape, marks))
         if known is None:
-            attributes: Mapping[str, Mapping[str, object]] = device.value["attributes"]
-            others = {name: entry for name, entry in attributes.items() if name not in {names.CLOSING, names.DRAINING}}
+            others = {
+                name: _WHOLE if name == "type" and entry == _WHOLE_RESERVED else entry
+                for name, entry in attributes.items()
+                if name not in marks
+            }
             unmarked = seen_by_cel(device, others)
-            of_class = [selector for origin, selector in self._selectors if origin is Origin.CLASS]
-            known = self._open[device.shape] = all(selector.evaluate(unmarked) is True for selector in of_class)
+            failed = (origin for origin, selector in self._selectors if selector.evaluate(unmarked) is not True)
+            origin = next(failed, None)
+            known = _MATCHES if origin is None else Answer(matches=False, origin=origin)
+            self._unmarked[device.shape, marks] = known
         return known
 
     def _ask(self, device: Device) -> Answer:

@@ -71,8 +71,11 @@ Nobody should get a time-slice any more\. What would that do\?
   `gpusharing plan` says, before anything is changed:
   \| 4 of 6 GPUs on 2 of 3 nodes change; this concerns 8 claims in use\.
   \|   2 GPUs: all-modes: whole, timeSlicing x4, mps x8 → all-modes: whole, mps x8
-  \|     evicts the pods of 8 claims .*
-  \|       .*
+  \|     evicts the pods of 8 claims .* and 5 more\)
+  \|     ada/gpu-0, ada/gpu-1
+  \|   2 GPUs: all-modes: .*, mig 1g\.10gb → all-modes: whole, mps x8, mig 1g\.10gb
+  \|     nobody is disturbed
+  \|     ampere/gpu-0, ampere/gpu-1
 
 Everything goes back: pods and policies are deleted, and the node with the lost GPU is rebooted\.
   The 6 GPUs are as they were found: no instance, no daemon, no setting is left\.
@@ -83,7 +86,8 @@ Everything goes back: pods and policies are deleted, and the node with the lost 
 def test_each_line_of_the_story_and_nothing_is_left(tmp_path: Path) -> None:
     recording = tmp_path / "demo.svg"
     with demo("--fast", "--keep", "--record", str(recording), ordinary=True) as running:
-        running.until("In a browser of this machine: http")
+        running.until(r"Next: docs/quickstart\.md")
+        assert "In a browser of this machine: http" in running.text
         told = "\n".join(running.lines).partition("The cluster stays")[0]
         for line, pattern in zip(told.splitlines(), STORY.strip().splitlines(), strict=False):
             assert re.fullmatch(pattern, line), (line, pattern)
@@ -106,8 +110,10 @@ def test_each_line_of_the_story_and_nothing_is_left(tmp_path: Path) -> None:
 def _cluster_can_be_used(text: str) -> None:
     kubeconfig = re.search(r"export KUBECONFIG=(\S+)", text)
     assert kubeconfig
-    command = [sys.executable, "-m", "gpusharing", "top", "-o", "json", "--kubeconfig", kubeconfig[1]]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, "-m", "gpusharing", "top", "--kubeconfig", kubeconfig[1]]
+    shown = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    assert "GSH0103" not in shown, "the use of GPUs is measured"
+    found = json.loads(subprocess.run([*command, "-o", "json"], check=True, capture_output=True, text=True).stdout)
     assert sorted(one["name"] for one in found["nodes"]) == ["ada", "ampere", "hopper"]
 
 

@@ -15,7 +15,7 @@ from gpusharing.api.sharing.gpu_status import GpuStatus, PublishedDevice
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import AllocatedDevice, ClaimSharing, GpuSharing, NodeSharingSpec, PolicyReference
 from gpusharing.api.sharing.node_status import ClaimStatus, NodeSharingStatus
-from gpusharing.api.sharing.offers import Interval
+from gpusharing.api.sharing.offers import Interval, Offers, TimeSlicingOffer
 from gpusharing.core.devices.reported_models import described
 from gpusharing.core.publishing.attributes import board_attributes
 from gpusharing.snapshots.world import World
@@ -81,8 +81,10 @@ def slices(*nodes: str, only: Callable[[str], bool] = lambda _: True) -> list[Js
     return found
 
 
-def node_sharing(name: str, *held: tuple[Json, str], conditions: tuple[Condition, ...] = ()) -> Json:
-    """Of one GPU that is offered in all modes. `held`: claims with their devices."""
+def node_sharing(
+    name: str, *held: tuple[Json, str], offers: Offers = ALL_MODES, conditions: tuple[Condition, ...] = ()
+) -> Json:
+    """Of one GPU. `held`: claims with their devices."""
     gpu = board("H100-80GB", 0)
     claims = tuple(
         (
@@ -116,7 +118,7 @@ def node_sharing(name: str, *held: tuple[Json, str], conditions: tuple[Condition
                 GpuSharing(
                     uuid=gpu.uuid,
                     policy=_POLICY,
-                    offers=ALL_MODES,
+                    offers=offers,
                     allocated=tuple(
                         AllocatedDevice(
                             claim=uid,
@@ -243,17 +245,15 @@ def _group() -> World:
 
 
 def _running() -> World:
-    mine = claim(
-        "train-7-gpu", request(SHARED), result("node-1", "gpu-0-timeslicing", {"shares": "1", "memory": "21474836480"})
-    )
-    other = claim(
-        "notebook-gpu", request(SHARED), result("node-1", "gpu-0-timeslicing", {"shares": "1", "memory": "0"})
-    )
+    """By a policy without `offers.timeSlicing.memory`: the scheduler counts shares only."""
+    offers = ALL_MODES.model_copy(update={"time_slicing": TimeSlicingOffer(max_clients=4)})
+    mine = claim("train-7-gpu", request(SHARED), result("node-1", "gpu-0-timeslicing", {"shares": "1"}))
+    other = claim("notebook-gpu", request(SHARED), result("node-1", "gpu-0-timeslicing", {"shares": "1"}))
     held = [(mine, "gpu-0-timeslicing"), (other, "gpu-0-timeslicing")]
     return world(
         claims=[mine, other],
         pods=[pod("train-7", "train-7-gpu", node="node-1")],
-        node_sharings=[node_sharing("node-1", *held)],
+        node_sharings=[node_sharing("node-1", *held, offers=offers)],
     )
 
 

@@ -5,6 +5,7 @@ Not with rich: to import it takes as long as all of a short command, and its tab
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -18,6 +19,9 @@ from gpusharing.findings.printable import printable
 
 _WIDTH: Final = 80
 _NARROWEST: Final = 40
+_NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+_WITHIN: Final = re.compile(r"(?<=\w) (?=x\d)|(?<=\band) (?=[\d,]+ more\b)|(?<=\d) (?=more\b)")
+"""What is read as one word: `mps x8`, `and 5 more`."""
 
 
 class Style(Enum):
@@ -57,14 +61,14 @@ class Screen:
         return self._wrapped(printable(text), indent=indent, hanging=hanging)
 
     def _wrapped(self, text: str, *, indent: int = 0, hanging: int = 0) -> str:
-        return textwrap.fill(
+        lines = wrapped_lines(
             text,
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent + hanging),
-            break_on_hyphens=False,
             break_long_words=False,
         )
+        return "\n".join(lines)
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         """As kubectl's: columns three spaces apart. The last column is wrapped if it does not fit."""
@@ -89,9 +93,7 @@ class Screen:
         width = max(map(len, header)) + 2
         return "\n\n".join(
             "\n".join(
-                self._wrapped(
-                    f"{title:<{width}}{printable(cell)}".replace("  ", "\N{NO-BREAK SPACE}" * 2), hanging=width
-                ).replace("\N{NO-BREAK SPACE}", " ")
+                self._wrapped(f"{title:<{width}}{printable(cell)}".replace("  ", _NO_BREAK * 2), hanging=width)
                 for title, cell in zip(header, row, strict=True)
                 if cell not in {"", "-"}
             )
@@ -108,6 +110,12 @@ class Screen:
         if finding.remedy:
             lines.append(self.wrapped(f"→ {finding.remedy}", indent=2, hanging=2))
         return "\n".join(lines)
+
+
+def wrapped_lines(text: str, width: int, **options: Any) -> list[str]:
+    """`options`: those of textwrap. No line ends at a no-break space, and all of these become spaces."""
+    kept = _WITHIN.sub(_NO_BREAK, text)
+    return [line.replace(_NO_BREAK, " ") for line in textwrap.wrap(kept, width, break_on_hyphens=False, **options)]
 
 
 def _columns() -> int:

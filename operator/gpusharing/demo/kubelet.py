@@ -25,6 +25,8 @@ _SELDOM: Final = 8.0
 _LOOK_EVERY: Final = 0.2
 _LOST: Final = (OSError, GRPCError, StreamTerminatedError, TimeoutError, AttributeError)
 """What a call meets whose agent ends."""
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""The annotation of a pod that is not started because the API server has it."""
 _HEALTH: Final = {0: "Unknown", 1: "Healthy", 2: "Unhealthy"}
 
 
@@ -64,7 +66,7 @@ class Kubelet:
                 changed = self._cluster.has_changed()
                 for pod in self._cluster.all(PODS):
                     uid = pod["metadata"]["uid"]
-                    if pod["spec"].get("nodeName") == self._name and uid not in self._pods and not has_ended(pod):
+                    if _is_of(self._name, pod) and uid not in self._pods and not has_ended(pod):
                         self._pods[uid] = tasks.create_task(self._care(pod))
                 await changed
 
@@ -291,3 +293,7 @@ def _options(container: Json) -> list[str]:
 def _starts_again(pod: Json, code: int) -> bool:
     policy = pod["spec"].get("restartPolicy", "Always")
     return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def _is_of(node: str, pod: Json) -> bool:
+    return pod["spec"].get("nodeName") == node and MIRROR not in (pod["metadata"].get("annotations") or {})

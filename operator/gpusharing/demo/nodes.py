@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gpusharing.api import names
 from gpusharing.demo import programs
 from gpusharing.demo.cluster import Cluster
-from gpusharing.demo.kubelet import Kubelet
+from gpusharing.demo.kubelet import MIRROR, Kubelet
 from gpusharing.demo.programs import Program
 from gpusharing.sim import node as sim
 from gpusharing.sim.node import SimNode
@@ -21,8 +22,12 @@ class DemoNode:
     gpus: SimNode
     agent: Program
     kubelet: Kubelet
-    metrics: str
-    """The address of its agent."""
+    listen: str
+    """Host and port of its agent."""
+
+    @property
+    def metrics(self) -> str:
+        return f"http://{self.listen}/metrics"
 
     async def reboot(self) -> None:
         """With it the agent and all containers begin anew."""
@@ -48,13 +53,39 @@ def make(name: str, gpus: str, directory: Path, kubeconfig: Path, cluster: Clust
             containers=directory / "containers",
             is_isolated=is_isolated,
         ),
-        metrics=f"http://{listen}/metrics",
+        listen=listen,
     )
 
 
 def as_object(name: str) -> dict[str, Any]:
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.present": "true"}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def agent_pod(node: DemoNode) -> dict[str, Any]:
+    """The agent is a process without a pod. By this object commands find what it measures."""
+    port = int(node.listen.rpartition(":")[2])
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{names.AGENT}-{node.name}",
+            "namespace": names.NAMESPACE,
+            "labels": {names.PROGRAM_LABEL: names.AGENT},
+            "annotations": {MIRROR: "demo"},
+        },
+        "spec": {
+            "nodeName": node.name,
+            "hostNetwork": True,
+            "containers": [
+                {"name": "agent", "image": "gpusharing", "ports": [{"name": "http", "containerPort": port}]}
+            ],
+        },
+    }
+
+
+def agent_pod_status(node: DemoNode) -> dict[str, Any]:
+    return {"status": {"phase": "Running", "podIP": node.listen.rpartition(":")[0]}}
 
 
 def ready() -> dict[str, Any]:

@@ -34,9 +34,11 @@ _KEPT: Final = """The cluster stays until Ctrl-C. In another terminal:
 
   export KUBECONFIG={kubeconfig}
   kubectl get sharingpolicies,nodesharings,pods -A
+  gpusharing top -w
 
 In a browser of this machine: {url}
 """
+_NEXT: Final = "Next: docs/quickstart.md, a real Kubernetes with simulated GPUs."
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,6 +74,7 @@ async def _show(arguments: argparse.Namespace, directory: Path, *, is_isolated: 
             arguments.record.write_text(recording.svg())
         if arguments.keep:
             await _keep(made)
+        print(_NEXT)
     return exits.OK
 
 
@@ -105,7 +108,7 @@ async def _keep(made: Stage) -> None:
     assert ui.stdout  # noqa: S101 (for mypy)
     try:
         url = (await ui.stdout.readline()).decode().strip()
-        print(_KEPT.format(kubeconfig=made.kubeconfig, url=url), flush=True)
+        print(_KEPT.format(kubeconfig=made.kubeconfig, url=url), _NEXT, sep="\n", flush=True)
         await asyncio.Event().wait()
     finally:
         ui.terminate()

@@ -1,12 +1,11 @@
 """The screen: the story, and beside it or below it the picture that `gpusharing top` draws."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.text import Text
 
-from gpusharing.cli.output import Screen
+from gpusharing.cli.output import Screen, wrapped_lines
 from gpusharing.cli.top.columns import clipped, joined, padded
 from gpusharing.cli.top.screen import drawn
 from gpusharing.demo.narrator import Step
@@ -80,7 +79,9 @@ def _beside(left: Sequence[Text], right: Sequence[Text], height: int) -> Iterato
 
 def _wrapped(text: str, style: str, width: int, first: tuple[str, str], others: tuple[str, str]) -> Iterator[Text]:
     """`first` and `others` stand before the first line and before the others."""
-    parts = textwrap.wrap(printable(text), width - len(first[0]), break_on_hyphens=False) or [""]
+    text = printable(text)
+    indent = " " * (len(text) - len(text.lstrip()))
+    parts = wrapped_lines(text, width - len(first[0]), subsequent_indent=indent) or [""]
     for number, part in enumerate(parts):
         yield joined([others if number else first, (part, style)])
 

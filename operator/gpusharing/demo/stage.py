@@ -12,7 +12,7 @@ from gpusharing.core.cluster.guards import in_use
 from gpusharing.demo import nodes, programs
 from gpusharing.demo.apiserver import EmbeddedApiServer
 from gpusharing.demo.claims import ClaimController
-from gpusharing.demo.cluster import CRDS, NODES, Cluster, Json, following, running_beside
+from gpusharing.demo.cluster import CRDS, NODES, PODS, Cluster, Json, following, running_beside
 from gpusharing.demo.eviction import Eviction
 from gpusharing.demo.nodes import DemoNode
 from gpusharing.demo.programs import Program
@@ -65,6 +65,8 @@ async def stage(directory: Path, server: EmbeddedApiServer, *, is_isolated: bool
             running.append(node.agent)
             node.agent.start()
             begin(node.kubelet.run())
+            pod = await cluster.create(PODS, nodes.agent_pod(node), NAMESPACE)
+            await cluster.patch(PODS, pod, nodes.agent_pod_status(node), subresource="status")
             made.append(node)
         yield Stage(
             directory=directory,

@@ -1,6 +1,7 @@
 """The story: what a platform team and its tenants do, and what comes of it. What is told was asserted before."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -276,7 +277,7 @@ class Story:
         changed = policy("all-modes", offers=offers, rollout={"disruption": "Evict"})
         answer = await asyncio.to_thread(self._plan, changed)
         await tell.say("`gpusharing plan` says, before anything is changed:")
-        await tell.quote("\n".join(_first_lines(answer, 4)))
+        await tell.quote(_changes_of_gpus(answer))
         await tell.end()
 
     async def everything_goes_back(self) -> None:
@@ -353,7 +354,11 @@ class Story:
     def _plan(self, changed: Json) -> str:
         command = [sys.executable, "-m", "gpusharing", "plan", "-f", "-", "--kubeconfig", str(self._stage.kubeconfig)]
         command += ["--full-menus", "2"]
-        done = subprocess.run(command, input=yaml.safe_dump(changed), capture_output=True, text=True, check=False)
+        # Who shows it breaks the lines.
+        environment = {**os.environ, "COLUMNS": "1000"}
+        done = subprocess.run(
+            command, input=yaml.safe_dump(changed), capture_output=True, text=True, check=False, env=environment
+        )
         if done.returncode:
             raise StoryError(f"gpusharing plan: exit code {done.returncode}: {done.stderr}")
         return done.stdout
@@ -517,5 +522,6 @@ def _as_yaml(value: Any) -> str:
     return str(yaml.safe_dump(value, sort_keys=False, default_flow_style=None, width=100)).rstrip()
 
 
-def _first_lines(text: str, count: int) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()][:count]
+def _changes_of_gpus(plan: str) -> str:
+    """All of them; the sections below say what else changes."""
+    return "\n".join(filter(None, plan.partition("\nPolicies\n")[0].splitlines()))

@@ -6,7 +6,7 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
-from gpusharing.demo.apiserver import builtin, discovery, reading, reviews, tables
+from gpusharing.demo.apiserver import builtin, discovery, proxying, reading, reviews, tables
 from gpusharing.demo.apiserver.admission import User
 from gpusharing.demo.apiserver.errors import (
     NoSuchPathError,
@@ -158,7 +158,12 @@ class Server:
         if not place.subresource or place.subresource in place.kind.subresources:
             answers = self._bind if place.subresource == "binding" else self._object
             return await answers(request, place, user)
-        if place.subresource.partition("/")[0] in _SUBRESOURCES and not place.kind.is_custom:
+        first, _, path = place.subresource.partition("/")
+        if first == proxying.PROXY and place.kind.plural == "pods" and request.method == "GET":
+            name, port = proxying.pod_and_port(place.name)
+            pod = self._objects.get(Place(place.kind, place.namespace, name))
+            return await proxying.answer_of(pod, port, path)
+        if first in _SUBRESOURCES and not place.kind.is_custom:
             raise not_implemented(f"{place.kind.plural}/{place.subresource}")
         raise no_such_resource()
 

@@ -16,6 +16,7 @@ from explaining.bed import (
     our_slices,
     request,
 )
+from gpusharing.api.names import GROUP
 from harness.eventually import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -25,6 +26,9 @@ WHOLE = "gpu.nvidia.com"
 MIG = "mig.nvidia.com"
 ANY = f'device.driver == "{FOREIGN}"'
 NO_DEVICES = "cannot allocate all claims"
+
+POLICIES = "/apis/gpusharing.dev/v1alpha1/sharingpolicies"
+ADMIN_ACCESS = {"resource.kubernetes.io/admin-access": "true"}
 
 WAITS, NEVER = 3, 4
 
@@ -116,6 +120,38 @@ async def test_too_little_is_left(bed: Bed) -> None:
     assert sentence.startswith("Request gpu asks for 20Gi of memory, and no device has more than ")
     assert "left: pod default/big-pod (for " in sentence
     assert remedy.endswith("or less: fits on n0/gpu-0-timeslicing now.")
+
+
+async def test_all_gpus_are_reserved(bed: Bed) -> None:
+    await bed.publish(*our_slices("n0", policy="search"), *our_slices("n1", policy="search"))
+    await bed.add_claim("c", request(WHOLE))
+    sentence, _, _ = await waits(bed, "c", said=NO_DEVICES, code="GSH0239", exit_=NEVER)
+    assert sentence == "All 2 GPUs for request gpu are reserved for tenants of SharingPolicy search."
+
+
+async def test_no_gpu_has_the_mode_of_a_policys_class(bed: Bed) -> None:
+    policy = {
+        "apiVersion": "gpusharing.dev/v1alpha1",
+        "kind": "SharingPolicy",
+        "metadata": {"name": "search"},
+        "spec": {"offers": {"mps": {"maxClients": 2, "memory": {"default": "8Gi"}, "threads": {"default": 25}}}},
+    }
+    await bed.admin.call("POST", POLICIES, policy)
+    await bed.add_class("search-mps", f'device.attributes["{GROUP}"].?policy.orValue("") == "search"')
+    await bed.publish(*our_slices("n0"))
+    await bed.add_claim("c", request("search-mps"))
+    sentence, remedy, _ = await waits(bed, "c", said=NO_DEVICES, code="GSH0240", exit_=NEVER)
+    assert sentence.startswith("Class search-mps is for MPS on GPUs of SharingPolicy search, ")
+    assert remedy == "Run `gpusharing explain policy search`: it has the cause."
+
+
+async def test_admin_access_to_a_gpu_that_is_used_whole(bed: Bed) -> None:
+    await bed.admin.merge("/api/v1/namespaces/default", {"metadata": {"labels": ADMIN_ACCESS}})
+    await bed.publish(*our_slices("n0"))
+    await bed.hold("whole", WHOLE, "n0", "gpu-0")
+    await bed.add_claim("c", request(WHOLE, adminAccess=True))
+    sentence, _, _ = await waits(bed, "c", said=NO_DEVICES, code="GSH0241", exit_=WAITS)
+    assert "pod default/whole-pod" in sentence
 
 
 async def test_the_gpu_is_in_use_in_another_mode(bed: Bed) -> None:

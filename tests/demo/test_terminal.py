@@ -4,7 +4,6 @@ import fcntl
 import os
 import pty
 import re
-import select
 import struct
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 from gpusharing.cli import exits
 from gpusharing.cli.main import main
 from harness.eventually import PATIENCE
+from harness.readable import is_readable
 
 COLUMNS, ROWS = 80, 40
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -66,7 +66,7 @@ class Terminal:
         os.close(self.descriptor)
 
     def _read(self) -> bool:
-        if not select.select([self.descriptor], [], [], PATIENCE)[0]:
+        if not is_readable(self.descriptor, within=PATIENCE):
             return False
         try:
             data = os.read(self.descriptor, 65536)

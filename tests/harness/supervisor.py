@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from harness.logged import Tail, end_of_log
+from harness.readable import is_readable
 
 _POLL_SECONDS = 0.2
 
@@ -41,7 +41,7 @@ def start_in_background(directory: Path, argv: Sequence[str], follow: Callable[[
         assert program.stdout
         with program.stdout as printed:
             try:
-                while not select.select([printed], [], [], _POLL_SECONDS)[0]:
+                while not is_readable(printed, within=_POLL_SECONDS):
                     follow(tail.new_lines())
                 text = printed.read()
                 follow(tail.new_lines())

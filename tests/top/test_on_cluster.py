@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import select
 import struct
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from gpusharing.cli.reading.fleet import LiveLists
 from gpusharing.cli.reading.kubeconfig import access
 from gpusharing.snapshots.world import World
 from harness.eventually import PATIENCE, eventually
+from harness.readable import is_readable
 from top.place import Place, place, shared_fleet
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -144,7 +144,7 @@ class Terminal:
         ends = time.monotonic() + PATIENCE
         while not is_there(self.drawn):
             assert time.monotonic() < ends, self.drawn.decode(errors="replace")[-4000:]
-            if select.select([self._screen], [], [], 1)[0]:
+            if is_readable(self._screen, within=1):
                 try:
                     self.drawn += os.read(self._screen, 65536)
                 except OSError:

@@ -61,34 +61,15 @@ class Prepared(NamedTuple):
 
 async def prepare(socket: Path, claim: Json) -> Sequence[Prepared]:
     """Raises PrepareError."""
-    named = _named(claim)
-    async with _channel(socket) as channel:
-        method = UnaryUnaryMethod(
-            channel,
-            f"{_DRA}/NodePrepareResources",
-            dra_pb2.NodePrepareResourcesRequest,
-            dra_pb2.NodePrepareResourcesResponse,
-        )
-        reply = await method(dra_pb2.NodePrepareResourcesRequest(claims=[named]), timeout=_PATIENCE)
-    answer = reply.claims[named.uid]
-    if answer.error:
-        raise PrepareError(answer.error)
+    method = "NodePrepareResources", dra_pb2.NodePrepareResourcesRequest, dra_pb2.NodePrepareResourcesResponse
+    answer = await _answer(socket, claim, *method)
     return [Prepared(one.request_names, one.cdi_device_ids) for one in answer.devices]
 
 
 async def unprepare(socket: Path, claim: Json) -> None:
     """Raises PrepareError."""
-    named = _named(claim)
-    async with _channel(socket) as channel:
-        method = UnaryUnaryMethod(
-            channel,
-            f"{_DRA}/NodeUnprepareResources",
-            dra_pb2.NodeUnprepareResourcesRequest,
-            dra_pb2.NodeUnprepareResourcesResponse,
-        )
-        reply = await method(dra_pb2.NodeUnprepareResourcesRequest(claims=[named]), timeout=_PATIENCE)
-    if error := reply.claims[named.uid].error:
-        raise PrepareError(error)
+    method = "NodeUnprepareResources", dra_pb2.NodeUnprepareResourcesRequest, dra_pb2.NodeUnprepareResourcesResponse
+    await _answer(socket, claim, *method)
 
 
 async def health(socket: Path) -> AsyncIterator[list[Any]]:
@@ -106,6 +87,14 @@ async def health(socket: Path) -> AsyncIterator[list[Any]]:
                 yield list(told.devices)
 
 
-def _named(claim: Json) -> Any:
+async def _answer(socket: Path, claim: Json, name: str, request: Any, reply: Any) -> Any:
+    """About this claim. `request`, `reply`: the types of the method's messages."""
     metadata = claim["metadata"]
-    return dra_pb2.Claim(namespace=metadata["namespace"], uid=metadata["uid"], name=metadata["name"])
+    named = dra_pb2.Claim(namespace=metadata["namespace"], uid=metadata["uid"], name=metadata["name"])
+    async with _channel(socket) as channel:
+        method = UnaryUnaryMethod(channel, f"{_DRA}/{name}", request, reply)
+        told = await method(request(claims=[named]), timeout=_PATIENCE)
+    answer = told.claims[named.uid]
+    if answer.error:
+        raise PrepareError(answer.error)
+    return answer

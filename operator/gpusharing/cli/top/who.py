@@ -13,12 +13,10 @@ _FROM_WIDTH: Final = 60
 
 
 def who(gpu: GpuUse, width: int) -> Sequence[Cell]:
+    if gpu.is_idle and gpu.health:
+        return [Cell(clipped(printable(gpu.health), width), "bold red")]
     if gpu.is_idle:
-        return (
-            [Cell(_free(gpu, width), "dim")]
-            if not gpu.health
-            else [Cell(clipped(printable(gpu.health), width), "bold red")]
-        )
+        return [Cell(_free(gpu, width), "dim")]
     health = [Cell(f"{printable(gpu.health)} ", "bold red")] if gpu.health else []
     room = width - sum(len(cell.text) for cell in health)
     return [*health, *_holders(gpu, room, detailed=width >= _FROM_WIDTH)]

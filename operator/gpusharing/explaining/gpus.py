@@ -9,7 +9,7 @@ from gpusharing.api.sharing.gpu_status import HEALTHY, GpuStatus
 from gpusharing.api.sharing.node_sharing import NodeSharing
 from gpusharing.api.sharing.node_spec import GpuSharing, RefusalReason
 from gpusharing.core.devices.reported_models import reported
-from gpusharing.core.publishing.possible_modes import needs_reset, possible_modes
+from gpusharing.core.publishing.possible_modes import is_mig_enabled, modes_while_idle, needs_reset
 from gpusharing.core.reasons import AcceptedReason, DegradedReason
 from gpusharing.explaining import wording
 from gpusharing.explaining.explanation import Explanation, Table, worst
@@ -164,16 +164,8 @@ def _node_row(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing, s
 def _offers(status: GpuStatus, gpu: GpuSharing | None, sharing: NodeSharing) -> str:
     if gpu is None or gpu.offers is None:
         return "as found"
-    is_moving = status.pool not in {None, names.pool(sharing.metadata.name, restricted_to=gpu.restricted_to)}
-    if is_moving or _is_unhealthy(status):
-        return "-"
-    modes = possible_modes(
-        gpu.offers,
-        reported(status, sharing.status.models).mig,
-        mig_enabled=_is_mig_enabled(status),
-        instances=[(one.profile, one.start) for one in status.instances],
-        allocated=[one.device for one in gpu.allocated],
-    )
+    mig = reported(status, sharing.status.models).mig
+    modes = modes_while_idle(sharing.metadata.name, status, gpu, gpu.offers, mig, is_unhealthy=_is_unhealthy(status))
     return ", ".join(modes) or "-"
 
 
@@ -181,11 +173,7 @@ def needs_reset_for_mig(status: GpuStatus, gpu: GpuSharing, sharing: NodeSharing
     if gpu.offers is None:
         return False
     mig = reported(status, sharing.status.models).mig
-    return needs_reset(gpu.offers, mig, mig_enabled=_is_mig_enabled(status))
-
-
-def _is_mig_enabled(status: GpuStatus) -> bool:
-    return status.mig_mode is not None and status.mig_mode.enabled
+    return needs_reset(gpu.offers, mig, mig_enabled=is_mig_enabled(status))
 
 
 def _is_unhealthy(status: GpuStatus) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gpusharing.api import names
 from gpusharing.api.names import DeviceName, Sharing
 from gpusharing.api.sharing.gpu_status import HEALTHY
 from gpusharing.api.sharing.offers import Offers
@@ -12,7 +11,7 @@ from gpusharing.core.claims.share_ratio import Capacities, Promise
 from gpusharing.core.devices.gpu import Divisible, MigSupport
 from gpusharing.core.devices.reported_models import Reported
 from gpusharing.core.publishing import capacities
-from gpusharing.core.publishing.possible_modes import possible_modes
+from gpusharing.core.publishing.possible_modes import modes_while_idle
 from gpusharing.core.quantities import mebibytes
 from gpusharing.occupancy.fleet import GpuUse, Holder
 from gpusharing.occupancy.sharing import Gpu, GpuReport
@@ -138,16 +137,7 @@ def _possible_modes(
 ) -> tuple[Sharing, ...] | None:
     if decided is None or decided.offers is None:
         return None
-    is_moving = report.pool not in {None, names.pool(node, restricted_to=decided.restricted_to)}
-    if is_moving or _health(report):
-        return ()
-    return possible_modes(
-        decided.offers,
-        mig,
-        mig_enabled=report.mig_mode is not None and report.mig_mode.enabled,
-        instances=[(one.profile, one.start) for one in report.instances],
-        allocated=[one.device for one in decided.allocated],
-    )
+    return modes_while_idle(node, report, decided, decided.offers, mig, is_unhealthy=bool(_health(report)))
 
 
 def _total(mode: Sharing, offers: Offers | None, mig: MigSupport | None) -> int | None:

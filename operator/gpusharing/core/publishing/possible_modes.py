@@ -1,12 +1,70 @@
 """In which of the offered modes an idle GPU can be had. What `menu` publishes, without making the devices."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from gpusharing.api import names
 from gpusharing.api.names import Sharing
 from gpusharing.api.sharing.modes import for_mode
 from gpusharing.api.sharing.offers import Offers
 from gpusharing.core.devices.gpu import MigSupport
+
+
+class _MigMode(Protocol):
+    @property
+    def enabled(self) -> bool: ...
+
+
+class _Instance(Protocol):
+    @property
+    def profile(self) -> str: ...
+    @property
+    def start(self) -> int: ...
+
+
+class _Allocated(Protocol):
+    @property
+    def device(self) -> str: ...
+
+
+class Reported(Protocol):
+    """Of the status of a GPU, of whoever has decoded it."""
+
+    @property
+    def pool(self) -> str | None: ...
+    @property
+    def mig_mode(self) -> _MigMode | None: ...
+    @property
+    def instances(self) -> Sequence[_Instance]: ...
+
+
+class Decided(Protocol):
+    """Of the spec of a GPU."""
+
+    @property
+    def restricted_to(self) -> str | None: ...
+    @property
+    def allocated(self) -> Sequence[_Allocated]: ...
+
+
+def modes_while_idle(
+    node: str, reported: Reported, decided: Decided, offers: Offers, mig: MigSupport | None, *, is_unhealthy: bool
+) -> tuple[Sharing, ...]:
+    """None while it is unhealthy, or is not in the pool yet in which it is to be."""
+    is_moving = reported.pool not in {None, names.pool(node, restricted_to=decided.restricted_to)}
+    if is_moving or is_unhealthy:
+        return ()
+    return possible_modes(
+        offers,
+        mig,
+        mig_enabled=is_mig_enabled(reported),
+        instances=[(one.profile, one.start) for one in reported.instances],
+        allocated=[one.device for one in decided.allocated],
+    )
+
+
+def is_mig_enabled(reported: Reported) -> bool:
+    return reported.mig_mode is not None and reported.mig_mode.enabled
 
 
 def possible_modes(

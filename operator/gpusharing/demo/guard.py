@@ -53,14 +53,17 @@ def programs_of(directory: Path) -> list[int]:
 
 def _end(directory: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
-    while (pids := programs_of(directory)) and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        pids = programs_of(directory)
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-    # Who has just been killed may still have mounts there.
-    while directory.exists() and time.monotonic() < deadline:
-        shutil.rmtree(directory, ignore_errors=True)
+        if not pids:
+            # Looked at once more after that: a program may have begun another while they were listed.
+            if not directory.exists():
+                return
+            # Who has just been killed may still have mounts there.
+            shutil.rmtree(directory, ignore_errors=True)
         time.sleep(0.02)
 
 
